@@ -35,7 +35,7 @@ def job(number, why, state, minutes, token):
 
 def attempt(number, outcome, minutes, **more):
     name = f"customJobs/{number}"
-    told = {"number": number, "job": name, "rung": "1 spot", "outcome": outcome, "words": ""}
+    told = {"number": number, "job": name, "token": "ab"[number - 1], "rung": "1 spot", "outcome": outcome, "words": ""}
     return {**told, "hours": minutes / 60, "usd": 30 * minutes / 60, "step_to": 0, "steps_lost": 0, **more}
 
 
@@ -121,6 +121,23 @@ def probed(good, *probes):
     for one in probes:
         good.region.jobs.update(one)
     return good
+
+
+def twin(good, token):
+    """A job of the first attempt's time that its launcher did not follow, and that took the first step."""
+    good.region.jobs["customJobs/3"] = job(3, "cancelled", CANCELLED, 1, token)
+    return replace(good, steps=[Step(token, "3", 1, 0), *good.steps])
+
+
+def twin_probes(good):
+    probed(good, probe(7, 0, 4), probe(8, 3, 5))
+    good.region.jobs["customJobs/8"].message.labels["training-probe"] = "p7"
+    return good
+
+
+@pytest.mark.parametrize("change", [lambda good: twin(good, "a"), twin_probes])
+def test_of_a_request_that_was_handled_twice_both_jobs_may_begin(good, change):
+    assert checks.problems(change(good), TASK, PLAN) == []
 
 
 def a_stranger(good):

@@ -8,11 +8,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vgp.catalog import prices
+
 REPOSITORY = Path(__file__).parents[2]
 #: A repository of one workflow, of seconds.
 SMALL = Path(__file__).parent / "small" / "pipelines.toml"
 #: A repository of one workflow that pins first.
 NIGHTLY = Path(__file__).parent / "nightly" / "pipelines.toml"
+
+
+@pytest.fixture
+def b200_without_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog that lacks the price of a machine, whatever a refresh has found."""
+    known = {key: row for key, row in prices._table().items() if key[0] != "a4-highgpu-8g"}
+    monkeypatch.setattr(prices, "_table", lambda: known)
 
 
 @pytest.fixture(scope="session")

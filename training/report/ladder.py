@@ -49,6 +49,8 @@ class Way:
     total: Row
     #: The small jobs that looked for Spot meanwhile, in words; empty where there were none.
     probes: str
+    #: Of which days the prices are that are reckoned with: `2026-07-09 to 2026-07-30`; empty where none is told.
+    price_days: str
 
 
 def context(model: str | Path) -> dict[str, object]:
@@ -88,8 +90,16 @@ def _way(document: Any) -> Way | None:
     deadline = str(document.get("deadline") or "")[:16].replace("T", " ")
     probes = _tables(document.get("probes"))
     left_out, total = len(attempts) - len(rows), _total(attempts, probes)
+    days = _price_days([*attempts, *probes], rungs)
     step, run = (str(document.get(key, "")) for key in ("step", "run"))
-    return Way(step, run, rows, left_out, deadline, total, _probes(probes))
+    return Way(step, run, rows, left_out, deadline, total, _probes(probes), days)
+
+
+def _price_days(told: list[dict[str, Any]], rungs: dict[str, dict[str, Any]]) -> str:
+    """Of the rungs whose machines were held."""
+    held = {str(each.get("rung")) for each in told if _amount(each.get("hours"))}
+    days = sorted({str(rungs[name]["price_date"]) for name in held & rungs.keys() if rungs[name].get("price_date")})
+    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))
 
 
 def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:

@@ -113,6 +113,7 @@ def _planned(
         timeout_s=placement.timeout_s,
         job=_body(component.name, rung, pools, settings),
         usd_per_hour=placement.hourly_usd,
+        price_date=placement.price_date or "",
         max_wait_s=placement.max_wait_s,
         speed=rung.speed,
     )

@@ -14,6 +14,8 @@ from vgp.sources.account import Note
 from vgp.text.figures import listed
 
 _VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
+#: What `check` reads and `convert` does not.
+_PROGRAMS = (".py", ".ipynb", ".sh", ".bash")
 
 
 def document(source: str) -> tuple[Document, list[Note]]:
@@ -30,6 +32,11 @@ def document(source: str) -> tuple[Document, list[Note]]:
         data, lost = gcloud_line.data(text.strip().removeprefix("$ "))
         _refuse_variables(data)
         return Document(name, data, ""), lost
+    if name.endswith(_PROGRAMS):
+        raise RequestError(
+            f"{source}: convert takes a gcloud line, JSON or YAML, and reads no program. Give the line itself, convert "
+            "'gcloud ai custom-jobs create ...'; pipelines check judges the program as it is."
+        )
     documents = parse(name, text)
     if not documents:
         raise RequestError(f"{source}: the file is empty.")

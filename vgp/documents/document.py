@@ -83,7 +83,7 @@ def parse(file: str, text: str) -> list[Document]:
     for part, above in _parts(text):
         documents += _yaml(file, part, above)
         if len(documents) > MAX_DOCUMENTS:
-            fault = Unreadable(file, f"more than {MAX_DOCUMENTS:,} documents; the others are not read")
+            fault = Exhausted(f"The file has more than {MAX_DOCUMENTS:,} documents.")
             documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=fault)]
             break
     return numbered(documents)

@@ -52,7 +52,7 @@ def standard_input() -> str:
 def _decoded(file: str, content: bytes, most: int) -> str:
     """The content as text; raises Unreadable: it is larger than may be, or no text."""
     if len(content) > most:
-        raise Unreadable(file, f"larger than {most // 1_000_000} MB, which no such file is")
+        raise Unreadable(file, f"larger than {most // 1_000_000} MB, the most that is read of one file")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -153,9 +153,10 @@ class Summary:
 
     @property
     def price_dates(self) -> list[str]:
-        """The days of the prices of what ran, the oldest first."""
+        """The days of the prices of what ran, those of rungs with them, the oldest first."""
         ran = {step.task for step in self.steps if step.seconds is not None} - {way.step for way in self.ways}
-        return sorted({day for task, day in self.price_days.items() if task in ran and day})
+        days = {day for task, day in self.price_days.items() if task in ran and day}
+        return sorted(days.union(*(way.price_dates for way in self.ways)))
 
     @property
     def links(self) -> dict[str, str]:

@@ -27,8 +27,9 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     try:
         data, _ = json_text.loads(text)
     except (ValueError, RecursionError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else f"no JSON: {error}"
-        return [Document(file, None, "", fault=Unreadable(file, reason))]
+        is_deep = isinstance(error, RecursionError)
+        fault = Exhausted("The notebook is nested too deep.") if is_deep else Unreadable(file, f"no JSON: {error}")
+        return [Document(file, None, "", fault=fault)]
     program: list[str] = []
     script: list[str] = []
     whole = True

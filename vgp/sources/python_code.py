@@ -48,7 +48,8 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
     A program that is no Python, or is too deep, is one document with the fault.
     """
     if len(text) > MAX_CHARACTERS:
-        return [_faulty(file, f"more than {MAX_CHARACTERS:,} characters of Python")]
+        fault = budget.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
+        return [Document(file, None, "", fault=fault)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python thinks of the style of others
@@ -60,8 +61,11 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
         return [_faulty(file, f"no Python: {error.msg} ({place})", place.line)]
     except budget.Exhausted as error:
         return [Document(file, None, "", fault=error)]
-    except (RecursionError, MemoryError, ValueError):
-        return [_faulty(file, "Python that is nested too deep, or no text")]
+    except (RecursionError, MemoryError):
+        fault = budget.Exhausted("The program is nested deeper than Python's parser goes.")
+        return [Document(file, None, "", fault=fault)]
+    except ValueError:
+        return [_faulty(file, "no text")]
     return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
 
 

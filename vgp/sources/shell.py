@@ -57,7 +57,8 @@ def documents(file: str, text: str, folder: Path | None = None, at: At = Place) 
         folder: Where the files of --config lie; None: none is read.
         at: Where the lines of the text stand.
     """
-    lines = text.replace("\r\n", "\n").split("\n")[:MAX_LINES]
+    every = text.replace("\r\n", "\n").split("\n")
+    lines = every[:MAX_LINES]
     written = _written(lines)
     variables = _variables(lines)
     commands = list(islice(_commands(lines), MAX_COMMANDS + 1))
@@ -65,6 +66,9 @@ def documents(file: str, text: str, folder: Path | None = None, at: At = Place) 
     if len(commands) > MAX_COMMANDS:
         fault = Exhausted(f"The script has more than {MAX_COMMANDS:,} commands of gcloud.")
         found.append(Document(file, None, "", above=at(commands[-1].line).line - 1, fault=fault))
+    elif len(every) > MAX_LINES and any(_GCLOUD.search(line) for line in every[MAX_LINES:]):
+        fault = Exhausted(f"The script has more than {MAX_LINES:,} lines.")
+        found.append(Document(file, None, "", above=at(MAX_LINES).line, fault=fault))
     return numbered([document for document in found if document is not None])
 
 
@@ -181,14 +185,14 @@ def _document(
     try:
         text = _filled(command.text, variables)
         if len(text) > MAX_COMMAND:
-            raise RequestError(f"a command of more than {MAX_COMMAND:,} characters.")
+            raise Exhausted(f"The command has more than {MAX_COMMAND:,} characters.")
         words = _words(text)
         if not gcloud_line.recognises(words):
             return None
         data, _ = gcloud_line.data(words, lambda path: _config(path, command.line, written, variables, folder))
-    except RequestError as error:
+    except (RequestError, Exhausted) as error:
         line = at(command.line).line
-        fault = Unreadable(f"{file}:{line}", str(error))
+        fault = error if isinstance(error, Exhausted) else Unreadable(f"{file}:{line}", str(error))
         return Document(file, None, "", above=line - 1, fault=fault, places=places, broken=broken)
     places |= {path: at(line) for path, line in _places(data, command).items()}
     return Document(file, _marked(data), "", places=places, broken=broken)

@@ -41,6 +41,15 @@ def test_the_page_names_the_run_whose_way_it_was(model):
     assert f"The step train of the run {json.loads(DOCUMENT.read_text())['run']} climbed a ladder" in drawn(model)
 
 
+def test_the_days_of_the_prices_stand_beside_the_money_where_they_are_told(model, tmp_path):
+    assert "for $280.00 by list prices, 37 steps" in drawn(model)
+    told = json.loads(DOCUMENT.read_text())
+    for rung, day in zip(told["rungs"], ("2026-07-30", "2026-01-01", "2026-07-09"), strict=True):
+        rung["price_date"] = day
+    (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
+    assert "by list prices of 2026-07-09 to 2026-07-30, 37 steps" in drawn(model)
+
+
 def test_probes_are_a_sentence_and_their_time_and_money_are_in_the_total(model, tmp_path):
     told = json.loads(DOCUMENT.read_text())
     granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -72,8 +72,10 @@ def test_what_has_no_price_is_at_least_with_its_reason(folders):
 def test_the_comment_says_of_which_day_its_prices_are(folders):
     written(folders, {"job.yaml": JOB}, {"job.yaml": SPOT})
     before, after = sides(["."], folders[1], (), check)
-    assert markdown(before, after, date(2026, 8, 1)).endswith("\n\nPrices of 2026-07-30.\n")
-    assert "Prices of 2026-07-30, up to 124 days old: refresh them" in markdown(before, after, date(2026, 12, 1))
+    day = after.report.steps[0].price_date
+    told_at = date.fromisoformat(day)
+    assert markdown(before, after, told_at + timedelta(60)).endswith(f"\n\nPrices of {day}.\n")
+    assert f"Prices of {day}, up to 61 days old: refresh them" in markdown(before, after, told_at + timedelta(61))
     written(folders, {"job.yaml": UNPRICED}, {"job.yaml": UNPRICED})
     assert "rices of" not in told(folders)
 

@@ -6,10 +6,12 @@ from datetime import date
 import pytest
 from rich.console import Console
 
+from vgp.catalog.prices import Price
 from vgp.check import cost
 from vgp.check.finding import StepRow
 from vgp.check.services import Service
 from vgp.errors import RequestError
+from vgp.placement.combination import Combination
 
 
 def row(step="train", usd=2.0, replicas=3, timeout_s=7200.0, tries=1, turns=1, machine="g2-standard-24"):
@@ -60,7 +62,7 @@ def test_tries_and_turns_count():
 
 def test_json_has_a_bound_or_says_which_steps_have_none():
     assert cost.as_json([row()]) == {
-        "max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}, "price_dates": ["2026-07-30"],
+        "max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}, "price_dates": [row().price_date],
     }  # fmt: skip
     partly = cost.as_json([row("prepare"), row(usd=None)])
     assert (partly["max_usd"], partly["max_usd_of_priced_steps"]) == (None, 12.0) and "train" in partly["unpriced"]
@@ -121,7 +123,9 @@ def test_a_table_without_steps_can_be_drawn():
     assert "machine" in console.export_text()
 
 
-def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago():
+def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago(monkeypatch):
+    days = {"g2-standard-24": "2026-07-30", "n1-standard-8": "2026-07-09"}
+    monkeypatch.setattr(Combination, "price", lambda it, way, where: Price(2.0, where, way, days[it.machine_type]))
     t4 = StepRow("tune", "n1-standard-8", "NVIDIA_TESLA_T4", 1, 1, "STANDARD", 0.8, "europe-west4", 60.0)
     used = Service("BigQuery", "500 GB", "US", 3.1)
     rows = [row(), t4, row("big", usd=None), replace(row("read"), services=(used,))]

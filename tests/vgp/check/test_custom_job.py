@@ -139,3 +139,100 @@ def test_pools_that_are_not_known_are_a_row_without_a_machine_and_an_empty_list_
     report = judged({"workerPoolSpecs": pools})
     assert [finding.rule for finding in report.of_severity("error")] == rules and len(report.steps) == steps
     assert all(row.machine_type is None for row in report.steps)
+
+
+OF = {"key": "compute.googleapis.com/reservation-name", "values": ["projects/p/zones/us-central1-a/reservations/r"]}
+
+
+def reserving(affinity, machine="a3-megagpu-8g", accelerator="NVIDIA_H100_MEGA_80GB", **scheduling):
+    request = pool(machine, accelerator, 8)
+    request["machineSpec"]["reservationAffinity"] = affinity
+    return [(finding.rule, finding.message) for finding in judged(job(request, scheduling=scheduling)).findings
+            if finding.severity == "error" and finding.rule != "GPU015"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(-1, "called '-1'"), (0, "belong to SPECIFIC"), (1, "not to NO_RESERVATION"), (2, "not to ANY_R"), (3, None),
+     (4, "called '4'"), (5, "called '5'"), (True, "must be"), (None, "not to TYPE_UNSPECIFIED")],
+)  # fmt: skip
+def test_an_affinity_is_named_or_a_number_of_the_enum(number, words):
+    found = reserving({"reservationAffinityType": number, **OF})
+    assert [words in text for _, text in found][:1] == [True] * bool(words)
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {"reservationAffinityType": PLACEHOLDER, "key": "x"},
+        {"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "key": PLACEHOLDER},
+        {"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "values": [PLACEHOLDER]},
+        {"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "values": PLACEHOLDER},
+        PLACEHOLDER,
+    ],
+)
+def test_of_a_reservation_that_only_the_run_knows_nothing_is_said(affinity):
+    assert reserving(affinity) == []
+    assert reserving(affinity, "a4-highgpu-8g", "NVIDIA_B200") == []
+    assert reserving({"reservationAffinityType": "NO_RESERVATION"}, "a4-highgpu-8g", "NVIDIA_B200")[0][0] == "GPU009"
+
+
+def test_a_value_of_a_reservation_that_is_no_text_is_not_left_out():
+    values = [*OF["values"], 7]
+    found = reserving({"reservationAffinityType": "SPECIFIC_RESERVATION", **OF, "values": values})
+    assert not any("exactly one value; 1" in text for _, text in found) and not any("are given" in t for _, t in found)
+
+
+def test_a_tpu_or_gpu_on_a_strategy_that_only_the_run_knows_is_not_judged_by_it():
+    assert not messages(job(pool("a4-highgpu-8g", "NVIDIA_B200", 8), scheduling={"strategy": PLACEHOLDER}), "GPU009")
+    slice_ = {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "4x4"}
+    assert not messages(job(pool() | {"machineSpec": slice_}, scheduling={"strategy": PLACEHOLDER}), "GPU009")
+    assert messages(job(pool() | {"machineSpec": slice_}, scheduling={"strategy": "SPOT"}), "GPU009")
+
+
+def told(spec):
+    report = judged(spec)
+    return [(finding.rule, finding.message) for finding in report.findings], [row.replicas for row in report.steps]
+
+
+def test_a_machine_that_is_missing_or_no_object_is_told_once():
+    for wrong, words in ((None, "is missing"), ("x", "it is 'x'"), ([], "it is ")):
+        pool_ = pool() | ({} if wrong is None else {"machineSpec": wrong})
+        if wrong is None:
+            del pool_["machineSpec"]
+        found, _ = told(job(pool_))
+        assert [rule for rule, _ in found] == ["GPU025"] and words in found[0][1]
+
+
+def test_replicas_that_are_missing_are_one_and_those_that_are_no_number_are_not_known():
+    (missing,), rows = told(job(pool(replicas=None)))
+    assert "says no replicaCount" in missing[1] and rows == [1]
+    (wrong,), rows = told(job(pool(replicas="x")))
+    assert wrong[0] == "GPU025" and rows == [None]
+
+
+def test_a_pool_without_replicas_is_named_by_its_role():
+    for index, role in ((1, "the workers"), (2, "parameter or reduction servers"), (3, "the evaluators")):
+        found, _ = told(job(*[pool()] * index, pool(replicas=0)))
+        assert [text for _, text in found if "0 replicas" in text] == [f"Pool {index} ({role}) has 0 replicas."]
+    found, _ = told(job(*[pool()] * 4, pool(replicas=0)))
+    assert not any(rule == "GPU031" for rule, _ in found)
+
+
+def test_a_strategy_is_told_where_it_stands_and_else_at_the_machine():
+    machine = pool("a4-highgpu-8g", "NVIDIA_B200", 8)
+    (at_machine,) = (finding for finding in judged(job(machine)).findings if finding.rule == "GPU009")
+    asked = judged(job(machine, scheduling={"strategy": "STANDARD"}))
+    (at_strategy,) = (finding for finding in asked.findings if finding.rule == "GPU009")
+    assert (at_machine.path[-1], at_strategy.path[-1]) == ("machineType", "strategy")
+
+
+def test_a_region_is_told_where_the_request_names_it():
+    request = {"parent": "projects/p/locations/me-west1", "customJob": {"displayName": "j", "jobSpec": job(
+        pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 8))}}  # fmt: skip
+    (found,) = (finding for finding in judged(request).findings if finding.rule == "GPU010")
+    assert found.path == ("parent",)
+
+
+def test_a_disk_of_no_size_is_one_of_the_default_size():
+    assert told(job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 0})))[0] == []

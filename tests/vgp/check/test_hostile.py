@@ -21,6 +21,7 @@ from vgp.check.sarif import sarif
 from vgp.documents import budget
 from vgp.documents import document as documents
 from vgp.documents.reading import MAX_BYTES
+from vgp.sources.reading import parse
 
 DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])
@@ -119,6 +120,30 @@ def test_a_budget_that_is_reached_is_a_finding_that_says_which(tmp_path, alarm, 
     told = [finding for finding in report.findings if finding.rule == "GPU031"]
     assert len(told) == 1 and reached in told[0].message
     assert report.exit_code == (2 if told[0].severity == "error" else 1)
+
+
+GCLOUD = "gcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=n1-standard-4"
+TEXTS = {
+    "deep.py": ("CustomJob(worker_pool_specs=" + "not " * 20_000 + "x)", "deeper than Python's parser"),
+    "long.py": ("# worker_pool_specs" + " " * 2_000_000, "2,000,000 characters of Python"),
+    "long.sh": (f"{GCLOUD},container-image-uri={'x' * 100_000}\n", "The command has more than 100,000 characters"),
+    "lines.sh": ("\n" * 100_000 + GCLOUD, "more than 100,000 lines"),
+    "deep.ipynb": ('{"cells": ' + "[" * 100_000, "nested too deep"),
+    "many.yaml": ("---\na: 1\n" * 2_001, "more than 2,000 documents"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_budget_of_a_file_is_a_finding_that_says_which(name):
+    text, words = TEXTS[name]
+    report = check(parse(name, text))
+    assert report.exit_code == 2
+    assert any(finding.rule == "GPU031" and words in finding.message for finding in report.findings)
+
+
+def test_a_script_that_asks_for_nothing_below_its_last_line_that_is_read_is_read_to_its_end():
+    text = f"{GCLOUD},container-image-uri=us-docker.pkg.dev/p/i/t:1\n" + "\n" * 100_000
+    assert not check(parse("lines.sh", text)).errors
 
 
 def test_time_is_the_last_budget(monkeypatch):

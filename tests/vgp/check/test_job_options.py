@@ -95,3 +95,27 @@ def test_a_tensorboard_of_another_region_and_two_words_on_retries_are_findings()
     assert [one[:2] for one in found(fields, regions=("europe-west4",))] == [("GPU035", "warning")]
     restarts = found({}, restartJobOnWorkerRestart=True, disableRetries=True)
     assert [one[:2] for one in restarts] == [("GPU035", "warning")] and "overrides" in restarts[0][2]
+
+
+UNKNOWN = "{{$.inputs.parameters['folder']}}"
+
+
+@pytest.mark.parametrize(
+    ("directory", "told"),
+    [
+        ({"outputUriPrefix": UNKNOWN}, False),
+        (UNKNOWN, False),
+        ({"outputUriPrefix": ""}, True),
+        ({}, True),
+        (None, True),
+    ],
+)
+def test_the_folder_of_a_tensorboard_is_missed_where_it_is_known_to_be_none(directory, told):
+    findings = found({"tensorboard": BOARD, "serviceAccount": "a@b", "baseOutputDirectory": directory})
+    assert any("below baseOutputDirectory" in text for _, _, text in findings) is told
+
+
+@pytest.mark.parametrize(("account", "told"), [(UNKNOWN, False), ("", True), (None, True), ("a@b", False)])
+def test_the_account_of_a_tensorboard_is_missed_where_it_is_known_to_be_none(account, told):
+    fields = {"tensorboard": BOARD, "serviceAccount": account, "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}
+    assert any("needs serviceAccount" in text for _, _, text in found(fields)) is told

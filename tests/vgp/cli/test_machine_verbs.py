@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from vgp.__main__ import main
+from vgp.catalog import catalog, changes, skus
+from vgp.catalog.prices import source
 from vgp.cli import machine_card, machine_list
 from vgp.errors import RequestError
 from vgp.placement.combination import combinations, without_gpus
@@ -204,7 +206,14 @@ def test_a_wrong_filter_is_refused_before_anything_is_listed(wrong):
 def test_one_machine_shows_everything_and_the_quota_to_ask_for(capsys):
     main_output = _shown(capsys, "machines", "g2-standard-24")
     metrics = ["custom_model_training_nvidia_l4_gpus", "custom_model_training_preemptible_nvidia_l4_gpus"]
-    for text in ["2 x NVIDIA_L4", *metrics, "europe-west2", "pd-ssd", "2026-07-30", "configure-compute"]:
+    for text in [
+        "2 x NVIDIA_L4",
+        *metrics,
+        "europe-west2",
+        "pd-ssd",
+        _sources("g2-standard-24")[0]["date"],
+        "configure-compute",
+    ]:
         assert text in main_output
     detail = json.loads(_shown(capsys, "machines", "n1-standard-8", "--json"))
     assert [gpu["counts"] for gpu in detail["accelerators"] if gpu["name"] == "NVIDIA_TESLA_V100"] == [[1, 2, 4, 8]]
@@ -212,25 +221,37 @@ def test_one_machine_shows_everything_and_the_quota_to_ask_for(capsys):
 
 
 def test_a_price_tells_its_source_and_whether_its_skus_are_known(capsys):
+    both = _sources("n1-standard-8", "NVIDIA_TESLA_T4")
     detail = json.loads(_shown(capsys, "machines", "n1-standard-8", "--json"))
     prices = {
         (row["accelerator_type"], row["accelerator_count"], row["region"], row["provisioning"]): row
         for row in detail["prices"]
     }
     t4 = prices["NVIDIA_TESLA_T4", 1, "us-central1", "standard"]
-    assert t4["skus"] == ["2E27-4F75-95CD", "6C71-E844-38BC", "88B8-C3ED-03F0"]
-    assert t4["sources"] == ["compute-2026-07-30", "gpus-2026-07-09"]
-    assert prices["NVIDIA_TESLA_T4", 1, "europe-west4", "standard"]["skus"] is None
-    assert {key: source["date"] for key, source in detail["price_sources"].items()} == {
-        "compute-2026-07-30": "2026-07-30", "gpus-2026-07-09": "2026-07-09",
-    }  # fmt: skip
+    parts = "N1 Predefined Instance Core", "N1 Predefined Instance Ram", "Nvidia Tesla T4 GPU"
+    table = changes.sku_rows()
+    assert t4["skus"] == [table[part, "us-central1", "OnDemand"]["sku"] for part in parts]
+    named = [detail["price_sources"][key] for key in t4["sources"]]
+    assert named == [each for at, each in enumerate(both) if each not in both[:at]]
+    bare = [row for row in prices.values() if row["accelerator_type"] is None and row["provisioning"] == "standard"]
+    known = {row["region"]: all((part, row["region"], "OnDemand") in table for part in parts[:2]) for row in bare}
+    assert {row["region"]: row["skus"] is not None for row in bare} == known
     unknown = sum(row["skus"] is None for row in detail["prices"])
     text = _shown(capsys, "machines", "n1-standard-8")
-    assert f"without a known SKU id: {unknown} of {len(detail['prices'])} (--json has the ids)" in text
-    assert "prices of 2026-07-09: https://github.com/skypilot-org/skypilot-catalog" in text
+    count = f"without a known SKU id: {unknown} of {len(detail['prices'])} (--json has the ids)"
+    assert (count in text) == bool(unknown)
+    assert all(f"prices of {each['date']}: {each['page']}" in text for each in both)
 
 
-def test_a_list_tells_how_many_of_its_prices_have_no_known_sku(capsys):
+def _sources(*names):
+    """What the prices of these in us-central1 are from."""
+    reading, rows = catalog.document("prices.json")["reading"], changes.price_rows()
+    return [source(rows[name, "us-central1"]["source"] or reading) for name in names]
+
+
+def test_a_list_tells_how_many_of_its_prices_have_no_known_sku(capsys, monkeypatch):
+    known = {key: row["sku"] for key, row in changes.sku_rows().items() if key[1] == "us-central1"}
+    monkeypatch.setattr(skus, "_table", lambda: known)
     here, there = (["machines", "--accelerator", "L4", "--provisioning", "standard", "--region", region]
                    for region in ("us-central1", "europe-west4"))  # fmt: skip
     assert "SKU" not in _shown(capsys, *here)
@@ -263,7 +284,7 @@ def _shown(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_a_proposed_ladder_is_pasted_and_compiles(capsys, tmp_path):
+def test_a_proposed_ladder_is_pasted_and_compiles(capsys, b200_without_price):
     asked = "machines", "--ladder", "--accelerator", "L4", "--gpus", "8", "--region", "us-central1"
     code, out, _ = run(capsys, *asked, "--deadline", "12h")
     assert code == 0 and 'deadline = "12h"' in out

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -124,6 +125,7 @@ def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
 def test_each_rung_has_the_body_of_a_job_of_googles_wrapper(plan):
     spot, flex, away = plan.rungs
     assert (plan.step, plan.deadline_s, spot.timeout_s, flex.max_wait_s) == ("train", 43200, 21600, 7200)
+    assert all(date.fromisoformat(rung.price_date) for rung in plan.rungs)
     assert [rung.name for rung in plan.rungs] == ["1-spot-us-central1", "2-flex_start-us-central1", "3-spot-us-east4"]
     job = spot.job["jobSpec"]
     assert (spot.job["displayName"], spot.job["labels"]) == ("train", {"team": "ml"})

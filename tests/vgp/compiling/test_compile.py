@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,9 +41,16 @@ def compile_in(folder: Path, seed: str) -> bytes:
     return (out / "training.json").read_bytes()
 
 
+def without_prices(text: str) -> str:
+    """A spec with a mark for each price of an hour and its day: a refresh of the catalog changes them alone."""
+    without, prices = re.subn(r'\[\s*[\d.]+,\s*"20\d\d-\d\d-\d\d"\s*\]', '["price", "day"]', text)
+    assert prices, "the last step tells what the run cost"
+    return without
+
+
 def test_specs_are_the_golden_ones(compiled: PipelineSpec) -> None:
     """After a wanted change: pipelines compile --out tests/golden, and read the difference."""
-    assert compiled.text == (GOLDEN / "training.json").read_text()
+    assert without_prices(compiled.text) == without_prices((GOLDEN / "training.json").read_text())
 
 
 def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -> None:
@@ -50,7 +58,7 @@ def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Pat
     (tmp_path / "b").mkdir()
     first = compile_in(tmp_path / "a", "1")
     assert first == compile_in(tmp_path / "b", "2")
-    assert first == (GOLDEN / "training.json").read_bytes()
+    assert without_prices(first.decode()) == without_prices((GOLDEN / "training.json").read_text())
 
 
 def test_the_spec_parses_strictly_and_the_sdk_takes_it(compiled: PipelineSpec, tmp_path: Path) -> None:

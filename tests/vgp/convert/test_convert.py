@@ -348,3 +348,12 @@ def test_a_command_without_a_machine_is_not_converted_and_says_why(capsys):
     assert convert("gcloud ai custom-jobs create --region=us-central1 --display-name=a_$(date -u +%s)") == 1
     printed = capsys.readouterr()
     assert "Wanted is a compiled pipeline, a custom job, worker pools" in printed.err and not printed.out
+
+
+@pytest.mark.parametrize("name", ["train.py", "train.ipynb", "train.sh"])
+def test_a_program_is_refused_with_what_to_give_instead(tmp_path, capsys, name):
+    (tmp_path / name).write_text("#!/bin/bash\nset -e\ngcloud ai custom-jobs create --region=us-central1\n")
+    with pytest.raises(SystemExit) as stop:
+        main(["convert", str(tmp_path / name)])
+    told = capsys.readouterr()
+    assert stop.value.code == 2 and not told.out and "'gcloud ai custom-jobs create ...'" in told.err

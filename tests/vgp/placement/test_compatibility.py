@@ -35,11 +35,7 @@ def test_a_machine_without_a_gpu_request_is_right_only_where_none_is_built_in(ma
 @pytest.mark.parametrize(
     ("request_", "rule", "suggestion"),
     [
-        (
-            ("n1-standard-8", "NVIDIA_TESLA_T4", 3),
-            "GPU003",
-            "4 x NVIDIA_TESLA_T4 on n1-standard-8 (us-central1, $2.05/h",
-        ),
+        (("n1-standard-8", "NVIDIA_TESLA_T4", 3), "GPU003", "4 x NVIDIA_TESLA_T4 on n1-standard-8 (us-central1, $"),
         (("n1-standard-4", "NVIDIA_H100_80GB", 8), "GPU004", "8 x NVIDIA_H100_80GB on a3-highgpu-8g"),
         (("n1-standard-32", "NVIDIA_TESLA_V100", 2), "GPU003", "2 x NVIDIA_TESLA_V100 on n1-standard-16"),
         (("a2-highgpu-2g", None, 0), "GPU006", "2 x NVIDIA_TESLA_A100 on a2-highgpu-2g"),

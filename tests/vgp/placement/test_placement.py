@@ -153,7 +153,7 @@ def test_a_plain_step_runs_where_the_pipeline_does():
     assert place(Request(accelerator="L4", region="europe-west4"), region="us-central1").region == "europe-west4"
 
 
-def test_the_most_it_can_cost_is_timeout_times_nodes_times_price():
+def test_the_most_it_can_cost_is_timeout_times_nodes_times_price(b200_without_price):
     placement = place(Request(machine="g2-standard-24", nodes=3, timeout="90m"))
     assert placement.max_usd == pytest.approx(placement.usd_per_hour * 3 * 1.5)
     assert place(Request(machine="a4-highgpu-8g", strategy="spot")).max_usd is None

@@ -62,7 +62,7 @@ def test_t4_in_europe_west4_is_one_machine_to_both() -> None:
     assert listed("T4", "europe-west4", "standard", count=1) == placed("europe-west4", "standard", accelerator="T4")
 
 
-def test_offers_are_sorted_by_price_and_then_by_size() -> None:
+def test_offers_are_sorted_by_price_and_then_by_size(b200_without_price: None) -> None:
     offers = search(Need(as_of=DAY, regions=("europe-west4",)))
     priced = [offer.price.usd_per_hour for offer in offers if offer.price]
     assert priced == sorted(priced) and [bool(offer.price) for offer in offers] == sorted(

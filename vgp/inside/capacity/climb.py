@@ -155,7 +155,7 @@ class Climb:
 
     def _first(self) -> Ladder:
         now = self.clock.now()
-        names = ("name", "region", "strategy", "usd_per_hour")
+        names = ("name", "region", "strategy", "usd_per_hour", "price_date")
         return Ladder(
             run=self.run.run,
             step=self.plan.step,

@@ -38,6 +38,8 @@ class PlannedRung:
     job: Json
     #: Of all machines of the job together; None where no price is known.
     usd_per_hour: float | None = None
+    #: Of which day that price is, as in 2026-07-30; empty where it is not known.
+    price_date: str = ""
     #: From creation until all machines run; what waits longer is cancelled. None: an hour, 24 of Flex-start.
     max_wait_s: float | None = None
     #: How much of the work an hour on it does; the first rung's is 1.

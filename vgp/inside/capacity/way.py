@@ -6,7 +6,7 @@ A function of the document alone. What is not as it should be in it is left out:
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from vgp.inside.job_steps import moment
@@ -96,6 +96,8 @@ class Way:
     rungs: tuple[str, ...]
     attempts: tuple[Attempt, ...]
     probes: Probes = Probes()
+    #: The days of the prices that are reckoned with, the oldest first; those of a plan without days are not known.
+    price_dates: tuple[str, ...] = ()
 
     @property
     def usd(self) -> float:
@@ -152,6 +154,7 @@ class Way:
             "deadline": _text(self.deadline),
             "rungs": list(self.rungs),
             "usd": round(self.usd, 4) if self.is_priced else None,
+            "price_dates": list(self.price_dates),
             "steps_lost": self.steps_lost,
             "job": self.job,
             "attempts": [attempt.as_json() for attempt in self.attempts],
@@ -166,8 +169,23 @@ def read(document: Any) -> Way | None:
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
     attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
     step = str(document.get("step", ""))
-    ordered, probes = tuple(sorted(attempts, key=_number)), _probes(_tables(document.get("probes")))
-    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, probes)
+    ordered, probes = tuple(sorted(attempts, key=_number)), _tables(document.get("probes"))
+    days = _price_dates([*_tables(document.get("attempts")), *probes], rungs)
+    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, _probes(probes), days)
+
+
+def _price_dates(told: list[Mapping[str, Any]], rungs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Of the rungs whose machines were held."""
+    held = {str(each.get("rung", "")) for each in told if _amount(each.get("hours"))}
+    return tuple(sorted(filter(None, {_day(rungs[name].get("price_date")) for name in held & rungs.keys()})))
+
+
+def _day(value: Any) -> str:
+    """`2026-07-30`; empty for what is no day."""
+    try:
+        return date.fromisoformat(value).isoformat()
+    except (TypeError, ValueError):
+        return ""
 
 
 def _probes(told: list[Mapping[str, Any]]) -> Probes:

@@ -12,6 +12,7 @@ from vgp.inside.capacity import job_service, ways
 from vgp.inside.capacity.way import MOST, Attempt, Way
 from vgp.settings import Settings
 from vgp.text.figures import took, usd
+from vgp.text.price_dates import words
 from vgp.text.printable import one_line
 from vgp.text.table import table
 from vgp.text.times import local
@@ -62,7 +63,8 @@ def page(settings: Settings, way: Way) -> RenderableType:
     said = [Text(f"{each.number}: {one_line(each.words)}", "dim") for each in shown if each.words and each.outcome]
     link = job_link(settings, way.job)
     now = [Text(f"the job of the moment: {link}", "dim")] if link else []
-    return Group(head, *deadline, *more, drawn, *said, *now)
+    days = [Text(each, "dim") for each in filter(None, [words(way.price_dates)])]
+    return Group(head, *deadline, *more, drawn, *said, *days, *now)
 
 
 def _line(attempt: Attempt) -> Sequence[str]:

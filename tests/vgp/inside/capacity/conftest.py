@@ -37,7 +37,7 @@ def rung(name: str = "spot", **changed: Any) -> PlannedRung:
     pool = {"machineSpec": {"machineType": "g2-standard-4"}, "replicaCount": 1, "containerSpec": container}
     job = {"displayName": "train", "labels": {"team": "a"}, "jobSpec": {"workerPoolSpecs": [pool], "network": ""}}
     given = {"name": name, "region": "us-central1", "strategy": "spot", "timeout_s": 7200.0, "usd_per_hour": 3.6}
-    return PlannedRung(**{**given, "job": job, **changed})
+    return PlannedRung(**{**given, "price_date": "2026-07-30", "job": job, **changed})
 
 
 def executor_input(task: int = 1234567, run: str = "run-1") -> str:

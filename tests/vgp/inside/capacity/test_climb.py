@@ -31,6 +31,7 @@ def test_a_job_that_succeeds_is_the_whole_way(launcher, monkeypatch, capsys):
     assert told == {"TRAINING_CAPACITY": launcher.folder.uri, "TRAINING_ATTEMPT": attempt["token"]}
     assert list(pool.container_spec.args) == ["--executor_input", executor_input()]
     assert attempt["outcome"] == "succeeded" and attempt["hours"] == 1.0 and attempt["usd"] == 3.6
+    assert [rung["price_date"] for rung in launcher.ladder["rungs"]] == ["2026-07-30"]
     resources = launcher.folder.bucket.blob("runs/123456789012/run-1/train_-1234567/gcp_resources").download_as_text()
     uri = f"https://us-central1-aiplatform.googleapis.com/v1/{attempt['job']}"
     assert json.loads(resources) == {"resources": [{"resourceType": "CustomJob", "resourceUri": uri}]}

@@ -58,6 +58,17 @@ def test_probes_are_counted_with_their_time_and_money() -> None:
     assert way().as_json()["probes"] == {"sent": 0, "granted": 0, "hours": 0, "usd": 0}
 
 
+def test_the_days_of_the_prices_are_those_of_the_rungs_whose_machines_were_held() -> None:
+    days = ["2026-07-30", "2026-01-01", "2026-07-09"]
+    dated = [{**rung, "price_date": day} for rung, day in zip(DOCUMENT["rungs"], days, strict=True)]
+    told = way(rungs=dated)
+    assert told.price_dates == ("2026-07-09", "2026-07-30") and told.as_json()["price_dates"] == [days[2], days[0]]
+    probed = way(rungs=dated, probes=[{"rung": "flex-8xH100", "hours": 0.05, "usd": 1.0}])
+    assert probed.price_dates == ("2026-01-01", "2026-07-09", "2026-07-30")
+    assert way().price_dates == () == way(rungs=[{**dated[0], "price_date": ["x"]}]).price_dates
+    assert told.words == way().words
+
+
 @pytest.mark.parametrize("document", [None, [], {}, {"format": 2}, {"format": 1, "attempts": "x", "rungs": [1]}])
 def test_a_document_that_is_none_tells_nothing_and_breaks_nothing(document: Any) -> None:
     told = read(document)
@@ -77,7 +88,10 @@ def test_a_summary_has_the_ways_up_and_their_money() -> None:
     summary = summary_of(night("b", all_of("SUCCEEDED")), prices, state="SUCCEEDED", ways=(way(),))
     assert without.unpriced == ["train"] and summary.unpriced == []
     assert summary.total_usd == pytest.approx(without.total_usd + 280)
-    assert "train: 3 attempts on 3 rungs" in markdown(summary)
+    assert "train: 3 attempts on 3 rungs" in markdown(summary) and "\n\nPrices of 2026-07-30" in markdown(summary)
+    dated = way(rungs=[{**rung, "price_date": "2026-07-09"} for rung in DOCUMENT["rungs"]])
+    page = markdown(summary_of(night("b", all_of("SUCCEEDED")), prices, state="SUCCEEDED", ways=(dated,)))
+    assert page.count("rices of ") == 1 and "\n\nPrices of 2026-07-09 to 2026-07-30" in page
     assert summary.as_json()["ladders"][0]["attempts"][0]["outcome"] == "preempted"
 
 

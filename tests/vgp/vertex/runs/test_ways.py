@@ -48,6 +48,11 @@ def test_every_attempt_has_a_line_of_its_own_at_80_columns() -> None:
     assert "2: no machines within 2h" in lines
 
 
+def test_the_days_of_its_prices_stand_below_the_attempts() -> None:
+    dated = [{**rung, "price_date": "2026-07-30"} for rung in DOCUMENT["rungs"]]
+    assert shown(run(rungs=dated)).count("prices of 2026-07-30") == 1 and "prices of" not in shown(run())
+
+
 def test_hostile_words_of_a_ladder_are_only_text() -> None:
     attempts = [{**DOCUMENT["attempts"][0], "rung": "[red]\x1b[2J", "words": "a\nb\x07", "outcome": "x\x1b["}]
     text = shown(run(attempts=attempts))
