@@ -142,7 +142,7 @@ class Cloud:
         for name, kind in (("pipelines", "KFP"), ("images", "DOCKER")):
             self.artifacts.add_repository(f"projects/{project}/locations/{region}/repositories/{name}", kind)
         apis = [*front.DOCUMENTS, "kfp_registry", "oauth2", "storage"]
-        self.tunnel = Tunnel(region, apis, self._folder.name)
+        self.tunnel = Tunnel(region, project_number, apis, self._folder.name)
         self._servers = Servers(apis, lambda request: front.handle(self, request), self.tunnel, self.clock.now)
 
     def _all_services(self) -> Iterator[Any]:

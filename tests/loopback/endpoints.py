@@ -8,10 +8,9 @@ https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirement
 import json
 import secrets
 import socket
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from datetime import datetime
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from .listing import Filter, one_page, ordered
 from .machines import MARK, Machine, Machines
 from .messages import new, parse, set_time, to_json
 from .schema import snake
+from .server import Answer
 
 if TYPE_CHECKING:
     from .cloud import Cloud
@@ -30,6 +30,11 @@ FIELDS = {"display_name", "description", "labels", "traffic_split"}
 TYPE = "type.googleapis.com/google.cloud.aiplatform.v1."
 #: A route that answers within this is asked as often as a client looks at the operation; a prediction may take longer.
 LOOK_S, PREDICT_S = 1.0, 60.0
+#: Bytes of a request through the shared host, and through an endpoint's own.
+#: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type
+SHARED_BYTES, DEDICATED_BYTES = 1_500_000, 10_000_000
+#: What a raw prediction's headers say to Google, or of this one connection, and not to the container.
+GOOGLES = {"authorization", "connection", "content-encoding", "content-length", "host", "transfer-encoding"}
 #: google.rpc.Code.FAILED_PRECONDITION
 ENDED = 9
 
@@ -41,21 +46,30 @@ class Deployment:
     message: Any
     model: str
     machine: Machine
-    url: str
+    port: int
     spec: Any
     operation: str
     split: dict[str, int] = field(default_factory=dict)
 
-    def asked(self, route: str, timeout: float, body: bytes | None = None) -> tuple[int, bytes]:
-        """Status and body of the container's answer; 0 if there is none."""
-        request = urllib.request.Request(f"{self.url}{route}", body, {"Content-Type": "application/json"})
+    def asked(self, route: str, timeout: float, body: bytes | None = None, **headers: str) -> Answer:
+        """The container's answer, its body as it came; the status is 0 if there is none."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-        except OSError:
-            return 0, b""
+            connection.request("GET" if body is None else "POST", route, body, headers)
+            answer = connection.getresponse()
+            kind = answer.getheader("Content-Type", "application/octet-stream")
+            return Answer(answer.status, answer.read(), {"Content-Type": kind})
+        except (OSError, HTTPException):
+            return Answer(0, b"")
+        finally:
+            connection.close()
+
+    def predicted(self, body: bytes, **headers: str) -> Answer:
+        """The container's answer to a prediction. Raises ApiError if there is none."""
+        answer = self.asked(self.spec.container_spec.predict_route or "/predict", PREDICT_S, body, **headers)
+        if not answer.status:
+            raise ApiError(503, "The model server does not answer.")
+        return answer
 
 
 @dataclass(eq=False)
@@ -86,6 +100,8 @@ class Endpoints:
         if name in self.endpoints:
             raise ApiError(409, f"Endpoint {name} already exists.")
         message.name = name
+        if message.dedicated_endpoint_enabled:
+            message.dedicated_endpoint_dns = f"{name.rpartition('/')[2]}.{self.cloud.tunnel.dedicated}"
         self.endpoints[name] = Endpoint(message, self.cloud.clock.now())
         return self.cloud.operations.done(name, {"@type": f"{TYPE}Endpoint", **to_json(self.shown(name))})
 
@@ -173,8 +189,7 @@ class Endpoints:
         self.cloud.operations.operations[operation] = {"name": operation}
         machine, port = self.container(endpoint, message, spec)
         machine.start()
-        url = f"http://127.0.0.1:{port}"
-        endpoint.deployments[message.id] = Deployment(message, model.name, machine, url, spec, operation, split)
+        endpoint.deployments[message.id] = Deployment(message, model.name, machine, port, spec, operation, split)
         return self.cloud.operations.operations[operation]
 
     def container(self, endpoint: Endpoint, message: Any, spec: Any) -> tuple[Machine, int]:
@@ -199,7 +214,7 @@ class Endpoints:
         """Ends the operations of the models whose container is well, or has ended."""
         for endpoint in self.endpoints.values():
             for one in [one for one in endpoint.deployments.values() if one.operation]:
-                if one.asked(one.spec.container_spec.health_route or "/health", LOOK_S)[0] == 200:
+                if one.asked(one.spec.container_spec.health_route or "/health", LOOK_S).status == 200:
                     self.end(endpoint, one)
                 elif one.machine.code is not None:
                     said = [line for _, line in one.machine.said()]
@@ -255,14 +270,41 @@ class Endpoints:
     # ---- requests
 
     def predict(self, call: Call) -> dict[str, Any]:
-        endpoint = self.of(call.params["endpoint"], "aiplatform.endpoints.predict")
-        one = self.drawn(endpoint)
-        route = one.spec.container_spec.predict_route or "/predict"
-        status, body = one.asked(route, PREDICT_S, json.dumps(call.body).encode())
-        if status != 200:
-            raise ApiError(status or 503, body.decode(errors="replace") or "The model server does not answer.")
+        body = json.dumps(call.body).encode()
+        _, one = self.asked(call, body)
+        answer = one.predicted(body, **{"Content-Type": "application/json"})
+        if answer.status != 200:
+            raise ApiError(answer.status, answer.body.decode(errors="replace"))
         told = {"deployedModelId": one.message.id, "model": one.model, "modelDisplayName": one.message.display_name}
-        return {**json.loads(body), **told, "modelVersionId": one.message.model_version_id}
+        return {**json.loads(answer.body), **told, "modelVersionId": one.message.model_version_id}
+
+    def rawPredict(self, call: Call) -> Answer:
+        """Body, content type and status as the container has them; who answered is in headers."""
+        endpoint, one = self.asked(call, call.body)
+        sent = {name: value for name, value in call.headers.items() if name not in GOOGLES}
+        answer = one.predicted(call.body, **sent)
+        answer.headers |= {
+            "X-Vertex-AI-Endpoint-Id": endpoint.message.name.rpartition("/")[2],
+            "X-Vertex-AI-Deployed-Model-Id": one.message.id,
+            "X-Vertex-AI-Model": one.model,
+            "X-Vertex-AI-Model-Version-Id": one.message.model_version_id,
+        }
+        return answer
+
+    def asked(self, call: Call, body: bytes) -> tuple[Endpoint, Deployment]:
+        """Who is to answer a request of this size, which came to the host that the endpoint has."""
+        endpoint = self.of(call.params["endpoint"], "aiplatform.endpoints.predict")
+        host, own = call.headers.get("host", ""), endpoint.message.dedicated_endpoint_dns
+        if host.endswith(self.cloud.tunnel.dedicated) and host != own:
+            raise ApiError(404, f"{endpoint.message.name} is not served at {host}.")
+        if own and host != own:
+            raise failed_precondition(
+                f"Dedicated Endpoint cannot be accessed through the shared Vertex AI domain: ask {own}."
+            )
+        most = DEDICATED_BYTES if own else SHARED_BYTES
+        if len(body) > most:
+            raise ApiError(400, f"The request size ({len(body)} bytes) exceeds {most / 1e6:.3f}MB limit.")
+        return endpoint, self.drawn(endpoint)
 
     def drawn(self, endpoint: Endpoint) -> Deployment:
         """The deployment that the next request goes to: of every hundred each has its part."""

@@ -38,6 +38,10 @@ DOCUMENTS = {
 }
 #: Query parameters that Google's own clients send, and that the documents lack.
 UNDOCUMENTED = {"bigquery.jobs.get": ("projection",), "bigquery.jobs.cancel": ("projection",)}
+#: A body as it is: of such methods neither what is sent nor what is answered need be JSON.
+AS_IT_IS = "GoogleApiHttpBody"
+#: All that an endpoint's own host answers.
+DEDICATED = (":predict", ":rawPredict")
 #: What google-auth asks by itself, some of it in threads of its own.
 SIGN_INS = ("oauth2", "iamcredentials")
 
@@ -102,6 +106,8 @@ def multipart_name(request: Request) -> str:
 
 def route(request: Request) -> tuple[Method, dict[str, str]]:
     name = DOCUMENTS.get(request.api)
+    if request.host.endswith(".vertexai.goog") and not request.path.endswith(DEDICATED):
+        name = None
     described = cloud_quotas() if name == "cloudquotas.v1" else document(name) if name else None
     path = re.sub(r"^/(ui|v1beta1)/(?=.*/operations/\d+$)", "/v1/", request.path)  # as Google's SDK and gcloud ask
     if described and (found := described.find(request.http_method, path.lstrip("/"))):
@@ -141,6 +147,8 @@ def handled(cloud: "Cloud", request: Request, call: Call) -> Answer:
     with cloud.lock:
         cloud.settle()
         answered = handler(cloud, call)(call)
+        if isinstance(answered, Answer):
+            return answered
         integers = "enum-encoding=int" in request.query.get("$alt", [""])[0]
         body = cloud.as_json(answered, integers=integers)
     if call.definition.response:
@@ -163,6 +171,9 @@ def read(request: Request, call: Call) -> None:
     spared = UNDOCUMENTED.get(method.id, ())
     query = {name: values for name, values in request.query.items() if name not in spared}
     check_query(method.parameters, method.document.parameters, query)
+    if method.response == AS_IT_IS:
+        call.body = request.body
+        return
     if request.body:
         try:
             call.body = json.loads(request.body)

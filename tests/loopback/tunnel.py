@@ -16,8 +16,10 @@ from tempfile import NamedTemporaryFile
 
 
 class Tunnel:
-    def __init__(self, region: str, apis: list[str], folder: str):
-        self.region, self.apis, self.folder = region, apis, Path(folder)
+    def __init__(self, region: str, project_number: str, apis: list[str], folder: str):
+        self.apis, self.folder = apis, Path(folder)
+        #: What follows an endpoint's id in its own host name.
+        self.dedicated = f"{region}-{project_number}.prediction.vertexai.goog"
         #: Hosts outside that a client tried to reach.
         self.strays: list[str] = []
         #: Connections that wait for an answer.
@@ -25,6 +27,8 @@ class Tunnel:
 
     def api_of(self, host: str) -> str | None:
         """The API behind a host name of Google, or None."""
+        if host.partition(".")[2] == self.dedicated:
+            return "aiplatform"
         found = re.fullmatch(r"(?:[a-z]+-[a-z]+\d+-)?([a-z0-9]+)\.(googleapis\.com|pkg\.dev)", host)
         api = {"kfp": "kfp_registry"}.get(found[1], found[1]) if found else None
         if api in self.apis:
@@ -34,7 +38,7 @@ class Tunnel:
 
     def environment(self, url: str) -> dict[str, str]:
         bundle = self.folder / "certificate.pem"
-        bundle.write_bytes(certificate()[0])
+        bundle.write_bytes(certificate(self.dedicated)[0])
         trusted = {name: str(bundle) for name in ("REQUESTS_CA_BUNDLE", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE")}
         return {**trusted, "HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
@@ -46,29 +50,29 @@ class Tunnel:
 
     def secured(self, connection: socket) -> ssl.SSLSocket:
         """The server's side of TLS."""
-        return context().wrap_socket(connection, server_side=True)
+        return context(self.dedicated).wrap_socket(connection, server_side=True)
 
 
 @cache
-def context() -> ssl.SSLContext:
+def context(*domains: str) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with NamedTemporaryFile(suffix=".pem") as both:
-        both.write(b"".join(certificate()))
+        both.write(b"".join(certificate(*domains)))
         both.flush()
         made.load_cert_chain(both.name)
     return made
 
 
 @cache
-def certificate() -> tuple[bytes, bytes]:
-    """A certificate for Google's host names that nobody trusts unless told to, and its key; one for a process."""
+def certificate(*domains: str) -> tuple[bytes, bytes]:
+    """A certificate for Google's host names and those in `domains`, and its key; nobody trusts it unless told to."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "the loopback cloud")])
-    names = [x509.DNSName(f"*.{domain}") for domain in ("googleapis.com", "pkg.dev")]
+    names = [x509.DNSName(f"*.{domain}") for domain in ("googleapis.com", "pkg.dev", *domains)]
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     now = datetime.now(UTC)
     made = (

@@ -16,9 +16,10 @@ OURS = ("row_id", "model", "model_version", "run")
 def check(table: TableName, staging: str) -> None:
     """Raises UserError, before any work, if the table cannot be replaced, or the shards lie where no job reads them."""
     if not storage.is_remote(storage.uri(staging)):
+        where = f", and {staging} is on this machine" if staging else ""
         raise UserError(
-            f"destination = {table.uri}: BigQuery loads predictions from a bucket, and {staging} is on this machine: "
-            "give staging = gs://BUCKET/FOLDER, where they lie meanwhile."
+            f"destination = {table.uri}: BigQuery loads predictions from a bucket{where}: give staging = "
+            "gs://BUCKET/FOLDER, where they lie meanwhile."
         )
     try:
         loading.check(table, OURS)

@@ -116,7 +116,7 @@ class Predicted:
         if there != asked:
             ours, theirs = asked.model_dump(), there.model_dump()
             names = [name for name in ours if ours[name] != theirs[name]]
-            shown = {"weights": "model", "version": f"version ({there.version})"}
+            shown = {"weights": "model", "version": f"version ({there.version} there, {asked.version} now)"}
             raise UserError(
                 f"{self.path} holds the predictions of another request: it differs in "
                 f"{listed([shown.get(name, name) for name in names])}. Choose a new folder; in a schedule a name with "

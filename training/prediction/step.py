@@ -181,9 +181,9 @@ def predict(
     from training.prediction.predict import Options, predict
 
     table = names.parse(destination) if names.is_table(destination) else None
-    folder = (staging or staged(predictions)) if table or not destination else destination
     if table:
-        bigquery.check(table, folder)
+        bigquery.check(table, staging or (staged(predictions) if str(predictions) else ""))
+    folder = (staging or staged(predictions)) if table or not destination else destination
     what = reading.data(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     made = predict(what, model, folder, model_name=model_name, task=task, options=options)
@@ -197,6 +197,6 @@ def predict(
 def staged(predictions: str | Path) -> str:
     """The folder of a step's predictions: the same for all its attempts, so that one goes on with another's."""
     if not str(predictions):
-        raise UserError("no destination was given: a folder, or a table with staging = gs://BUCKET/FOLDER.")
+        raise UserError("no destination was given: a folder, gs://BUCKET/FOLDER, or bq://PROJECT.DATASET.TABLE.")
     output = run_folder.parse(predictions)
     return f"{output.root}/predictions/{output.run}/{output.step}" if output else str(predictions)

@@ -86,8 +86,6 @@ def rollback(record: Record, *, expected: int | None = None, who: str, why: str,
 def alias(record: Record, name: str, number: int, *, who: str, why: str, key: str) -> Record:
     """The name for that version, and no longer for another."""
     check_alias(name)
-    if name == CHAMPION:
-        raise UserError("the alias champion is moved by promote and rollback, which say why.")
     before = record.aliases.get(name)
     if record.event("aliased", key) or (usable(record, number) and before == number):
         return record
@@ -176,7 +174,9 @@ def rolled_back_already(record: Record, expected: int | None) -> Event | None:
 
 
 def check_alias(name: str) -> None:
-    """Raises UserError if Vertex AI would not take the name."""
+    """Raises UserError if Vertex AI would not take the name, or if it is the champion's, which is not given away."""
+    if name == CHAMPION:
+        raise UserError("the alias champion is moved by promote and rollback, which say why.")
     if not ALIAS.fullmatch(name) or name in RESERVED:
         reserved = f" and not {', '.join(RESERVED)}, which Vertex AI keeps for itself" if name in RESERVED else ""
         raise UserError(
@@ -191,21 +191,23 @@ def usable(record: Record, number: int) -> Version:
     if version.state in ("deleted", "rejected"):
         told = (one for one in reversed(record.events) if one.version == number and one.what == version.state)
         by = next((f" on {one.at} by {one.who}" + (f" ({one.why})" if one.why else "") for one in told), "")
-        raise UserError(f"version {number} of {record.model} was {version.state}{by}. Take one of {numbers(record)}.")
+        raise UserError(f"version {number} of {record.model} was {version.state}{by}. {choice(record)}")
     return version
 
 
-def numbers(record: Record) -> str:
-    """The versions that can be used, for a message."""
+def choice(record: Record) -> str:
+    """What to take instead, as the end of a message."""
     there = [str(one.number) for one in record.versions if one.state not in ("deleted", "rejected")]
-    return ", ".join(there[-10:]) if there else "none that can be used: a run registers the next"
+    if there:
+        return f"Take {'one of' if there[1:] else 'version'} {', '.join(there[-10:])}."
+    return "It has none that can be used: a run whose model is better registers the next."
 
 
 def known(record: Record, number: int) -> Version:
     """The version, whatever became of it. Raises UserError if there never was one."""
     version = record.version(number)
     if version is None:
-        raise UserError(f"{record.model} has no version {number}. Take one of {numbers(record)}.")
+        raise UserError(f"{record.model} has no version {number}. {choice(record)}")
     return version
 
 

@@ -32,7 +32,9 @@ def add(verbs: Any) -> None:
     unalias = each.add_parser("unalias", parents=[common, change], help="the name for none")
     unalias.add_argument("alias")
     for verb, words in (("reject", "the version never as champion"), ("delete", "a version's files, not its story")):
-        each.add_parser(verb, parents=[common, change], help=words).add_argument("version", help=VERSION)
+        made = each.add_parser(verb, parents=[common, change], help=words)
+        made.add_argument("version", help=VERSION)
+    made.add_argument("--dry-run", action="store_true", help="tell whether it may be; delete nothing")
     clean = each.add_parser("clean", parents=[common], help="copies of files that a kill left, and no version is")
     clean.add_argument("--dry-run", action="store_true", help="tell what would go; delete nothing")
 

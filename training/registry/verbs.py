@@ -65,7 +65,10 @@ def compare(root: str, model: str, versions: Sequence[str]) -> Values:
         raise UserError("compare takes two versions or more, such as: compare champion 7.")
     there = _open(root, model)
     record = there.read()
-    return {"registry": there.root, **shown.compared(record, [found(record, one) for one in versions])}
+    chosen = [found(record, one) for one in versions]
+    if same := [word for word, one in zip(versions, chosen, strict=True) if chosen.count(one) > 1]:
+        raise UserError(f"compare takes different versions of {record.model}: {' and '.join(same)} are the same.")
+    return {"registry": there.root, **shown.compared(record, chosen)}
 
 
 def promote(root: str, model: str, version: str, account: str, why: str) -> Values:
@@ -97,14 +100,18 @@ def rollback(root: str, model: str, expected: int | None, account: str, why: str
                          f"{done.event.before}")  # fmt: skip
     before = changes.rolled_back_already(done.record, expected)
     assert before  # else there was an event, or an error
+    further = f"further back: rollback --from {before.version}"
+    if len(changes.reigned(done.record)) < 2:
+        further = "it replaced none to go back to"
     return done.told(
         f"version {before.version} is the champion of {there.model} already, since version {before.before} was rolled "
-        f"back on {before.at} by {before.who} (further back: rollback --from {before.version})"
+        f"back on {before.at} by {before.who} ({further})"
     )
 
 
 def alias(root: str, model: str, alias: str, version: str, account: str, why: str) -> Values:
     """The name for that version, and no longer for another."""
+    changes.check_alias(alias)
     there = _open(root, model)
 
     def change(record: Record, words: dict[str, str]) -> Record:
@@ -138,11 +145,17 @@ def reject(root: str, model: str, version: str, account: str, why: str) -> Value
     return done.told(f"version {number} of {there.model} is rejected{'' if done.event else ' already'}")
 
 
-def delete(root: str, model: str, version: str, account: str, why: str) -> Values:
+def delete(root: str, model: str, version: str, account: str, why: str, dry_run: bool = False) -> Values:
     """A version's files. Its number and what became of it stay in the record, which says it first: a kill between the
-    two leaves files that the same command removes.
+    two leaves files that the same command removes. `dry_run`: only whether it may be deleted.
     """
     there, number = _open(root, model), 0
+    if dry_run:
+        record = there.read()
+        number = found(record, version).number
+        after = changes.delete(record, number, who=user(), why="", key="none")
+        event = after.events[-1] if after is not record else None
+        return Changed(there, record, event).told(f"version {number} of {there.model} would be deleted")
 
     def change(record: Record, words: dict[str, str]) -> Record:
         nonlocal number
@@ -183,7 +196,7 @@ def found(record: Record, version: str) -> Version:
     if number is None and version == CHAMPION:
         raise UserError(
             f"{record.model} has no champion: no version was promoted, or the alias was taken away. "
-            f"Its versions are {changes.numbers(record)}."
+            f"{changes.choice(record)}"
         )
     if number is None:
         names = listed(sorted(record.aliases)) or "none"

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from training.errors import UserError
 from training.printable import plain
 from training.serving.model import Served
-from training.serving.parsing import question
+from training.serving.parsing import not_json, question
 
 #: Requests that may wait for their turn; more are told to come again.
 MOST_WAITING = 64
@@ -44,6 +44,8 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
     async def predicts(request: Request) -> Response:
         if state.served is None:
             raise HTTPException(503, "the model is still loading")
+        if words := not_json(request.headers.get("content-type", ""), request.headers.get("content-encoding", "")):
+            raise HTTPException(415, words)
         asked = question(await _body(request, most_bytes))
         if state.waiting >= MOST_WAITING:
             raise HTTPException(503, f"{MOST_WAITING} requests are waiting already", {"Retry-After": "1"})

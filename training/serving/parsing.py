@@ -11,6 +11,8 @@ from typing import Any
 from training.errors import UserError
 from training.printable import quoted
 
+#: What curl, browsers and plain clients say of a body when nobody told them what it is.
+UNTOLD = ("", "application/x-www-form-urlencoded", "text/plain", "application/octet-stream")
 EXAMPLE = '{"instances": [{"column": value, ...}, ...]}'
 
 
@@ -20,6 +22,19 @@ class Question:
 
     rows: list[dict[str, Any]]
     history: list[dict[str, Any]] | None = None
+
+
+def not_json(content_type: str, encoding: str) -> str:
+    """Why a body of these two headers is not read, in words; "" where it may be JSON.
+
+    A raw prediction of Vertex AI brings whatever headers its sender gave.
+    """
+    media = content_type.partition(";")[0].strip().lower()
+    if encoding.strip().lower() not in ("", "identity"):
+        return f"the body has Content-Encoding {quoted(encoding)}: send it as it is, not compressed."
+    if media in UNTOLD or media.endswith(("/json", "+json")):
+        return ""
+    return f"the body has Content-Type {quoted(content_type)}: send application/json, {EXAMPLE}."
 
 
 def question(body: bytes) -> Question:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from training.errors import UserError
 from training.printable import quoted
 
-#: A prediction request to a shared public endpoint of Vertex AI is no larger; on a dedicated one 10 MB.
-#: https://cloud.google.com/vertex-ai/docs/predictions/get-online-predictions
-MOST_MB = 1.5
+#: A dedicated endpoint of Vertex AI takes no larger request; a shared one refuses those above 1.5 MB itself.
+#: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type
+MOST_MB = 10.0
 PORT, HERE, EVERYWHERE = 8080, "127.0.0.1", "0.0.0.0"
 
 

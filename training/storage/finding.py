@@ -40,6 +40,16 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
     return [described(path) for path in paths if os.path.isfile(path)]
 
 
+def deeper(folder: str, suffixes: Sequence[str]) -> str:
+    """A glob of files that end so one or two folders further down; "" where there are none."""
+    for levels in ("*/*", "*/*/*"):
+        for path in glob.iglob(os.path.join(glob.escape(os.path.expanduser(folder)), levels)):
+            ending = next((suffix for suffix in suffixes if suffix and path.endswith(suffix)), "")
+            if ending and os.path.isfile(path):
+                return os.path.join(folder, levels) + ending
+    return ""
+
+
 def _walked(pattern: str) -> Iterator[str]:
     """The paths that a glob with `**` matches; hidden files and folders only where the pattern begins in one."""
     root = re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0]

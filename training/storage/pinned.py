@@ -146,7 +146,10 @@ def unchanged_file(file: PinnedFile) -> File:
     try:
         status = os.stat(file.path)
     except OSError as error:
-        raise UserError(f"{file.path} is not there as it was pinned: {error.strerror}.") from None
+        raise UserError(
+            f"{file.path} is not there as it was pinned: {error.strerror}. Put it back, or start a run that pins what "
+            "is there now."
+        ) from None
     if Version(status.st_size, status.st_mtime_ns) != expected:
         raise UserError(f"{file.path} was written to after it was pinned: start a run that resolves its data anew.")
     return File(file.path, file.bytes, version=expected, title=file.title)

@@ -201,8 +201,13 @@ def delete(
 
     A version that has an alias is not deleted.
     """
+    from vgp.models import asking
+
     place = _place(registry, vertex, environment, settings)
-    _confirm(f"Delete version {version} from {place.root}?", yes)
+    if not yes:
+        told = asking.ask(place, "delete", version, model=model, options=["--dry-run"])
+        if told["changed"]:  # else it is deleted already: nothing to ask
+            _confirm(f"Delete version {told['event']['version']} of {told['model']} from {place.root}?", yes)
     _change(place, as_json, "delete", version, model=model, why=why)
 
 

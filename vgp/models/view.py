@@ -166,6 +166,8 @@ def comparison(told: Values) -> RenderableType:
     ]
     if unlike:
         parts += [Text(""), table(("", *numbers), unlike)]
+    if len(set(told["facts"]["task"])) > 1:
+        parts.append(Text("note: the tasks differ, so figures of one name may measure different things.", "yellow"))
     return Group(*parts, *([Text(f"equal: {', '.join(equal)}", "dim")] if equal else []))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.training.conftest import forget_client
 from training.errors import UserError
-from training.prediction import bigquery
+from training.prediction import bigquery, step
 from training.prediction.folder import Asked, Predicted, Written, WrittenFile
 from training.storage.bigquery import loading
 from training.storage.bigquery.names import TableName
@@ -67,6 +67,14 @@ def test_a_table_of_something_else_is_not_replaced(cloud, written, warehouse):
         bigquery.check(TABLE, "/tmp/x")
     with pytest.raises(UserError, match="the dataset test-project.nowhere is not there"):
         bigquery.check(TableName("test-project", "nowhere", "t"), folder.path)
+
+
+def test_a_table_without_a_place_for_its_shards_is_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr(step, "THREADS", {})  # it sets variables of this process
+    with pytest.raises(
+        UserError, match=rf"destination = {TABLE.uri}: BigQuery loads predictions from a bucket: give s"
+    ):
+        step.predict.__wrapped__(model="m", task="flights", destination=TABLE.uri)
 
 
 def test_a_job_that_a_kill_left_running_is_waited_for(cloud, written):

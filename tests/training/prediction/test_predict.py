@@ -22,7 +22,7 @@ from training.data import prepare
 from training.errors import ProcessFailed, UserError
 from training.prediction import predict as predicting
 from training.prediction import step
-from training.prediction.folder import MANIFEST, Predicted
+from training.prediction.folder import MANIFEST, Asked, Predicted
 from training.prediction.predict import Options, predict
 
 KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 0))
@@ -154,6 +154,11 @@ def test_a_folder_holds_one_prediction_and_one_that_is_done_is_not_computed_agai
     assert content(tmp_path / "out") == before
     with pytest.raises(UserError, match=r"holds the predictions of another request: it differs in run\. Choose a new"):
         predict(*given, options=Options(run="another"))
+    here = Predicted(str(tmp_path / "version"))
+    asked = Asked(version=2, weights={}, task="prices", rows=0, shards=())
+    here.begin(asked)
+    with pytest.raises(UserError, match=r"it differs in version \(2 there, 3 now\)\."):
+        here.begin(asked.model_copy(update={"version": 3}))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear reader")
     with pytest.raises(UserError, match=r"holds other files \(thesis.txt\), and no predictions"):

@@ -129,7 +129,10 @@ def test_aliases_and_rejections_are_repeated_without_effect(three, models):
     [
         ("show 9", "flights has no version 9. Take one of 1, 2, 3."),
         ("show nope", "flights has no alias 'nope'. Its aliases: champion; or give a number."),
-        ("alias Stable 2", "'Stable' is no alias: it must be"),
+        ("alias Stable 9", "'Stable' is no alias: it must be"),
+        ("alias champion 9", "the alias champion is moved by promote and rollback"),
+        ("compare 3 2 champion", "compare takes different versions of flights: 3 and champion are the same."),
+        ("delete champion --dry-run", "version 3 is not deleted: it is champion"),
         ("alias default 2", "and not default, which Vertex AI keeps for itself"),
         ("show --model delays", "has no model 'delays'. It has flights."),
         (f"promote 1 --why {'x' * 2001}", "--why has 2,001 letters; at most 2,000 are kept"),
@@ -139,6 +142,13 @@ def test_a_wrong_request_is_told_with_the_choices(three, models, words, says):
     before = three.read()
     assert says in models(three, words)
     assert three.read() == before
+
+
+def test_a_model_without_versions_says_where_the_first_comes_from(place, models):
+    place.change(lambda record: changes.keep(record, who="run", why="", key="night"))
+    first = "It has none that can be used: a run whose model is better registers the next."
+    for words in ("show", "show 1", "promote 1", "delete 1 --dry-run"):
+        assert first in models(place, words)
 
 
 def test_the_only_model_need_not_be_named_and_one_of_several_must(place, models, tmp_path):

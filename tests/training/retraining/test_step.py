@@ -70,7 +70,7 @@ def test_labels_that_are_late_are_counted_and_wait(shop):
     ("lines", "said"),
     [
         ({"header": "id,day,shade,size,bought"}, "colour"),
-        ({"again": True}, "A key must occur once."),
+        ({"again": True}, "A key must occur once: keep one of the two."),
     ],
 )
 def test_data_that_cannot_be_prepared_ends_the_night_before_anything_is_trained(shop, lines, said, capsys):

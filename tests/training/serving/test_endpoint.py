@@ -1,5 +1,6 @@
 """A version of the registry on an endpoint: Google's SDK deploys it by its alias, and its own container answers."""
 
+import json
 import os
 
 import pytest
@@ -22,6 +23,8 @@ WHO = {"who": "a run", "why": "better"}
 def registered(cloud, prices, tmp_path, monkeypatch):
     """Puts models into the registry of the bucket as versions, the last one champion, and shows them there."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", cloud.endpoint("storage"))
+    for name in ("HTTPS_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE"):  # a raw prediction knows Google's host names alone
+        monkeypatch.setenv(name, cloud.environment[name])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")]))
     forget_client()
 
@@ -62,6 +65,11 @@ def test_googles_sdk_deploys_the_champion_and_its_container_answers_as_the_model
     assert [one["mean"] for one in answer.predictions] == [one["mean"] for one in expected]
     with pytest.raises(BadRequest, match="row 1 lacks the column city"):
         endpoint.predict(instances=[{"area": 50.0}])
+    body, kind = json.dumps({"instances": [ROW]}).encode(), {"Content-Type": "application/json"}
+    raw = endpoint.raw_predict(body=body, headers=kind)
+    assert (raw.status_code, raw.json()) == (200, {"predictions": answer.predictions[:1]})
+    refused = endpoint.raw_predict(body=b"city,area\nUlm,50\n", headers={"Content-Type": "text/csv"})
+    assert refused.status_code == 415 and "send application/json" in refused.json()["error"]
     with pytest.raises(BadRequest, match="is deployed"):
         champion.delete()
     endpoint.undeploy_all()

@@ -112,6 +112,24 @@ def test_what_is_wrong_about_a_request_is_a_400_with_the_field(port, body, words
     assert status == 400 and words in answer["error"]
 
 
+@pytest.mark.parametrize(
+    ("headers", "status", "words"),
+    [
+        ({}, 200, ""),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200, ""),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 200, ""),  # curl -d, as the page has it
+        ({"Content-Type": "text/csv"}, 415, "the body has Content-Type 'text/csv': send application/json, {"),
+        ({"Content-Type": "image/jpeg"}, 415, "the body has Content-Type 'image/jpeg'"),
+        ({"Content-Type": "application/json", "Content-Encoding": "gzip"}, 415, "not compressed"),
+    ],
+    ids=str,
+)
+def test_a_body_that_says_it_is_no_json_is_refused_by_its_name(port, headers, status, words):
+    """A raw prediction brings the headers of its sender."""
+    told, answer = asks(port, "POST", "/predict", {"instances": [ROW]}, **headers)
+    assert told == status and words in answer.get("error", "")
+
+
 def test_a_body_that_is_too_large_is_not_read(port):
     large = {"instances": [ROW] * 100}
     assert asks(port, "POST", "/predict", large) == (

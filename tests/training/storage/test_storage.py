@@ -88,6 +88,17 @@ def test_a_folder_without_such_files_says_what_it_looked_for(folder: str):
         find(f"{folder}/raw", (".tsv", ".tsv.gz", ".parquet", ".TSV", ".TSV.GZ", ".PARQUET"))
 
 
+def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Path):
+    for level, below in (("a", "*/*.csv"), ("b/c", "*/*/*.csv")):
+        place = tmp_path / level.replace("/", "-")
+        (place / level).mkdir(parents=True)
+        (place / level / "t.csv").write_text("a,b\n")
+        with pytest.raises(UserError, match=r"holds no file that ends in .csv\. Folders below it do") as refused:
+            find(str(place), (".csv",))
+        fix = str(refused.value).split("'")[1]
+        assert fix == f"{place}/{below}" and [file.path for file in find(fix, (".csv",))] == [f"{place}/{level}/t.csv"]
+
+
 def test_files_are_read_the_same_everywhere(place: str):
     with local_copy(f"{place}/raw/b.csv.gz") as path:
         assert gzip.decompress(Path(path).read_bytes()) == b"a,b\n3,4\n"

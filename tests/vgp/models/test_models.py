@@ -58,13 +58,16 @@ def test_list_and_compare_show_metrics_side_by_side(here: None, registry: str, m
     assert re.search(r"^ 2 champion registered .* 0.72 month 2 training-2 ?$", out, re.MULTILINE)
     out = unspaced(models("compare", "1", "champion")[1])
     assert "metric 1 2 champion difference" in out and "roc_auc 0.71 0.72 +0.01" in out
-    assert "data month 1 month 2" in out and "equal: task" in out
+    assert "data month 1 month 2" in out and "equal: task" in out and "note:" not in out
+    other = Version(key="f" * 64, model="elsewhere", task="prices", metrics={"loss": 3.0})
+    open_("runs/registry", "flights").change(lambda record: changes.register(record, other, who="a run"))
+    assert "note: the tasks differ, so figures of one name may measure different" in models("compare", "4", "1")[1]
 
 
 def test_a_decision_is_made_once_and_its_history_names_who_and_why(here: None, registry: str, models: Models) -> None:
     code, out, _ = models("rollback", "--why", "it's slow; --sudden=yes")
     assert (code, out) == (0, "version 1 is the champion of flights again, in place of version 2\n")
-    assert "further back: rollback --from 1); nothing was changed" in models("rollback")[1]
+    assert "(it replaced none to go back to); nothing was changed" in models("rollback")[1]
     code, _, err = models("rollback", "--from", "1")
     assert code == 2 and err.startswith("error: version 1 has no predecessor")
     told = json.loads(models("show", "--json")[1])
@@ -103,8 +106,10 @@ def test_show_tells_how_a_version_fared(here: None, registry: str, models: Model
 def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str, models: Models) -> None:
     code, _, err = models("delete", "1")
     assert code == 2 and "repeat with --yes" in err
+    for words in (("delete", "2"), ("delete", "champion", "--yes")):  # nobody is asked about what may not be
+        assert "version 2 is not deleted: it is champion" in models(*words)[2]
     assert models("delete", "1", "--yes")[:2] == (0, "version 1 of flights is deleted\n")
-    assert "version 2 is not deleted: it is champion" in models("delete", "2", "--yes")[2]
+    assert models("delete", "1")[:2] == (0, "version 1 of flights is deleted already; nothing was changed\n")
 
 
 def test_clean_shows_what_a_kill_left_asks_and_counts(here: None, registry: str, models: Models) -> None:

@@ -56,7 +56,7 @@ def columns(
     if "\r" in written.rstrip("\r\n") and not usual_names:
         raise UserError(_old_mac(name))
     if not any(column.strip() for column in usual_names):
-        raise UserError(f"{name} is empty: the first line must name the columns.")
+        raise UserError(f"{name} is empty: the first line must name the columns. Write it again, or move it away.")
     declared = {field.name for field in fields}
     separator, quote = separators[0], quotes[0]
     if not declared <= set(usual_names):

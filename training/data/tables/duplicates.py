@@ -76,5 +76,5 @@ def _repeated(engine: Engine, key: Sequence[str], first: Mapping[str, Any], seco
     written = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
     here, there = engine.place(second), engine.place(first)
     if here == there:
-        return f"{here} occurs twice: {written}. A key must occur once."
-    return f"{here} repeats the key of {there}: {written}. A key must occur once."
+        return f"{here} occurs twice: {written}. A key must occur once: keep one of the two."
+    return f"{here} repeats the key of {there}: {written}. A key must occur once: keep one of the two."

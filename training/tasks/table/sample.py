@@ -1,6 +1,7 @@
 """Some rows of a table whose columns nobody has declared yet, through the readers of `training.data.sources`."""
 
 import codecs
+import re
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -17,7 +18,7 @@ import pyarrow.parquet
 from training.data.schema import Field
 from training.data.sources import encoding, header, parquet, records, resolve, staging
 from training.data.sources.files import RECORD, Files
-from training.data.sources.json_lines import require_lines
+from training.data.sources.json_lines import JsonLines, require_lines
 from training.data.sources.layouts import SAID
 from training.data.sources.opening import Opened, opened
 from training.data.sources.reading import Reading
@@ -205,7 +206,18 @@ def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
     try:
         return pyarrow.json.read_json(pa.BufferReader(head), options), whole
     except pa.ArrowInvalid as error:
-        raise UserError(f"{stream.name}: {str(error)[:200]}. Each line holds one object with the columns.") from None
+        raise UserError(f"{stream.name}{_wrong(head, str(error), whole)}") from None
+
+
+def _wrong(head: bytes, message: str, whole: bool) -> str:
+    """Where the reader of JSON found what it cannot read, and what that is; it counts records from 0."""
+    told = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", message, re.DOTALL)
+    if not told:
+        return f": {message[:200]}. Each line holds one object with the columns."
+    layout, lines = JsonLines(), head.split(b"\n")
+    line = layout.line(head, int(told[2]))
+    says = layout.mistake(lines[line], told[1], whole and line == len(lines) - 1, ()).says
+    return f", line {line + 1}{says.rstrip('.')}. Each line holds one object, and each column values of one kind."
 
 
 @contextmanager

@@ -283,6 +283,9 @@ def test_a_class_is_left_out_on_request(tmp_path):
         ("a.csv", "a,b,c\n1,2,3\n4,5\n", "line 3 has 2 fields where the header has 3"),
         ("a.csv", ",".join(f"c{i}" for i in range(100_000)) + "\n", "100,000 columns are too many: at most 2,000"),
         ("a.jsonl", '[{"a": 1}]', "is one JSON array"),
+        ("a.jsonl", '{"a": 1}\n' * 3 + '\n{"a": 1e400}\n', "line 5, column a: the number is beyond 1.8e308"),
+        ("a.jsonl", '{"a": 1}\n' * 3 + '{"a": "x"}\n', r"line 4: Column\(/a\) changed from number to string\. Each"),
+        ("a.jsonl", '{"a": 1}\n' * 3 + '{"a": 1', r"line 4 is not one JSON object .* seems to be cut off there\. Each"),
         ("a.txt", "a,b\n", "its name must end in .csv"),
     ],
 )
