@@ -71,7 +71,9 @@ def certificate(*domains: str) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "the loopback cloud")])
+    # By its name a client finds the one of several that it trusts.
+    common = f"the loopback cloud {' '.join(domains)}".strip()[:64]
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
     names = [x509.DNSName(f"*.{domain}") for domain in ("googleapis.com", "pkg.dev", *domains)]
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     now = datetime.now(UTC)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from training.errors import ProcessFailed, UserError
-from training.printable import quoted
 from training.storage import files, finding, foreign, pinned
 from training.storage.finding import File as File
 from training.storage.finding import find_local, glob_regex
@@ -74,7 +73,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         folder = not is_remote(pattern) and os.path.isdir(pattern)
         what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
         deeper = finding.deeper(pattern, suffixes) if folder else ""
-        fix = f" Folders below it do: give them as {quoted(deeper)}." if deeper else ""
+        fix = f" Folders below it do: give them as '{deeper}'." if deeper else ""
         past = _past.get()
         raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
     return sorted(matches, key=lambda file: file.path)
