@@ -115,8 +115,15 @@ def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: i
             way = "persistent_resource" if asked.persistent_resource else asked.provisioning
             label = f"{name}, rung {number} ({way})"
             placement = place(here, region=region, as_of=as_of, name=label)
-            refuse(_wait(placement, deadline_s or MAX_DEADLINE_S), f"{label} asks for {placement.combination}")
+            limit_s = deadline_s or MAX_DEADLINE_S
+            refuse((*_work(placement), *_wait(placement, limit_s)), f"{label} asks for {placement.combination}")
             yield PlacedRung(number=number, request=here, placement=placement)
+
+
+def _work(placement: Placement) -> Iterator[Problem]:
+    if placement.timeout_s > MAX_DEADLINE_S:
+        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {took(placement.timeout_s)}."
+        yield Problem("GPU028", "timeout", text, "Give 7d or less.")
 
 
 def _wait(placement: Placement, limit_s: int) -> Iterator[Problem]:

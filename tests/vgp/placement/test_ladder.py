@@ -89,6 +89,7 @@ def test_without_a_timeout_of_its_own_a_rung_may_run_until_the_deadline():
         ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-4"}], {}, ("Rungs 1 and 2 ask for the same", "Keep")),
         ([{"machine": "g2-standard-4"}], {"deadline": "5m"}, ("No rung can meet a deadline of 5m 00s", "12h")),
         ([{"machine": "g2-standard-4"}], {"deadline": "8d"}, ("7 days", "Give 7d")),
+        ([{"machine": "g2-standard-4", "timeout": "8d"}], {}, ("rung 1", "7 days; the timeout is 8d 00h", "Give 7d")),
         ([{"machine": "g2-standard-4"}, {"machine": "g2-standard-8", "timeout": "5h"}],
          {"deadline": "4h", "timeout": "6h", "command": ["python", "t.py"]},
          ("No rung does the command's work by the deadline", "5h 10m")),
