@@ -1,17 +1,16 @@
 """A bucket that deletes what a cached result points at is refused, and one that lets nothing be replaced."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import date
+from types import SimpleNamespace
 
 import pytest
 
 from vgp.vertex.preflight import cheap
+from vgp.vertex.preflight.retention import too_soon
 
-TODAY = datetime.now(UTC).date()
 RUNS = ["runs/"]
-
-
-def day(days: int) -> str:
-    return (TODAY + timedelta(days=days)).isoformat()
+#: Days that are ahead, and long over, whenever this runs.
+AHEAD, OVER = "9999-01-01", "2020-01-01"
 
 
 def found(world, *rules, **bucket):
@@ -33,9 +32,8 @@ def found(world, *rules, **bucket):
         {"age": 7, "isLive": True},
         {"age": 7, "matchesSuffix": [".parquet"]},
         {"age": 7, "matchesStorageClass": ["STANDARD"]},
-        {"createdBefore": day(30)},
-        {"createdBefore": day(-27)},
-        {"age": 7, "createdBefore": day(30)},
+        {"createdBefore": AHEAD},
+        {"age": 7, "createdBefore": AHEAD},
         {"age": 7, "numNewerVersions": 0},
     ],
 )
@@ -54,11 +52,11 @@ def test_a_rule_that_may_delete_a_run_too_soon_is_an_error(world, rule):
         {"age": 1, "matchesPrefix": ["runs-of-others/"]},
         {"age": 1, "isLive": False},
         {"daysSinceNoncurrentTime": 0},
-        {"noncurrentTimeBefore": day(30)},
+        {"noncurrentTimeBefore": AHEAD},
         {"age": 1, "numNewerVersions": 3},
         {"age": 1, "daysSinceCustomTime": 2},
-        {"createdBefore": day(-28)},
-        {"age": 60, "createdBefore": day(30)},
+        {"createdBefore": OVER},
+        {"age": 60, "createdBefore": AHEAD},
         {"age": 1, "matchesStorageClass": ["NEARLINE"]},
         {"action": {"type": "SetStorageClass", "storageClass": "NEARLINE"}, "condition": {"age": 1}},
         {"action": {"type": "AbortIncompleteMultipartUpload"}, "condition": {"age": 1}},
@@ -66,6 +64,15 @@ def test_a_rule_that_may_delete_a_run_too_soon_is_an_error(world, rule):
 )
 def test_a_rule_about_anything_else_is_none_of_ours(world, rule):
     assert found(world, rule).level == "ok"
+
+
+def test_a_day_counts_until_the_objects_before_it_are_28_days_old():
+    def rules(before: str) -> list[str]:
+        rule = {"action": {"type": "Delete"}, "condition": {"createdBefore": before}}
+        bucket = SimpleNamespace(lifecycle_rules=[rule], autoclass_enabled=False, storage_class="STANDARD")
+        return too_soon(bucket, "runs/", date(2026, 3, 1))
+
+    assert rules("2026-02-02") and not rules("2026-02-01")
 
 
 def test_a_class_that_objects_are_moved_to_counts(world):

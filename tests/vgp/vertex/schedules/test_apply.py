@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,8 +19,7 @@ from .conftest import SMALL, foreign, make
 
 Declare = Callable[..., Declaration]
 METHOD = "aiplatform.projects.locations.schedules."
-#: Of a day, so that every worker of a test run names its tests alike.
-LATER = datetime.combine(datetime.now(UTC).date(), time(), UTC) + timedelta(days=400)
+LATER = datetime(2099, 1, 1, tzinfo=UTC)
 FAULTS = [status(429), status(503), reset(), lost_response()]
 
 
