@@ -1,6 +1,6 @@
 """The flights dataset in DuckDB: sums by hour, windows over them, and a pass a split over the flights that joins them.
 
-python -m benchmarks.flights_duckdb FOLDER DESTINATION [ordered]
+python -m benchmarks.flights_duckdb FOLDER DESTINATION YEARS [ordered]
 """
 
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import flights_work
-from benchmarks.flights_work import BANDS, CATEGORIES, INTEGERS, STRINGS, VALIDATION, WEEKDAYS
+from benchmarks.flights_work import BANDS, CATEGORIES, INTEGERS, MONTH, STRINGS, WEEKDAYS, Months
 from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECENT_HOURS
 
 #: The means of a split's numbers are read from its files; a split is written by itself, as one streaming query.
 SPLITS = {
-    "validation": "month <= 7 AND make_date(year, month, day) IN ({days})",
-    "train": "month <= 6 AND make_date(year, month, day) NOT IN ({days})",
-    "test": "month = 7 AND make_date(year, month, day) NOT IN ({days})",
+    "validation": "{month} <= {train} AND make_date(year, month, day) IN ({days})",
+    "train": "{month} <= {train} AND make_date(year, month, day) NOT IN ({days})",
+    "test": "{month} > {train} AND {month} <= {test}",
 }
 
 
-def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, float]:
+def prepare(source: str, destination: Path, months: Months, ordered: bool = False) -> dict[str, float]:
     import duckdb
 
     # Tables in memory are not compressed, which takes as long as reading the file.
@@ -31,9 +31,11 @@ def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, 
     recent = {name: _recent(db, name, ", ".join(by), windows) for name, (by, windows) in RECENT_HOURS.items()}
     _waiting(db)
     _categories(db)
+    days = ", ".join(f"DATE '{day}'" for day in months.validation())
+    shown = {"month": MONTH, "train": months.train, "test": months.test, "days": days}
     for split, rows in SPLITS.items():
         columns = [column for columns in recent.values() for column in columns]
-        _write(db, f"{destination}/{split}.parquet", columns, rows.format(days=_days()), ordered)
+        _write(db, f"{destination}/{split}.parquet", columns, rows.format(**shown), ordered)
     train = f"read_parquet('{destination}/train.parquet')"
     columns = db.execute(f"DESCRIBE SELECT * FROM {train}").fetchall()
     numbers = [name for name, kind, *_ in columns if kind == "FLOAT"]
@@ -110,10 +112,6 @@ def _categories(db: Any) -> None:
         db.execute(f"""
             CREATE TEMP TABLE {name}_codes AS SELECT {name}, row_number() OVER (ORDER BY {name})::INTEGER AS {name}_code
             FROM (SELECT DISTINCT {name} FROM counted)""")
-
-
-def _days() -> str:
-    return ", ".join(f"DATE '{day}'" for day in VALIDATION)
 
 
 def _write(db: Any, path: str, recent: list[str], rows: str, ordered: bool) -> None:

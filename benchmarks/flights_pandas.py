@@ -1,6 +1,6 @@
 """The flights dataset in pandas, read by Arrow's parser: arrays of sums by hour, and their differences.
 
-python -m benchmarks.flights_pandas FOLDER DESTINATION
+python -m benchmarks.flights_pandas FOLDER DESTINATION YEARS
 """
 
 from functools import partial
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import flights_work
-from benchmarks.flights_work import BANDS, CATEGORIES, COLUMNS, VALIDATION, WEEKDAYS
+from benchmarks.flights_work import BANDS, CATEGORIES, COLUMNS, WEEKDAYS, Months
 from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECENT_HOURS
 
 
-def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, float]:
+def prepare(source: str, destination: Path, months: Months, ordered: bool = False) -> dict[str, float]:
     import pandas as pd
 
     files, parquet = flights_work.reading(source)
@@ -34,11 +34,12 @@ def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, 
         out[name] = out[name].astype("category").cat.codes.astype("int32") + 1
     numbers = [name for name in out.columns if out[name].dtype == "float64"]
     out[numbers] = out[numbers].astype("float32")
-    known, validation = flights["arr_delay"].notna(), date.isin(pd.to_datetime(VALIDATION))
+    known, validation = flights["arr_delay"].notna(), date.isin(pd.to_datetime(months.validation()))
+    month = (date.dt.year - 2013) * 12 + date.dt.month
     splits = {
-        "train": known & (date.dt.month <= 6) & ~validation,
+        "train": known & (month <= months.train) & ~validation,
         "validation": known & validation,
-        "test": known & (date.dt.month == 7),
+        "test": known & (month > months.train) & (month <= months.test),
     }
     for split, rows in splits.items():
         out[rows].to_parquet(destination / f"{split}.parquet", compression="zstd", index=False)

@@ -1,6 +1,6 @@
 """The flights dataset in Polars: sums on a grid of hours, differences of running sums, and streaming queries.
 
-python -m benchmarks.flights_polars FOLDER DESTINATION [ordered]
+python -m benchmarks.flights_polars FOLDER DESTINATION YEARS [ordered]
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import polars as pl
 from polars import col
 
 from benchmarks import flights_work
-from benchmarks.flights_work import BANDS, CATEGORIES, COLUMNS, INTEGERS, STRINGS, VALIDATION, WEEKDAYS
+from benchmarks.flights_work import BANDS, CATEGORIES, COLUMNS, INTEGERS, STRINGS, WEEKDAYS, Months
 from training.tasks.flights import LATE_MIN, MAX_DELAY_MIN, MAX_WAIT_HOURS, RECENT_HOURS
 
 TYPES = {
@@ -21,7 +21,7 @@ TYPES = {
 HOUR_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, float]:
+def prepare(source: str, destination: Path, months: Months, ordered: bool = False) -> dict[str, float]:
     # Read once, in types so narrow that the whole takes less memory than a second pass over the text takes time.
     flights = _read(source).collect(engine="streaming").with_row_index("row_id")
     carrier = col("carrier").to_physical().cast(pl.Int64)
@@ -37,11 +37,11 @@ def prepare(source: str, destination: Path, ordered: bool = False) -> dict[str, 
         .agg(n=pl.len(), total=col("dep_delay").clip(0, MAX_DELAY_MIN).sum())
     )
     counts = counted.collect(engine="streaming")
-    joined = flights.lazy().filter(col("arr_delay").is_not_null(), col("month") <= 7)
+    joined = flights.lazy().filter(col("arr_delay").is_not_null(), _month() <= months.test)
     for name, (by, windows) in RECENT_HOURS.items():
         joined = joined.join(_recent(counts, name, list(by), windows).lazy(), on=[*by, "hour"], how="left")
     joined = joined.join(_waiting(counts).lazy(), on=["origin", "hour"], how="left")
-    features = _features(joined)
+    features = _features(joined, months)
     return _write(features.sort("row_id") if ordered else features, destination)
 
 
@@ -105,12 +105,17 @@ def _waiting(counts: pl.DataFrame) -> pl.DataFrame:
     return still.group_by("origin", hour=col("hour") + col("wait")).agg(origin_waiting=col("n").sum().cast(pl.Float32))
 
 
-def _features(joined: pl.LazyFrame) -> pl.LazyFrame:
+def _month() -> pl.Expr:
+    """As `flights_work.MONTH`."""
+    return (col("year").cast(pl.Int32) - 2013) * 12 + col("month")
+
+
+def _features(joined: pl.LazyFrame, months: Months) -> pl.LazyFrame:
     departure, arrival = ((col(c) // 100 * 60 + col(c) % 100) / 1440 for c in ("sched_dep_time", "sched_arr_time"))
     date = pl.date("year", "month", "day")
     bands, weekdays = (pl.Series([sorted(names).index(name) + 1 for name in names]) for names in (BANDS, WEEKDAYS))
     numbers = [column for column in joined.collect_schema() if "_h_ago" in column]
-    held_out = pl.Series(VALIDATION).str.to_date()
+    held_out = pl.Series(months.validation()).str.to_date()
     return joined.select(
         "row_id", *CATEGORIES[:3],
         part_of_day=((departure * 4).cast(pl.Int32) % 4).replace_strict(dict(enumerate(bands)), return_dtype=pl.Int32),
@@ -121,7 +126,7 @@ def _features(joined: pl.LazyFrame) -> pl.LazyFrame:
         **{name: col(name) for name in numbers}, origin_waiting=col("origin_waiting").fill_null(0),
         label=(col("arr_delay") > LATE_MIN).cast(pl.Int64),
         split=pl.when(date.is_in(held_out.implode())).then(pl.lit("validation"))
-        .when(col("month") <= 6).then(pl.lit("train")).otherwise(pl.lit("test")),
+        .when(_month() <= months.train).then(pl.lit("train")).otherwise(pl.lit("test")),
     )  # fmt: skip
 
 

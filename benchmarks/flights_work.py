@@ -11,7 +11,12 @@ computes the first features twice for that, and writes checksums and statistics.
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+
+from training.data.shares import mixed
 
 #: The columns that the features need, with the types that DuckDB and Polars are told.
 INTEGERS = (
@@ -23,11 +28,40 @@ COLUMNS = [*INTEGERS, *STRINGS]
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 BANDS = ("night", "morning", "afternoon", "evening")
 CATEGORIES = ("carrier", "origin", "dest", "part_of_day", "weekday")
-#: The days that the task holds out of January to June; a constant, since only the speed is compared.
-VALIDATION = [
-    "2013-01-10", "2013-02-02", "2013-02-27", "2013-02-28", "2013-03-27", "2013-05-05", "2013-06-09",
-    "2013-06-12", "2013-06-27",
-]  # fmt: skip
+#: The number of a flight's month, from 1: of the data's first year, which the flights are of.
+MONTH = "((year - 2013) * 12 + month)"
+
+
+@dataclass(frozen=True)
+class Months:
+    """Of `years` years of flights the months up to `train` train, and those after them up to `test` test."""
+
+    years: int
+
+    @property
+    def train(self) -> int:
+        return 6 * self.years
+
+    @property
+    def test(self) -> int:
+        return 7 * self.years
+
+    def options(self) -> dict[str, str]:
+        """The same for the task `flights`."""
+        first, last, then, end = (_month(number) for number in (1, self.train, self.train + 1, self.test))
+        return {"train": f"{first}:{last}", "test": f"{then}:{end}"}
+
+    def validation(self) -> list[str]:
+        """The days that the task holds out of those that train: a twentieth, whose hashes are the smallest."""
+        end = np.datetime64(_month(self.train)) + 1
+        days = np.arange(np.datetime64(_month(1)).astype("M8[D]"), end.astype("M8[D]"))
+        present = np.array([day for day in days if not str(day).endswith("-02-29")])  # 2013 had none
+        order = np.argsort(mixed(present.astype(np.int64).view(np.uint64)))
+        return sorted(str(day) for day in present[order[: len(present) // 20]])
+
+
+def _month(number: int) -> str:
+    return f"{2013 + (number - 1) // 12}-{(number - 1) % 12 + 1:02}"
 
 
 def reading(source: str) -> tuple[str, bool]:
@@ -47,7 +81,7 @@ def md5_number(hour: str) -> str:
     return f"(((md5_number({text}) & {low}) << 4) | ((md5_number({text}) >> 4) & {high}))::UBIGINT::BIGINT"
 
 
-def main(prepare: Callable[[str, Path, bool], dict[str, float]]) -> None:
-    """Runs `python -m benchmarks.flights_RIVAL FOLDER DESTINATION [ordered]` and prints the means as JSON."""
-    source, destination, *ordered = sys.argv[1:]
-    print(json.dumps(prepare(source, Path(destination), bool(ordered))))
+def main(prepare: Callable[[str, Path, Months, bool], dict[str, float]]) -> None:
+    """Runs `python -m benchmarks.flights_RIVAL FOLDER DESTINATION YEARS [ordered]` and prints the means as JSON."""
+    source, destination, years, *ordered = sys.argv[1:]
+    print(json.dumps(prepare(source, Path(destination), Months(int(years)), bool(ordered))))

@@ -3,10 +3,12 @@
     python -m benchmarks.preparation --copies 1 20 60
     python -m benchmarks.preparation --copies 20 --files 1 100 1000 10000 --by ours polars duckdb
     python -m benchmarks.preparation --copies 20 --parquet
+    python -m benchmarks.preparation --years 20
 
 Each contender is a process of its own that reads the same files and writes the flights dataset as Parquet; the
 peak is the sum of the resident memory of it and its children, looked at every 20 ms. Copies of the data differ in
-their flight numbers. Fails if the results differ. `benchmarks.flights_work` says what only ours does.
+their flight numbers: so many flights leave at once, and no more hours and places come. Years follow each other, as a
+table grows. Fails if the results differ. `benchmarks.flights_work` says what only ours does.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import tempfile
 import time
 import zipfile
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import psutil
@@ -28,33 +31,35 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
+from benchmarks.flights_work import Months
 
 OURS = "ours"
 CONTENDERS = (OURS, "polars", "polars-ordered", "duckdb", "duckdb-ordered", "pandas")
-FLIGHT_COLUMN = 10
+YEAR_COLUMN, FLIGHT_COLUMN, HOUR_COLUMN = 0, 10, 18
 #: Flight numbers of the data have four digits.
 FLIGHT_SHIFT = 10_000
 
 
-def write_copies(folder: Path, copies: int, files: int) -> int:
-    """Writes the flights `copies` times as CSV, cut into equally long files; returns the rows."""
+def write_copies(folder: Path, copies: int, files: int, years: int = 1) -> int:
+    """Writes the flights `copies` times for each of so many years as CSV, cut into equally long files; returns the
+    rows."""
     from training.tasks.flights import Flights
 
     with zipfile.ZipFile(Flights().default_data()) as archive:
         header, *lines = archive.read("flights.csv").decode().splitlines(keepends=True)
-    rows, number, written = len(lines) * copies, 0, 0
-    for copy in range(copies):
-        for line in lines:
-            if written == number * rows // files:
-                file = open(folder / f"flights-{number:05}.csv", "w")  # noqa: SIM115
-                file.write(header)
-                number += 1
-            cells = line.split(",")
-            cells[FLIGHT_COLUMN] = str(int(cells[FLIGHT_COLUMN]) + copy * FLIGHT_SHIFT)
-            file.write(",".join(cells))
-            written += 1
-            if written == number * rows // files:
-                file.close()
+    rows, number = len(lines) * copies * years, 0
+    for written, (year, copy, line) in enumerate(product(range(years), range(copies), lines)):
+        if written == number * rows // files:
+            file = open(folder / f"flights-{number:05}.csv", "w")  # noqa: SIM115
+            file.write(header)
+            number += 1
+        cells = line.rstrip().split(",")
+        cells[FLIGHT_COLUMN] = str(int(cells[FLIGHT_COLUMN]) + copy * FLIGHT_SHIFT)
+        for column in (YEAR_COLUMN, HOUR_COLUMN):
+            cells[column] = f"{int(cells[column][:4]) + year}{cells[column][4:]}"
+        file.write(",".join(cells) + "\n")
+        if written + 1 == number * rows // files:
+            file.close()
     return rows
 
 
@@ -73,17 +78,17 @@ def as_parquet(folder: Path) -> None:
         path.unlink()
 
 
-def run_ours(source: str, destination: str) -> dict[str, float]:
+def run_ours(source: str, destination: str, years: str) -> dict[str, float]:
     from training.data.prepare import prepare
 
-    made = prepare("flights", source, destination)
+    made = prepare("flights", source, destination, options=Months(int(years)).options())
     return {column.name: column.mean for column in made.columns if column.kind == "number"}
 
 
-def command(contender: str, source: Path, destination: Path) -> list[str]:
+def command(contender: str, source: Path, destination: Path, years: int) -> list[str]:
     rival, _, ordered = contender.partition("-")
     program = ["benchmarks.preparation", OURS] if contender == OURS else [f"benchmarks.flights_{rival}"]
-    return [sys.executable, "-m", *program, str(source), str(destination), *filter(None, [ordered])]
+    return [sys.executable, "-m", *program, str(source), str(destination), str(years), *filter(None, [ordered])]
 
 
 @dataclass(frozen=True, order=True)
@@ -138,7 +143,7 @@ def compare(given: argparse.Namespace, copies: int, files: int, scratch: Path, t
     source = scratch / "flights"
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir()
-    rows = write_copies(source, copies, files)
+    rows = write_copies(source, copies, files, given.years)
     if given.parquet:
         as_parquet(source)
     results: dict[str, list[Run]] = {name: [] for name in given.by}
@@ -148,7 +153,7 @@ def compare(given: argparse.Namespace, copies: int, files: int, scratch: Path, t
             destination = scratch / contender
             shutil.rmtree(destination, ignore_errors=True)
             destination.mkdir()
-            run, means[contender] = measured(command(contender, source, destination))
+            run, means[contender] = measured(command(contender, source, destination, given.years))
             results[contender].append(run)
     check_equal(means)
     ours = min(run.cpu_s for run in results[OURS])
@@ -175,7 +180,8 @@ def require(contenders: list[str], parser: argparse.ArgumentParser) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--copies", type=int, nargs="+", default=[1, 20])
+    parser.add_argument("--copies", type=int, nargs="+", default=[1, 20], help="of each year")
+    parser.add_argument("--years", type=int, default=1, help="how many years of flights, one after the other")
     parser.add_argument("--files", type=int, nargs="+", default=[1], help="of the same bytes all together")
     parser.add_argument("--parquet", action="store_true", help="Parquet files instead of CSV files")
     parser.add_argument("--by", nargs="+", choices=CONTENDERS, default=CONTENDERS)
