@@ -14,7 +14,7 @@ from training.data.sources.files import Files
 from training.data.sources.reading import Reading
 from training.data.sources.resolve import resolve
 from training.errors import UserError
-from training.storage import storage
+from training.storage import client
 from training.storage.download import local_copy
 from training.storage.storage import File, find
 
@@ -33,14 +33,14 @@ def bucket() -> Iterator[str]:
     from google.cloud import storage as google_storage
 
     with FakeGCSServer() as server:
-        storage._client.cache_clear()
+        client._client.cache_clear()
         made = google_storage.Client().create_bucket("raw-data")
         for name, content in FILES.items():
             made.blob(name).upload_from_string(content)
         yield "gs://raw-data"
         assert server._process and server._process.stderr
         server._process.stderr.close()  # the package leaves it open
-    storage._client.cache_clear()
+    client._client.cache_clear()
 
 
 @pytest.fixture
