@@ -154,14 +154,14 @@ def test_prices_are_known_in_as_many_training_regions_as_the_page_says(page):
 
 def test_prices_are_the_sums_of_the_skus_that_are_named():
     """Where public code quotes an id with its price, the copies of the catalog are their sums."""
-    document, ids = catalog.document("prices.json"), changes.sku_rows()
-    compared = Counter()
+    document, ids, rows = catalog.document("prices.json"), changes.sku_rows(), changes.price_rows()
+    regions, compared = {region for _, region, _ in ids}, Counter()
     sums = [(name, list(skus.parts(machine))) for name, machine in catalog.machines().items()]
     sums += [(name, [(part, 1)]) for name, part in skus.ATTACHED.items()]
     for name, parts in sums:
-        for region in {region for _, region, _ in ids}:
+        for region in regions:
             rates = [ids.get((part, region, "OnDemand"), {}).get("usd_h") for part, _ in parts]
-            row = changes.price_rows().get((name, region))
+            row = rows.get((name, region))
             if row and parts and all(rates):
                 usd = sum(float(rate) * amount for rate, (_, amount) in zip(rates, parts, strict=True))
                 on_demand = float(row["on_demand_usd_h"]) - float(row["local_ssd_usd_h"])
