@@ -130,7 +130,7 @@ def google(cloud, monkeypatch):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     for name in ("CLOUDBILLING", "COMPUTE"):
         monkeypatch.setenv(f"PIPELINES_ENDPOINTS__{name}", f"http://127.0.0.1:{server.server_port}")
