@@ -14,7 +14,7 @@ from training.errors import UserError
 from training.evaluation import reason, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
-from training.report import cards, report
+from training.report import cards, plots, report
 from training.report import data as summaries
 from training.report.report import markdown, task_name, title, write
 
@@ -110,6 +110,24 @@ def test_every_plot_is_valid_svg_with_a_description(made, tmp_path):
         assert len(ElementTree.fromstring(plot).attrib["aria-label"]) > 30
     labelled = [attributes for tag, attributes in Outline(html).elements if tag == "svg"]
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in labelled)
+
+
+def test_slices_with_long_names_leave_the_plot_its_width_and_the_legend_whole(made):
+    """Whatever a slice is called: the legend ends inside the picture, and half of it is axes."""
+    found = record.load(made(champion=True)["evaluation"])
+    name = "left the helmet at the station by mistake"
+    plot = plots.slices(found, [each.model_copy(update={"value": name}) for each in found.slices], set())
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', plot)[1])
+    axes, legend = (_across(plot, name) for name in ("patch_2", "legend_1"))
+    assert axes[1] - axes[0] > width / 2 and legend[1] < width
+    assert name not in plot and "left the helmet at the" in plot
+
+
+def _across(plot: str, name: str) -> tuple[float, float]:
+    """Where the first path of that element begins and ends from left to right."""
+    path = plot[plot.index(name) :].partition(' d="')[2].partition('"')[0]
+    places = [float(at) for at in re.findall(r"([\d.]+) [\d.]+", path)]
+    return min(places), max(places)
 
 
 def test_every_part_of_the_story_is_told(made, tmp_path):
