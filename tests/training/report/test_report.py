@@ -239,6 +239,9 @@ def test_the_data_summary_counts_what_is_there(made):
     assert (tilt.missing, size.missing) == (20 / 1_200, 0)
     assert max(tilt.train_bars + tilt.test_bars) == 1 and len(tilt.train_bars) == summaries.BARS
     assert tilt.train_bars.index(max(tilt.train_bars)) in range(6, 18)  # a bell
+    rare = manifest.column("colour").model_copy(update={"counts": (0, 1_000, 1), "values": ("", "blue", "red")})
+    [colour] = summaries.columns(arguments["data"], manifest.model_copy(update={"columns": (rare,)}), "test")
+    assert colour.text == "2 values: blue 100%, red <1%"
 
 
 def test_what_a_reader_must_know_of_the_data_is_in_the_report(made, tmp_path):
