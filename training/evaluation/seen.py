@@ -19,7 +19,7 @@ def told(champion: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]
         now: Those of the data that tests.
     """
     trained, tested = dated(champion, "train"), dated(now, "test")
-    both = [(max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d)]
+    both = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))
     if not both:
         return ()
     lies = f"The champion was trained on {spoken(trained)}, in which {spoken(both)} of the test window lies"
