@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from vgp.catalog import services
@@ -14,7 +14,7 @@ from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
 from vgp.text.figures import dollars, listed, took, usd
 from vgp.text.price_dates import words
-from vgp.text.table import table
+from vgp.text.table import above, table
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
 _NUMBERS = ("nodes", "$/hour", "at most")
@@ -110,7 +110,9 @@ def _with(row: StepRow) -> str:
     return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
-def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True) -> Table:
+def steps_table(
+    rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True
+) -> RenderableType:
     """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead. `dated`: the
@@ -130,8 +132,7 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | No
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
     below += [*_shuffled(rows), *_ladders(rows)]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
-    drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
-    return drawn
+    return above(drawn, below)
 
 
 def _services(row: StepRow) -> list[dict[str, str]]:

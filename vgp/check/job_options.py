@@ -3,7 +3,7 @@
 from typing import Any
 
 from vgp.check.fields import Reader
-from vgp.check.job_terms import Terms
+from vgp.check.job_terms import Terms, persistent_resource
 from vgp.documents.node import Node
 from vgp.placement import resource_names
 from vgp.placement.rules import Problem
@@ -47,7 +47,7 @@ def _flag(reader: Reader, node: Node, name: str) -> bool:
 def _names(reader: Reader, terms: Terms, spec: Node) -> None:
     """Names of resources: their form, and that they are in a region of the job."""
     for field, rule in _NAMES.items():
-        node = spec.get(field)
+        node = persistent_resource(spec) if field == "persistentResourceId" else spec.get(field)
         value = reader.text(node, field) if node.value is not None else None
         if not value or not node.known:
             continue
