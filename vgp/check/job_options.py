@@ -48,8 +48,8 @@ def _names(reader: Reader, terms: Terms, spec: Node) -> None:
     """Names of resources: their form, and that they are in a region of the job."""
     for field, rule in _NAMES.items():
         node = spec.get(field)
-        value = reader.text(node, field)
-        if not value:
+        value = reader.text(node, field) if node.value is not None else None
+        if not value or not node.known:
             continue
         try:
             region = rule(value)
