@@ -193,5 +193,5 @@ def _affordable_s(rungs: list[ProposedRung], max_usd: float) -> int:
 
 def _most_usd(rungs: list[ProposedRung], deadline_s: int) -> float:
     terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
-    seconds = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
-    return sum(rung.usd_per_hour * held_s for rung, held_s in zip(terms, seconds, strict=True)) / 3600
+    way = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
+    return sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True)) / 3600
