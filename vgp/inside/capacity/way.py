@@ -69,7 +69,7 @@ class Attempt:
 
 
 def held(jobs_h: float, probes_h: float) -> str:
-    """`8h 03m of machines, 3m 00s of it for probes`: they stand beside a job, so all may be longer than the step was."""
+    """`8h 03m of machines, 3m 00s of it for probes`: these stand beside jobs: all may be more than the step took."""
     probes = f", {took(probes_h * 3600)} of it for probes" if probes_h else ""
     return f"{took((jobs_h + probes_h) * 3600)} of machines{probes}"
 
