@@ -23,10 +23,10 @@ def differences(before: Json, after: Json) -> Iterator[tuple[str, Any, Any]]:
     for key in kept:
         for change in _changed(_of_rung(old[key]), _of_rung(new[key])):
             where.setdefault(json.dumps(change), []).append(_name(new[key]))
-    for change, rungs in where.items():
-        field, *both = json.loads(change)
+    for told, rungs in where.items():
+        field, old_value, new_value = json.loads(told)
         whose = "every rung" if len(rungs) == len(kept) > 1 else f"rung {', '.join(rungs)}"
-        yield f"{whose}: {field}", *both
+        yield f"{whose}: {field}", old_value, new_value
     yield from _changed(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
 
 

@@ -48,7 +48,7 @@ def compared(old: Side | None, new: Side | None) -> tuple[dict[str, Any] | None,
     """The parts of both that can be held against each other: of a custom job and a ladder only what both have."""
     if old and new and old.starts != new.starts:
         return _start(old), _start(new)
-    return old and _parts(old), new and _parts(new)
+    return _parts(old) if old else None, _parts(new) if new else None
 
 
 def _start(side: Side) -> dict[str, Any]:
