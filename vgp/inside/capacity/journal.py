@@ -32,12 +32,21 @@ class Journal:
         #: As it was last read or written.
         self.ladder: Ladder
 
-    def begin(self, first: Ladder) -> Ladder:
-        """The ladder at the beginning of a term of this launcher; `first` where there is none yet."""
+    def begin(self, first: Ladder, again: bool = False) -> Ladder:
+        """The ladder at the beginning of a term of this launcher; `first` where there is none yet.
+
+        Args:
+            again: It had a term before.
+
+        Raises:
+            Superseded: that term is over, since a newer launcher is at work.
+        """
 
         def taken_over(ladder: Ladder) -> Ladder:
             if ladder.launcher == self.launcher:
                 return ladder
+            if again:
+                raise Superseded("another launcher of this step has taken over.")
             return replace(ladder, term=ladder.term + 1, launcher=self.launcher)
 
         ladder = self._swap(lambda there: taken_over(there or first))

@@ -191,6 +191,25 @@ def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
     assert launcher.run() == 143 and list(launcher.jobs.values()) == ["CANCELLED"]
 
 
+def test_sigterm_to_a_launcher_that_was_replaced_leaves_the_run_alone(launcher, capsys):
+    """Its machine was out of reach, so Vertex AI started another; when it is back its container is told to end."""
+    launcher.jobs_do({"seconds": 7000})
+    launcher.at(300, lambda: replaced(launcher))
+    assert launcher.run() == 143
+    assert "this launcher is to end; another launcher of this step has taken over." in capsys.readouterr().err
+    assert launcher.ladder["launcher"] == "newer" and launcher.outcomes == [None]
+    assert list(launcher.jobs.values()) == ["RUNNING"] and launcher.heartbeat["attempt"]
+
+
+def replaced(launcher):
+    """A newer launcher begins its term, and this one gets SIGTERM."""
+    there = launcher.folder.read("ladder.json")
+    launcher.folder.write(
+        "ladder.json", {**there.content, "launcher": "newer", "term": there.content["term"] + 1}, there.generation
+    )
+    signal.raise_signal(signal.SIGTERM)
+
+
 def test_a_job_that_does_not_end_is_fenced_before_the_next_begins(launcher):
     """It may go on on machines that nobody reaches: its token is no longer the one."""
     launcher.plan = ladder_of(rung("spot", max_wait_s=5), rung("standard", strategy="standard"))
