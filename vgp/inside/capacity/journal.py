@@ -71,6 +71,11 @@ class Journal:
         """The ladder as it is. Raises as `change`."""
         return self.change(lambda ladder: ladder)
 
+    def there(self) -> Ladder | None:
+        """The ladder, whoever's it is; None if there is none."""
+        document = self.patience("read the ladder", lambda: self.folder.read(NAME))
+        return Ladder.from_json(document.content) if document else None
+
     def write(self, new: Creation) -> Ladder:
         """The ladder with this state of an attempt or a probe that goes on. Raises as `change`."""
         return self.change(lambda ladder: ladder.with_creation(new))

@@ -131,7 +131,9 @@ def test_a_step_ends_at_its_deadline_and_before_its_seven_days_do(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("fault", [status(503), status(429, "Too many requests a minute."), reset(), status(401)])
+@pytest.mark.parametrize(
+    "fault", [status(503), status(408), status(429, "Too many requests a minute."), reset(), status(401)]
+)
 def test_answers_that_fail_are_asked_for_again(launcher, fault):
     launcher.cloud.fail(GET, fault, fault, fault)
     launcher.cloud.fail("storage.objects.insert", *[fault] * ("401" not in str(fault)))
@@ -154,6 +156,11 @@ def test_a_job_that_google_never_knows_is_lost_and_not_for_ever(launcher, capsys
 def test_a_lost_answer_of_create_is_found_by_its_label(launcher):
     launcher.cloud.fail(CREATE, lost_response())
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
+
+
+def test_a_creation_that_timed_out_is_looked_for_and_no_mistake_of_the_users(launcher):
+    launcher.cloud.fail(CREATE, status(408))
+    assert launcher.run() == 0 and launcher.outcomes == ["lost", "succeeded"]
 
 
 def test_a_list_that_lags_for_long_leaves_a_job_that_is_cancelled_once_it_is_seen(launcher):
