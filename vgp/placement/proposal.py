@@ -171,7 +171,7 @@ def _within(
     while kept and (most_usd := _most_usd(kept, deadline_s)) > max_usd:
         dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
         kept = [rung for rung in kept if rung is not dearest]
-        left.append(f"left out, as {took(deadline_s)} on it can cost {usd(most_usd)}: {dearest.reason}")
+        left.append(f"left out, as a ladder of {took(deadline_s)} with it can cost {usd(most_usd)}: {dearest.reason}")
     if not kept:
         least = min(rung.usd_per_hour or 0.0 for rung in rungs) * deadline_s / 3600
         raise RequestError(
