@@ -1,5 +1,6 @@
 """Values as every kind of file gives them: missing text is "", a missing number null, and none is missing unsaid."""
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -7,9 +8,15 @@ import pyarrow.compute as pc
 
 from training.data.schema import Field
 from training.data.sources.mistakes import Mistake
+from training.printable import listed
 
 #: How text is held: of most columns it has few values, which are then compared, numbered and stored once a block.
 TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+#: 0001-01-01, and the day behind 9999-12-31: what Python and BigQuery know of days, from 1970-01-01.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_897
+SECONDS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def held(declared: pa.DataType) -> pa.DataType:
@@ -31,12 +38,42 @@ def tidied(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
-def check_present(table: pa.Table, fields: Sequence[Field]) -> None:
-    """Raises Mistake for the first value that is missing where the schema says that none is."""
+def check(table: pa.Table, fields: Sequence[Field]) -> None:
+    """Raises Mistake for the first value that is missing where the schema says that none is, and for a date or moment
+    of a year that is not one of 1 to 9999."""
     for field in fields:
         if not field.nullable and (record := first_missing(table[field.name])) >= 0:
             where = f" ({field.declared}: a key and the time never are)" if field.declared else ""
             raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
+        if (record := _first_beyond(table[field.name])) >= 0:
+            raise Mistake(record, f", column {listed([field.name])}: the year is none of 1 to 9999: bound it.")
+
+
+def _first_beyond(values: pa.ChunkedArray) -> int:
+    """The position of the first date or moment of another year; -1 if there is none."""
+    if pa.types.is_date32(values.type):
+        numbers, low, high = values.cast(pa.int32()), FIRST_DAY, LAST_DAY
+    elif pa.types.is_timestamp(values.type) and values.type.unit != "ns":  # ns: 1677 to 2262
+        day = 86_400 * SECONDS[values.type.unit]
+        numbers, low, high = values.cast(pa.int64()), FIRST_DAY * day, LAST_DAY * day
+    else:
+        return -1
+    least, greatest = pc.min_max(numbers).values()
+    if not least.is_valid or (least.as_py() >= low and greatest.as_py() < high):
+        return -1
+    return int(pc.index(pc.or_(pc.less(numbers, low), pc.greater_equal(numbers, high)), True).as_py())
+
+
+def shown(values: pa.ChunkedArray, record: int) -> str:
+    """A value as text: also one that Python has no type for, such as a nanosecond."""
+    return str(values.slice(record, 1).cast(pa.string())[0].as_py())
+
+
+def advice(text: str, field: Field) -> str:
+    """How a message goes on about a text that is not of the type of its field."""
+    if not field.declared and pa.types.is_integer(field.type) and re.fullmatch(r"-?\d+\.\d*", text):
+        return " Declare pa.float64(), or write whole numbers without a point."
+    return field.fix
 
 
 def first_missing(values: pa.ChunkedArray) -> int:
