@@ -107,6 +107,26 @@ def test_days_and_moments_are_of_the_years_one_to_9999(read, kind, good, bad):
         read({"x.csv": f"n,when\n1,{good[0]}\n2,{bad}\n".encode()}, fields)
 
 
+def test_a_moment_that_is_finer_than_a_microsecond_is_not_cut_off(read):
+    """Engines count microseconds: two keys could become one."""
+    fields = [Field("n", pa.int32()), Field("when", pa.timestamp("ns", "UTC"), True)]
+    rows = read({"x.csv": b"n,when\n1,1969-12-31T23:59:59.999999000Z\n2,\n"}, fields)
+    assert rows["when"].cast(pa.int64()).to_pylist() == [-1_000, None]
+    with pytest.raises(
+        UserError, match=r"x.csv, line 3, column when: .*59.999999001Z is finer than a microsecond: round"
+    ):
+        read({"x.csv": b"n,when\n1,\n2,1969-12-31T23:59:59.999999001Z\n"}, fields)
+
+
+def test_a_whole_number_without_a_sign_that_no_engine_holds_is_told(read):
+    fields = [Field("n", pa.uint64())]
+    assert read({"x.csv": b"n\n9223372036854775807\n"}, fields)["n"].to_pylist() == [2**63 - 1]
+    with pytest.raises(
+        UserError, match=r"line 2, column n: 9223372036854775808 is beyond 2\^63: write it as text, and declare"
+    ):
+        read({"x.csv": b"n\n9223372036854775808\n"}, fields)
+
+
 @pytest.mark.parametrize(
     ("missing", "columns", "meant"),
     [("dep_delay", ["arr_delay"], ""), ("amount", ["amuont"], "amuont"), ("late", ["table", "rate2"], ""),
