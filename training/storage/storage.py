@@ -53,13 +53,28 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
-        folder = not is_remote(pattern) and os.path.isdir(pattern)
+        deeper = _deeper(pattern, suffixes)
+        folder = deeper or not is_remote(pattern) and os.path.isdir(pattern)
         what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
-        deeper = finding.deeper(pattern, suffixes) if folder else ""
         fix = f" Folders below it do: give them as '{deeper}'." if deeper else ""
         past = _past.get()
         raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
     return sorted(matches, key=lambda file: file.path)
+
+
+def _deeper(folder: str, suffixes: Sequence[str]) -> str:
+    """A glob of files that end so one or two folders further down; "" where there are none."""
+    if not is_remote(folder):
+        return finding.deeper(folder, suffixes)
+    if WILDCARDS & set(folder):
+        return ""
+    inside = f"{uri(folder)}/"
+    names = [file.path.removeprefix(inside) for file in below(folder)]
+    for levels in finding.DEEPER:
+        for name in names:
+            if name.count("/") == levels.count("/") and (found := finding.ending(name, suffixes)):
+                return f"{inside}{levels}{found}"
+    return ""
 
 
 def _plain(suffixes: Sequence[str]) -> list[str]:

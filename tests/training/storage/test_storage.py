@@ -99,6 +99,19 @@ def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Pat
         assert fix == f"{place}/{below}" and [file.path for file in find(fix, (".csv",))] == [f"{place}/{level}/t.csv"]
 
 
+def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
+    for level, below in (("near/a", "*/*.csv"), ("far/b/c", "*/*/*.csv")):
+        place = f"{bucket}/deep/{level.partition('/')[0]}"
+        storage.overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")
+        for said in (place, f"{place}/"):
+            with pytest.raises(UserError, match=r"holds no file that ends in .csv\. Folders below it do") as refused:
+                find(said, (".csv",))
+            fix = str(refused.value).split("'")[1]
+            assert fix == f"{place}/{below}" and len(find(fix, (".csv",))) == 1
+    with pytest.raises(UserError, match=r"deep/none matches no file\.$"):
+        find(f"{bucket}/deep/none", (".csv",))
+
+
 def test_files_are_read_the_same_everywhere(place: str):
     with local_copy(f"{place}/raw/b.csv.gz") as path:
         assert gzip.decompress(Path(path).read_bytes()) == b"a,b\n3,4\n"
