@@ -9,7 +9,7 @@ from pathlib import Path
 #: Clients and credentials that are made once in a process, from the environment of that moment.
 SIGN_INS = {
     "vgp.vertex.clients": ("credentials",),
-    "training.storage.storage": ("_client",),
+    "training.storage.client": ("_client",),
     "training.storage.bigquery.client": ("_client", "_reader"),
 }
 

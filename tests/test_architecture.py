@@ -34,8 +34,13 @@ def modules() -> dict[str, Path]:
     return {name[:-3].replace("/", ".").removesuffix(".__init__"): ROOT / name for name in listed}
 
 
-def imported(module: str) -> Iterator[str]:
+@cache
+def imported(module: str) -> tuple[str, ...]:
     """The dotted names that a module imports, at its top or within its functions."""
+    return tuple(_imported(module))
+
+
+def _imported(module: str) -> Iterator[str]:
     path = modules()[module]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--stories", action="store_true", help="one thing that goes wrong at a time instead")
     parser.add_argument("--speed", type=float, default=0, help="default: 100; 10 for training")
     parser.add_argument("--parallel", type=int, default=2, help="climbs at a time (default: 2)")
-    parser.add_argument("--keep", type=Path, help="folder for what all processes wrote")
+    parser.add_argument("--keep", type=lambda text: Path(text).resolve(), help="folder for what all processes wrote")
     parser.add_argument("--json", type=Path, help="file for the figures; climbs that it has already are not repeated")
     given = parser.parse_args()
     given.speed = given.speed or {"training": 10.0}.get(given.work, 100.0)

@@ -4,6 +4,7 @@ orphaned     after a lost answer, a preemption and a stockout the launcher is ki
              while: the job saves and stops by itself
 cancelled    the run is cancelled: the launcher gets SIGTERM, and the job ends with it
 mistaken     the program fails: the step fails at once, with its last words
+paused       a launcher stands still for twenty minutes while another one takes over, goes on, and is told to end
 twins        Google makes two jobs of one request: one of them works
 restarted    a plain job on Spot, without a ladder: Vertex AI itself starts it again (restarts.py)
 replaced     the same, where a new machine takes the place of the lost one alone
@@ -115,6 +116,25 @@ def mistaken(folder: Path, speed: float) -> list[str]:
         return wrong + ([] if said else ["the launcher does not say what the program said last"])
 
 
+def paused(folder: Path, speed: float) -> list[str]:
+    task = work.StandIn(steps=60)
+    with begun(folder, task, Scenario.calm(), speed=speed) as climb:
+        older = climb.start()
+        at_step(climb, 2)
+        older.send_signal(signal.SIGSTOP)
+        newer = climb.start()
+        until_s = climb.now_s + 1200
+        wait(lambda: newer.poll() is not None or climb.now_s >= until_s)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            older.send_signal(number)
+        codes = older.wait(PATIENCE_S), newer.wait(PATIENCE_S)
+        found = climb.evidence(codes[1])
+        wrong = [] if codes == (143, 0) else [f"the launchers ended with {codes}"]
+        outcomes = [attempt["outcome"] for attempt in found.ladder["attempts"]]
+        wrong += [] if outcomes == ["succeeded"] else [f"the ladder says {outcomes}"]
+        return [*wrong, *checks.problems(found, task, climb.plan)]
+
+
 def twins(folder: Path, speed: float) -> list[str]:
     task = work.StandIn(steps=12)
     scenario = Scenario.calm()
@@ -125,4 +145,4 @@ def twins(folder: Path, speed: float) -> list[str]:
         return [*checks.problems(found, task, climb.plan), *(["a second job still works"] if at_work else [])]
 
 
-ALL = (orphaned, cancelled, mistaken, twins, *restarts.ALL)
+ALL = (orphaned, cancelled, mistaken, paused, twins, *restarts.ALL)

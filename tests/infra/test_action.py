@@ -182,7 +182,7 @@ def api() -> Iterator[tuple[type[Api], str]]:
     people = [{"id": number, "user": {"type": "User"}, "body": "hello"} for number in range(150)]
     served = type("Served", (Api,), {"comments": people, "written": []})
     server = HTTPServer(("127.0.0.1", 0), served)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield served, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

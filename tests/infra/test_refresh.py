@@ -77,7 +77,7 @@ class Api(BaseHTTPRequestHandler):
 def api() -> Iterator[tuple[type[Api], str]]:
     served = type("Served", (Api,), {"refs": {}, "pulls": [], "trees": []})
     server = HTTPServer(("127.0.0.1", 0), served)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield served, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()

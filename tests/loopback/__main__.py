@@ -11,6 +11,7 @@ Real clients, Google's published protocol, nothing of Google: no step does any w
 """
 
 import argparse
+import os
 import shlex
 import signal
 from pathlib import Path
@@ -57,6 +58,7 @@ def main() -> None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         variables = cloud.environment | cloud.bigquery.environment
         variables = {name: value for name, value in variables.items() if name.upper() not in SETTINGS + PROXY}
+        os.environ.update(variables)  # pipelines of Dataflow run in this process
         lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
         given.out.write_text("".join(lines))
         print(f"Google Cloud is on loopback, {given.speed:g} times as fast as time. In another terminal:", flush=True)

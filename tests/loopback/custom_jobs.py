@@ -43,6 +43,8 @@ class Job:
     cancelled: datetime | None = None
     #: Until it has machines; infinity: it never does, and fails after `seconds`.
     waits_s: float = 10
+    #: After its end; until then it has failed without a word.
+    error_late_s: float = 0.0
 
     def cancel(self, now: datetime) -> None:
         self.cancelled = now
@@ -67,7 +69,7 @@ class Job:
         fill_web_access(message)
         if message.state == CANCELLED:
             message.error.code, message.error.message = 1, "The job was cancelled."
-        elif message.state == FAILED:
+        elif message.state == FAILED and now >= ended + timedelta(seconds=self.error_late_s):
             message.error.code, message.error.message = 3, self.fail or ""
         return message
 
@@ -85,6 +87,7 @@ class CustomJobs:
         self.seconds: float = 60
         self.fail: str | None = None
         self.waits_s: float = 10
+        self.error_late_s: float = 0.0
         #: Told each new job before it is made, so that it can say what that one does.
         self.made: Callable[[Any], None] = lambda message: None
         self._next_id = 5_000_000_000_000_000_001
@@ -119,7 +122,7 @@ class CustomJobs:
 
     def _job(self, message: Any, now: datetime) -> Job:
         self.made(message)
-        return Job(message, now, self.seconds, self.fail, waits_s=self.waits_s)
+        return Job(message, now, self.seconds, self.fail, waits_s=self.waits_s, error_late_s=self.error_late_s)
 
     def find(self, name: str, permission: str) -> Job | WorkingJob:
         job = self.jobs.get(self.cloud.resource(name, permission))

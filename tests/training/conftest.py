@@ -79,12 +79,12 @@ def bucket():
     """A bucket on a real Cloud Storage server of this machine."""
     from loopback.storage import storage_server
 
-    from training.storage import storage
+    from training.storage import client
 
     with storage_server() as url:
         os.environ["STORAGE_EMULATOR_HOST"] = url
         forget_client()
-        storage._client(os.getpid()).create_bucket("runs")
+        client.client().create_bucket("runs")
         yield "gs://runs"
         forget_client()
 
@@ -96,14 +96,14 @@ def versions():
     from google.cloud.storage import Bucket
     from loopback.storage import restore
 
-    from training.storage import storage
+    from training.storage import client
 
     before, port = os.environ.get("STORAGE_EMULATOR_HOST"), _find_free_port()
     command = [str(_get_binary_path()), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1"]
     server = subprocess.Popen([*command, "-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     os.environ["STORAGE_EMULATOR_HOST"] = f"http://127.0.0.1:{port}"
     forget_client()
-    kept = Bucket(storage._client(os.getpid()), "kept")
+    kept = Bucket(client.client(), "kept")
     kept.versioning_enabled = True
     kept.create()
     yield "gs://kept"
@@ -115,11 +115,11 @@ def versions():
 
 def forget_client():
     """Google's client is made anew at its next use, as the environment is then."""
-    from training.storage import storage
+    from training.storage import client
 
-    if storage._client.cache_info().currsize:
-        storage._client(os.getpid()).close()
-        storage._client.cache_clear()
+    if client._client.cache_info().currsize:
+        client.client().close()
+        client._client.cache_clear()
         with warnings.catch_warnings():  # it leaves connections that broke to the garbage collector
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()

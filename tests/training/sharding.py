@@ -14,7 +14,7 @@ from training.checkpoint import manifest, part, reading, recovery, saved, state
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.manifest import Manifest, Part, part_name
 from training.config import TrainConfig
-from training.loop import deferred, resume
+from training.loop import recording, resume
 from training.loop.learner import Learner
 from training.loop.order import Plan, seed_of
 from training.loop.seeding import seed_everything
@@ -124,7 +124,7 @@ def same(found, expected):
 
 def made_filled_and_exported(folder, rank):
     """A sharded model has the bits of the whole one when it is made, warm-started and written."""
-    deferred.LARGE = 512
+    recording.LARGE = 512
     one, expected = learner(rank, strategy="fsdp"), whole()
     assert not one.made_whole and one.module.head.weight is one.module.embedding.weight
     full = {name: parameter.full_tensor() for name, parameter in one.module.named_parameters()}
@@ -146,7 +146,7 @@ def made_filled_and_exported(folder, rank):
 
 
 def a_constructor_that_cannot_be_recorded(folder, rank):
-    deferred.LARGE = 512
+    recording.LARGE = 512
     Model.__init__, before = reading_values(Model.__init__), Model.__init__
     try:
         one, expected = learner(rank, strategy="fsdp"), whole()
@@ -255,11 +255,11 @@ def everything(argument, rank):
         read_once,
         damage_that_one_rank_reads,
     ):
-        large, sizes = deferred.LARGE, manifest.BLOCK
+        large, sizes = recording.LARGE, manifest.BLOCK
         place = folder / check.__name__
         place.mkdir(exist_ok=True)
         check(str(place), rank)
-        deferred.LARGE = large
+        recording.LARGE = large
         for module in (manifest, part, recovery, saved, reading):
             module.BLOCK = sizes
     return "all held"

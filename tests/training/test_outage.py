@@ -9,7 +9,7 @@ from training import bundle, steps
 from training.data import manifest as manifests
 from training.data.prepare import prepare
 from training.errors import ProcessFailed
-from training.storage import download, storage
+from training.storage import client, download, storage
 from training.storage.objects import Folder
 
 # The client leaves broken connections to the garbage collector.
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch):
     monkeypatch.setattr(Folder, "first_pause_s", 0.1)
-    monkeypatch.setattr(storage, "NOTICE_S", 0.5)
-    monkeypatch.setattr(storage, "READ_DEADLINE_S", 3.0)
+    monkeypatch.setattr(client, "NOTICE_S", 0.5)
+    monkeypatch.setattr(client, "READ_DEADLINE_S", 3.0)
 
 
 def train(digits, folder, place, **changes):
@@ -32,7 +32,7 @@ def comes_back(proxy):
     """The bucket answers again some time after it was asked first, whenever that is."""
     while not proxy.hit():
         time.sleep(0.02)
-    time.sleep(storage.NOTICE_S + 1)
+    time.sleep(client.NOTICE_S + 1)
     proxy.faults.clear()
 
 

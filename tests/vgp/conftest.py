@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from vgp.catalog import prices
+from vgp.catalog import prices, skus
 
 REPOSITORY = Path(__file__).parents[2]
 #: A repository of one workflow, of seconds.
@@ -19,9 +19,11 @@ NIGHTLY = Path(__file__).parent / "nightly" / "pipelines.toml"
 
 @pytest.fixture
 def b200_without_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A catalog that lacks the price of a machine, whatever a refresh has found."""
+    """A catalog that lacks the prices of B200 and GB200, whatever a refresh has found."""
     known = {key: row for key, row in prices._table().items() if key[0] != "a4-highgpu-8g"}
+    parts = {key: row for key, row in skus._table().items() if "B200" not in key[0]}
     monkeypatch.setattr(prices, "_table", lambda: known)
+    monkeypatch.setattr(skus, "_table", lambda: parts)
 
 
 @pytest.fixture(scope="session")

@@ -179,7 +179,8 @@ def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
     kept = values[~np.isnan(values)] if np.isnan(values.min()) else values
     sketch.count, sketch.missing = len(kept), len(values) - len(kept)
     if len(kept):
-        sketch.minimum, sketch.maximum = float(kept.min()), float(kept.max())
+        # + 0.0: which of 0.0 and -0.0, that are equal, the least is depends on how many a processor compares at once.
+        sketch.minimum, sketch.maximum = float(kept.min()) + 0.0, float(kept.max()) + 0.0
         numbers = kept.astype(np.float64)  # a copy, in which the rest is computed
         sketch.mean = float(numbers.mean())
         numbers -= sketch.mean

@@ -15,6 +15,8 @@ from training.printable import listed, quoted
 #: Column names that a missing one is compared with, and missing ones that get a hint: each comparison takes 10 us.
 MOST_COMPARED = 1_000
 MOST_HINTS = 10
+#: How alike, from 0 to 1, a name is that may be a slip of another: aera of area, and not arr_delay of dep_delay.
+NEAR = 0.75
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSe
         hints += " Upper and lower case differ: declare the names as the file writes them."
     elif not hints and columns and all(re.fullmatch(r"[\d\s.,:/+-]*", column) for column in columns):
         hints = " Its first line must name the columns."
-    return f"lacks the column{'s' * (len(missing) > 1)} {listed(missing)}; it has {listed(columns)}.{hints}"
+    return f"lacks the column{'s' * (len(missing) > 1)} {listed(missing)}; it has {listed(columns) or 'none'}.{hints}"
 
 
 def _plain(name: str) -> str:
@@ -69,4 +71,4 @@ def _plain(name: str) -> str:
 
 
 def _nearest(name: str, columns: Sequence[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, columns, 1)), "")
+    return next(iter(difflib.get_close_matches(name, columns, 1, NEAR)), "")

@@ -1,9 +1,9 @@
 """Which days train, and which later days test: the two windows of a task, and the data's days."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from training.data.periods import (
     FORMS,
@@ -93,6 +93,16 @@ def windows(train: Any, test: Any) -> Windows:
     if pair.train.periods and pair.test.periods:
         _check_order(*pair)
     return pair
+
+
+def dated(options: Mapping[str, Any], name: Literal["train", "test"]) -> Spans:
+    """The days of a window that a task's options name; () where they say no dates, or are no windows."""
+    try:
+        both = windows(options.get("train", ""), options.get("test", ""))
+    except UserError:
+        return ()
+    window = both.train if name == "train" else both.test
+    return () if window.yearless else spans_of(window.periods)
 
 
 def _test_after(train: Window) -> Window:

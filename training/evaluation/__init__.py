@@ -37,6 +37,7 @@ clusters.py        a mean difference over clusters of rows, and its error
 consecutive.py     groups that follow each other in time, and how alike neighbours are
 levels.py          how sure one of a year's tests must be
 champion_problem.py  a champion that cannot be compared
+seen.py            a champion that has learned from days of the test
 quantile_calibration.py  how often labels fall below quantiles, for that test
 decide.py          the decision, from what a comparison brings forward
 gain.py            by how much the new model's loss is lower

@@ -25,6 +25,7 @@ from training.evaluation import (
     score,
     scored_rows,
     script_model,
+    seen,
 )
 from training.evaluation.champion_problem import Problem
 from training.evaluation.predictions import Header
@@ -94,7 +95,7 @@ def evaluate(
         try:
             models["champion"] = _champion(champion, challenger, dataset, task)
             both, told = _scorers({"champion": models["champion"]}, data, dataset, task, split)
-            scorers, notes = scorers | both, notes + told
+            scorers, notes = scorers | both, notes + told + _seen(models["champion"], dataset, split)
         except UserError as error:
             models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
     notes += (problem.note,) if problem else ()
@@ -182,6 +183,13 @@ def _scorers(
         else:
             scorers[name] = model
     return scorers, tuple(notes)
+
+
+def _seen(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -> tuple[str, ...]:
+    """Of a script's model nobody knows what it was trained on."""
+    if not isinstance(champion, TrainedModel) or split != "test":
+        return ()
+    return seen.told(champion.card.options, dataset.options)
 
 
 def _same(models: Models) -> bool:

@@ -48,6 +48,8 @@ GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20
 MOST_CLASS_BYTES = 256 << 20
 #: Groups whose names are kept: days are no more, and what is, such as users, tells no time.
 MOST_NAMED = 50_000
+#: Of numbers that are larger the mean of squares could be infinite.
+LARGEST = 1e150
 
 
 class Header(Frozen):
@@ -199,6 +201,11 @@ def read(directory: str | Path) -> Predictions:
     """
     path = Path(directory) / FILE_NAME
     header, rows = _header(path)
+    weight = None if header.classes or header.quantiles else _doubles(path, "weight", rows)
+    if weight is not None and not (weight.min() >= 0 and weight.max() > 0):
+        raise UserError(
+            f"the weights of the rows, {header.weight}, are all 0 or some are below: no loss is their mean."
+        )
     return Predictions(
         path=path,
         header=header,
@@ -206,7 +213,7 @@ def read(directory: str | Path) -> Predictions:
         label=_labels(path, header, rows),
         groupings=tuple(_names(path, column, most=MOST_NAMED) for column in groups(header)),
         slices={name: _names(path, name) for name in header.slices},
-        weight=None if header.classes or header.quantiles else _doubles(path, "weight", rows),
+        weight=weight,
     )
 
 
@@ -273,7 +280,14 @@ def _names(path: Path, name: str, *, most: int | None = None) -> Names:
 
 
 def _numbers(part: pa.Array) -> np.ndarray:
-    return np.asarray(part.to_numpy(), np.float64)
+    """Float64 (B,), of which no figure becomes infinite."""
+    values = np.asarray(part.to_numpy(), np.float64)
+    if len(values) and not -LARGEST <= values.min() <= values.max() <= LARGEST:
+        raise UserError(
+            f"the predictions hold numbers that are none, or beyond {LARGEST:.0e}: if the labels are so large, let "
+            "`labels` give their logarithm, or count them in a larger unit."
+        )
+    return values
 
 
 def _table(part: pa.Array) -> np.ndarray:

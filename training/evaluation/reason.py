@@ -70,8 +70,9 @@ def too_few(decision: Decision, fewest: int, degrees: float) -> str:
         fewest: Groups of one size that it takes.
         degrees: Of freedom: of groups of one size one less than there are.
     """
-    by = f" groups of rows (by {decision.group}{_assumed(decision)})"
-    kind = f"{decision.groups}{by if decision.group else ' rows'}"
+    several = "s" * (decision.groups != 1)
+    by = f" group{several} of rows (by {decision.group}{_assumed(decision)})"
+    kind = f"{decision.groups}{by if decision.group else f' row{several}'}"
     longer = ": test on more days, as with a longer window `test`" if decision.group.startswith("day") else ""
     unequal = f", which by their sizes are worth {degrees + 1:.0f}" if degrees + 1.5 < decision.groups else ""
     return (

@@ -29,6 +29,7 @@ selection.py     which metric says what the best validation is
 best.py          the best validation: its value, its weights, and the patience
 average.py       a moving average of the weights (EMA)
 deferred.py      a model that is built without the memory of its weights
+recording.py     what its constructor does to them, kept and done again
 warm_start.py    trained weights to begin with
 shards.py        weights of a sharded model come in and leave one at a time
 memory.py        how much is left

@@ -7,7 +7,7 @@ from torch import nn
 
 from training.config import TrainConfig
 from training.data.manifest import Manifest
-from training.loop import deferred, freezing, gradients, seeding, shards
+from training.loop import deferred, freezing, gradients, recording, seeding, shards
 from training.loop.gradients import Gradients, Loss
 from training.loop.memory import return_what_is_freed
 from training.loop.order import seed_of
@@ -43,7 +43,7 @@ def sharded(task: Task, data: Manifest, config: TrainConfig, rank: Rank, patienc
     why = ""
     try:
         recorded = deferred.build(partial(_new_model, task, data, config))
-    except deferred.Unrecordable as error:
+    except recording.Unrecordable as error:
         why = str(error)
     made_whole = next(filter(None, rank.exchange(why, within_s=patience_s)), "")
     if made_whole:

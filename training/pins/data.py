@@ -120,12 +120,12 @@ def _found(
 
 
 def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
-    from training.storage.bigquery import client, lookup
+    from training.storage.bigquery import client, locations, lookup
 
     allowed = engines().bigquery
     relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
-    lookup.check_one_place(relations, allowed.location)
-    lookup.check_bucket(relations, folder)
+    locations.check_one_place(relations, allowed.location)
+    locations.check_bucket(relations, folder)
     return relations
 
 

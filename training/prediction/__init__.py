@@ -8,8 +8,9 @@ given.py          rows of this process, as an engine reads those of files
 command.py        the verb from a shell
 step.py           the steps of the workflow
 predict.py        new data -> its predictions: read, held against the training data, scored, committed
-rows.py           new data -> shards of rows that the model takes
-shards.py         these, read
+rows.py           new data -> rows that the model takes
+cutting.py        these -> shards on the scratch disk
+shards.py         such shards, read
 scoring.py        the shards of one process of several
 output.py         the rows of a shard -> the bytes that are written
 folder.py         where they go: what is begun, what is there, and the commit

@@ -62,7 +62,7 @@ class Given:
                 table = layout.read(text, fields)
             except pa.ArrowInvalid as error:
                 raise layout.mistake(text, str(error), True, fields) from None
-            values.check_present(table, fields)
+            values.check(table, fields)
         except Mistake as mistake:
             raise UserError(f"{self.place(number, mistake.record)}{mistake.says}") from None
         return table.cast(pa.schema([(field.name, values.held(field.type)) for field in fields]))

@@ -1,11 +1,10 @@
-"""New data as rows that a model takes: checked, in the order of their ids, in shards on this machine's scratch disk.
+"""New data as rows that a model takes: checked, and in the order of their ids.
 
-A shard has a fixed number of rows, whatever machine makes it. Beside the model's columns it has what tells a row: the
-columns of its key, and its time. Its label is there too, NaN where it is not known.
+Beside the model's columns a row has what tells it: the columns of its key, and its time. Its label is there too, NaN
+where it is not known.
 """
 
-import hashlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
@@ -24,26 +23,21 @@ from training.data.declaration import DAY
 from training.data.destination import Destination
 from training.data.engines import ID, Engine, canonical, choice
 from training.data.engines.opening import opened
-from training.data.manifest import Column, Manifest, ShardFile, SourceFile
 from training.data.periods import Spans, date_of, parse, spans_of
 from training.data.pool import WorkerPool
 from training.data.progress import stage
-from training.data.shard import ROW_ID, coded, parquet
+from training.data.shard import ROW_ID, coded
 from training.data.sources.files import Files
 from training.data.tables import blame, duplicates, features, rebased
-from training.data.tables.sorting import Sorting, width_of
+from training.data.tables.sorting import Sorting
 from training.data.tabular import TabularTask
 from training.errors import UserError
-from training.prediction import columns
+from training.prediction import columns, cutting
 from training.prediction.output import renamed
-from training.prediction.shards import SPLIT, NewRows, learned
-from training.printable import listed
+from training.prediction.shards import NewRows, learned
 from training.storage import storage
 from training.task import Task
 
-#: Of a shard, about: what a kill may lose, and what one process computes at a time.
-SHARD_BYTES = 8 << 20
-LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 18
 #: An object of so many bytes is here in a few seconds.
 SECONDS_BYTES = 256 << 20
 
@@ -109,7 +103,7 @@ def _of_table(
         values = finished.values()
         with stage("writing rows"):
             tables = (table for _, table in finished.tables())
-            return _written(task, card, tables, values, sources, notes, carried=renamed(stored), shard_rows=shard_rows)
+            return cutting.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
 
 
 def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
@@ -177,9 +171,7 @@ def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers:
     with WorkerPool(workers, task.scratch) as pool:
         tables = list(pool.map("making rows", partial(_left, task, card.statistics), list(enumerate(shards))))
     values = _values(task, tables)
-    return _written(
-        task, card, _numbered(task, tables, values), values, task.sources, (), carried={}, shard_rows=shard_rows
-    )
+    return cutting.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
 
 
 def _left(task: Task, statistics: Mapping[str, Any], numbered: tuple[int, Any]) -> Path:
@@ -231,80 +223,3 @@ def _numbered(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str,
             table = table.set_column(place, task.label, known)
         first += len(table)
         yield table
-
-
-# ---- both
-
-
-def _written(
-    task: Task, card: ModelCard, tables: Iterator[pa.Table], values: Mapping[str, tuple[str, ...]],
-    sources: Sequence[SourceFile], notes: Sequence[str], *, carried: Mapping[str, str], shard_rows: int,
-) -> NewRows:  # fmt: skip
-    folder = task.scratch / "shards"
-    folder.mkdir()
-    files, labelled, schema = [], 0, pa.schema([])
-    for number, table in enumerate(_cut(tables, shard_rows)):
-        schema, path = table.schema, folder / f"{SPLIT}-{number:05}.parquet"
-        data = parquet(table, [name for name in values if name in table.column_names])
-        path.write_bytes(data)
-        if task.label in table.column_names and not task.likelihood:
-            labelled += int(np.count_nonzero(~np.isnan(table[task.label].to_numpy())))
-        files.append(
-            ShardFile(path=path.name, rows=len(table), bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
-        )
-    if not files:
-        raise UserError("the data has no rows to be predicted.")
-    dataset = Manifest(
-        task=card.task, options=card.options, columns=_described(task, schema, values, carried),
-        splits={SPLIT: tuple(files)}, rows_read=sum(file.rows for file in files), notes=tuple(notes),
-        sources=tuple(sources), statistics=card.statistics,
-    )  # fmt: skip
-    _require(task, card, dataset)
-    return NewRows(folder, dataset, carried, labelled)
-
-
-def _require(task: Task, card: ModelCard, dataset: Manifest) -> None:
-    there = {column.name for column in dataset.columns}
-    if absent := [column.name for column in learned(task, card) if column.name not in there]:
-        raise UserError(f"the model needs {listed(absent)}: columns that the new rows do not have.")
-
-
-def _cut(tables: Iterator[pa.Table], shard_rows: int) -> Iterator[pa.Table]:
-    """Tables of equally many rows; the last may have fewer."""
-    held = None
-    for table in tables:
-        held = table if held is None else pa.concat_tables([held, table])
-        most = shard_rows or rows_per_shard(table.schema)
-        while len(held) >= most:
-            yield held.slice(0, most).combine_chunks()
-            held = held.slice(most)
-    if held is not None and len(held):
-        yield held.combine_chunks()
-
-
-def rows_per_shard(schema: pa.Schema) -> int:
-    """A power of two that follows from the columns alone."""
-    width = sum(width_of(field.type) for field in schema)
-    return min(MOST_ROWS, max(LEAST_ROWS, 1 << (SHARD_BYTES // width).bit_length() - 1))
-
-
-def _described(
-    task: Task, schema: pa.Schema, values: Mapping[str, tuple[str, ...]], carried: Container[str]
-) -> tuple[Column, ...]:  # fmt: skip
-    made = []
-    for field in schema:
-        if field.name not in carried:
-            plain, width = _kind(field.type)
-            kind: Any = "category" if field.name in values else "label" if field.name == task.label else plain
-            known = values.get(field.name, ())
-            made.append(Column(name=field.name, kind=kind, type=str(field.type), width=width, values=known))
-    return tuple(made)
-
-
-def _kind(stored: pa.DataType) -> tuple[str, int]:
-    """The kind of a column by its type, and its width."""
-    if pa.types.is_fixed_size_list(stored):
-        return "vector", stored.list_size
-    if pa.types.is_fixed_size_binary(stored):
-        return "vector", stored.byte_width
-    return ("id" if pa.types.is_integer(stored) else "number"), 1

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from training.errors import ProcessFailed, UserError
 from training.registry.reading import MOST_BYTES
+from training.storage.client import READ_DEADLINE_S
 from training.storage.objects import Folder
 from training.storage.slot import Slot
-from training.storage.storage import READ_DEADLINE_S
 
 #: For so long a change is tried again: Cloud Storage takes about one write a second to one object, so a hundred runs
 #: that end at once are through in two minutes. https://cloud.google.com/storage/quotas#objects

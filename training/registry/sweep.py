@@ -17,10 +17,10 @@ from training.registry.disk import VERSIONS
 from training.registry.documents import DIGEST, Version
 from training.registry.registry import Registry
 from training.storage import storage
+from training.storage.client import READ_DEADLINE_S
 from training.storage.finding import File
 from training.storage.objects import Folder
 from training.storage.slot import Slot
-from training.storage.storage import READ_DEADLINE_S
 
 #: Nothing was written to for so long: no step that copies, checks and registers takes a day.
 UNTOUCHED_S = 86_400.0

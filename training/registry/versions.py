@@ -16,7 +16,7 @@ from training.printable import quoted
 from training.registry import disk
 from training.registry.documents import Version, VersionFile
 from training.registry.registry import Registry
-from training.storage import download, storage
+from training.storage import client, download, storage
 from training.storage.objects import Facts, Folder
 
 #: The record lists them all.
@@ -104,8 +104,8 @@ def reached(target: str, done: str) -> Iterator[None]:
     """Says what a bucket refuses, or that it cannot be reached, in words."""
     try:
         yield
-    except storage.Denied as error:
-        raise UserError(f"the version cannot be {done}: {error} {storage.WRITERS}") from None
+    except client.Denied as error:
+        raise UserError(f"the version cannot be {done}: {error} {client.WRITERS}") from None
     except ConnectionError as error:
         raise ProcessFailed(f"the version cannot be {done}: {error}") from None
     except FileNotFoundError:

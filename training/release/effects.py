@@ -5,8 +5,9 @@ A process that is killed before leaves a record that knows nothing of it, and on
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from training.registry import changes
+from training.registry import changes, tests_spent
 from training.registry.documents import CHAMPION, Record, Spent, Version, VersionFile, now
 from training.release import key as keys
 from training.release.request import Approval
@@ -26,6 +27,8 @@ class Release:
     level: float | None = None
     #: Whether there was anything to decide by.
     decided: bool = True
+    #: That no model is promoted by luck, over all tests of a year together: what the levels of a year share.
+    confidence: float = 0.95
 
     @property
     def key(self) -> str:
@@ -50,7 +53,8 @@ def applied(record: Record, release: Release) -> Record:
     """The record after the release; the same record if it is in there already.
 
     A better model reigns only if the champion that it was compared with still does: what it is against another one,
-    nothing tells. A model that people took back or rejected stays a matter of people.
+    nothing tells. A model that people took back or rejected stays a matter of people, and so does one that is better by
+    a test for which a year's error has nothing left.
     """
     if done(record, release.key):
         return record
@@ -59,6 +63,8 @@ def applied(record: Record, release: Release) -> Record:
         record = changes.keep(record, who=release.who, why=why, key=release.key) if release.decided else record
     elif taken_back := _taken_back(record, release.version):
         record = changes.keep(record, who=release.who, why=taken_back, key=release.key)
+    elif used_up := _used_up(record, release):
+        record = changes.keep(record, who=release.who, why=used_up, key=release.key)
     else:
         record = _registered(record, release, why)
     if release.level is None:
@@ -100,6 +106,15 @@ def _taken_back(record: Record, version: Version) -> str:
             if event.what == "promoted" and event.version == known.number:
                 break
     return ""
+
+
+def _used_up(record: Record, release: Release) -> str:
+    """Why the test may not promote after those of a year, with the day on which one may; "" if it may, or a person is
+    asked."""
+    if release.level is None or release.approve == "manual":
+        return ""
+    test = (record.spent, release.key, release.level, release.confidence, datetime.now(UTC))
+    return "" if tests_spent.allows(*test) else tests_spent.used_up(*test)
 
 
 def compared(number: int | None) -> str:

@@ -76,7 +76,7 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     described = keys.of_files(inputs.model)
     release = Release(
         _version(inputs, registry, described, champion, dataset, gate),
-        gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided,
+        gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided, gate.confidence,
     )  # fmt: skip
     record = registry.read()
     if not effects.done(record, release.key) and effects.applied(record, release).keyed(release.key):

@@ -85,8 +85,12 @@ def _text(column: Column) -> str:
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
     total = max(1, sum(column.counts))
-    shown = ", ".join(f"{value} {count / total:.0%}" for count, value in top)
+    shown = ", ".join(f"{value} {_percent(count / total)}" for count, value in top)
     return f"{len(known):,} value{'s' * (len(known) != 1)}: {shown}" + (", ..." if len(known) > len(top) else "")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.005 else "<1%"
 
 
 def _category_bars(

@@ -124,7 +124,7 @@ def _probes(probes: list[dict[str, Any]]) -> str:
         return ""
     got = sum(each.get("outcome") == "granted" for each in probes)
     sent = f"{len(probes)} probe{'s' * (len(probes) != 1)} looked for Spot while the work went on"
-    return f"{sent}, and {got} got machines: {_sum(probes, 'hours') * 60:.0f} min for {_cost(probes)}."
+    return f"{sent}, and {got} got machines: {_sum(probes, 'hours') * 60:.0f} min for {_cost(probes)}, part of the sum."
 
 
 def _total(attempts: list[dict[str, Any]], probes: list[dict[str, Any]]) -> Row:

@@ -15,6 +15,8 @@ from training.report.svg import BAD, BASELINE, BOOSTING, CHALLENGER, CHAMPION, I
 
 #: Narrow, so that the text is not small where the page is a phone's.
 WIDTH_IN = 4.4
+#: Letters of a slice's name: longer ones would leave the plot no width. The table beside it has all of them.
+NAME_LETTERS = 24
 #: Colour-blind safe (Okabe & Ito 2008, https://jfly.uni-koeln.de/color/), and told apart by the dashes as well.
 LOOKS = {
     "challenger": (CHALLENGER, "-", "new model"),
@@ -139,7 +141,7 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
         ylim=(len(lines) - 0.4, -0.7),
         xlabel=f"{slice_metric_name(evaluation)} on the slice's rows",
     )
-    axes.set_yticks(range(len(lines)), [item if isinstance(item, str) else item.value for item in lines])
+    axes.set_yticks(range(len(lines)), [_shortened(item if isinstance(item, str) else item.value) for item in lines])
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", visible=False)
     for text, item in zip(axes.get_yticklabels(), lines, strict=True):
@@ -147,7 +149,7 @@ def slices(evaluation: Evaluation, rows: Sequence[SliceMetrics], worse: set[tupl
             text.set(color=INK, fontweight="bold")
         elif (item.column, item.value) in worse:
             text.set(color=BAD, fontweight="bold")
-    _slice_legend(axes, evaluation)
+    _slice_legend(figure, axes, evaluation)
     names = ", ".join(columns)
     return render(
         figure,
@@ -180,10 +182,15 @@ MARKS: dict[str, dict[str, Any]] = {
 }
 
 
-def _slice_legend(axes: Axes, evaluation: Evaluation) -> None:
+def _shortened(name: str) -> str:
+    return name if len(name) <= NAME_LETTERS else f"{name[: NAME_LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _slice_legend(figure: Figure, axes: Axes, evaluation: Evaluation) -> None:
+    """As wide as the figure: beside long names the axes are too narrow for it."""
     for model in evaluation.models:
         axes.plot([], [], label=LOOKS[model][2], **MARKS[model])
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.1, handletextpad=0.2)
+    figure.legend(loc="outside upper right", ncols=2, borderaxespad=0.1, handletextpad=0.2)
 
 
 def _limits(rows: Sequence[SliceMetrics], metric: str) -> tuple[float, float]:

@@ -49,7 +49,8 @@ def _table(found: Findings) -> str:
     first, *others = (escape(title) for title in _HEAD)
     head = f'<th scope="col">{first}</th>' + "".join(f'<th class="number" scope="col">{title}</th>' for title in others)
     rows = "".join(map(_row, found.shifts))
-    return f'<div class="panel wide scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    drawn = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="panel wide"><div class="scroll">{drawn}</div></div>'
 
 
 def _row(one: Shift) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from training import bundle, tasks
 from training.bundle import ModelCard
 from training.config import OPEN, TrainConfig
-from training.data.periods import Spans, spans_of
-from training.data.windows import windows
+from training.data.periods import Spans
+from training.data.windows import dated
 from training.errors import ProcessFailed, UserError
 from training.pins import store
 from training.pins.documents import ChampionPins, DataPins, RunPins
@@ -41,25 +41,17 @@ class Reigning:
     @property
     def trained_on(self) -> Spans:
         """The days of its training window; () where its options do not date them."""
-        return self._spans("train")
+        return dated(self.card.options, "train")
 
     @property
     def tested_on(self) -> Spans:
-        return self._spans("test")
+        return dated(self.card.options, "test")
 
     @property
     def days_trained(self) -> int:
         """Days whose rows it learned from: without those that validated."""
         whole = sum(end - start for start, end in self.trained_on)
         return max(1, whole - len(self.card.statistics.get("validation_days", ())))
-
-    def _spans(self, name: str) -> Spans:
-        try:
-            both = windows(*(self.card.options.get(option, "") for option in WINDOWS))
-        except UserError:
-            return ()
-        window = both.train if name == "train" else both.test
-        return () if window.yearless else spans_of(window.periods)
 
     @property
     def evaluated(self) -> float | None:

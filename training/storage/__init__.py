@@ -1,6 +1,7 @@
 """Files on this machine and objects in Cloud Storage: found, read within limits, and written once.
 
-storage.py    both, found and written the same way; Google's client
+storage.py    both, found and written the same way
+client.py     Google's client, and its errors in words
 finding.py    names, folders and globs on this machine
 foreign.py    places that nothing is read from, and why
 pinned.py     the files that a document of pins lists

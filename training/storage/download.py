@@ -11,7 +11,7 @@ from typing import IO, Any
 import google_crc32c
 
 from training.errors import ProcessFailed, UserError
-from training.storage import inflate, storage
+from training.storage import client, inflate, storage
 
 #: Of a request, so that a lost one is sent again and not the whole object.
 CHUNK_BYTES = 32 << 20
@@ -73,8 +73,8 @@ def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
     """
     blob = _described(path)
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)
-    retry = storage.patient(1, storage.READ_DEADLINE_S, path)
-    with storage.explained(path), pinned.open("rb", chunk_size=chunk_bytes, retry=retry) as file:
+    retry = client.reading(path)
+    with client.explained(path), pinned.open("rb", chunk_size=chunk_bytes, retry=retry) as file:
         yield file
 
 
@@ -114,8 +114,8 @@ def _chunk(blob: Any, path: str, start: int) -> bytes:
 
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)
     end = min(start + CHUNK_BYTES, blob.size) - 1
-    retry = storage.patient(1, storage.READ_DEADLINE_S, path)
-    with storage.explained(path):
+    retry = client.reading(path)
+    with client.explained(path):
         try:
             return bytes(pinned.download_as_bytes(start=start, end=end, raw_download=True, checksum=None, retry=retry))
         except (NotFound, RequestRangeNotSatisfiable):

@@ -10,6 +10,9 @@ from pathlib import Path
 from training.errors import UserError
 from training.storage.files import Version
 
+#: Globs of what lies one folder further down, and two.
+DEEPER = ("*/*", "*/*/*")
+
 
 @dataclass(frozen=True)
 class File:
@@ -42,12 +45,15 @@ def find_local(pattern: str, suffixes: Sequence[str]) -> list[File]:
 
 def deeper(folder: str, suffixes: Sequence[str]) -> str:
     """A glob of files that end so one or two folders further down; "" where there are none."""
-    for levels in ("*/*", "*/*/*"):
+    for levels in DEEPER:
         for path in glob.iglob(os.path.join(glob.escape(os.path.expanduser(folder)), levels)):
-            ending = next((suffix for suffix in suffixes if suffix and path.endswith(suffix)), "")
-            if ending and os.path.isfile(path):
-                return os.path.join(folder, levels) + ending
+            if (found := ending(path, suffixes)) and os.path.isfile(path):
+                return os.path.join(folder, levels) + found
     return ""
+
+
+def ending(path: str, suffixes: Sequence[str]) -> str:
+    return next((suffix for suffix in suffixes if suffix and path.endswith(suffix)), "")
 
 
 def _walked(pattern: str) -> Iterator[str]:

@@ -143,4 +143,6 @@ def _damage_named(name: str) -> Iterator[None]:
 
 
 def _damaged(name: str, error: Exception) -> str:
+    if "Dictionary mismatch" in str(error):
+        return f"{name} was packed with a dictionary, which lies elsewhere: pack it without one."
     return f"{name} is damaged or cut off: {str(error)[:200] or type(error).__name__}. Fetch it again."

@@ -16,7 +16,8 @@ from typing import Any
 from typing_extensions import Buffer
 
 from training.storage import files
-from training.storage.storage import bucket, explained, is_remote, os_errors, patient, split, starts_anew
+from training.storage.client import bucket, explained, os_errors, patient, starts_anew
+from training.storage.storage import is_remote, split
 
 #: What the name of an object begins with that is made and deleted, to find out whether that can be done.
 PROBE = ".writable-"

@@ -11,7 +11,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from training.errors import UserError
-from training.storage.storage import bucket, os_errors, patient, permitted, split
+from training.storage.client import bucket, os_errors, patient, permitted
+from training.storage.storage import split
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,23 @@
-"""Files that may lie on this machine or in Cloud Storage (`gs://bucket/name`), found and read the same way.
+"""Files that may lie on this machine or in Cloud Storage (`gs://bucket/name`), found and read the same way."""
 
-The only module of `training` that knows a Google client. It honours STORAGE_EMULATOR_HOST.
-"""
-
-import errno
 import os
 import re
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from training.errors import ProcessFailed, UserError
-from training.storage import files, finding, foreign, pinned
+from training.errors import UserError
+from training.storage import client, files, finding, foreign, pinned
 from training.storage.finding import File as File
 from training.storage.finding import find_local, glob_regex
 from training.storage.past import Past
 
 WILDCARDS = frozenset("*?[")
-#: Seconds for which reading from a store that does not answer is tried again; then the step fails.
-READ_DEADLINE_S = 120.0
-#: What helps where a bucket refuses to be written.
-WRITERS = "(It takes roles/storage.objectUser on the bucket.)"
-#: Seconds after which a warning says what is being waited for.
-NOTICE_S = 10.0
 
 _past: ContextVar[Past | None] = ContextVar("past", default=None)
-
-
-class Denied(ConnectionError):
-    """The store answers, and refuses: trying again changes nothing, a permission does."""
 
 
 def is_remote(path: str) -> bool:
@@ -59,7 +42,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     Raises:
         UserError: it is of a place that nothing is read from, nothing matches, it may not be read, or a pinned file
             is not as it was.
-        ProcessFailed: the store did not answer for `READ_DEADLINE_S`; so also below.
+        ProcessFailed: the store did not answer for `client.READ_DEADLINE_S`; so also below.
     """
     foreign.refuse(pattern)
     if pattern.lower().startswith("bq://"):
@@ -70,13 +53,28 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
         return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
-        folder = not is_remote(pattern) and os.path.isdir(pattern)
+        deeper = _deeper(pattern, suffixes)
+        folder = deeper or not is_remote(pattern) and os.path.isdir(pattern)
         what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
-        deeper = finding.deeper(pattern, suffixes) if folder else ""
         fix = f" Folders below it do: give them as '{deeper}'." if deeper else ""
         past = _past.get()
         raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
     return sorted(matches, key=lambda file: file.path)
+
+
+def _deeper(folder: str, suffixes: Sequence[str]) -> str:
+    """A glob of files that end so one or two folders further down; "" where there are none."""
+    if not is_remote(folder):
+        return finding.deeper(folder, suffixes)
+    if WILDCARDS & set(folder):
+        return ""
+    inside = f"{uri(folder)}/"
+    names = [file.path.removeprefix(inside) for file in below(folder)]
+    for levels in finding.DEEPER:
+        for name in names:
+            if name.count("/") == levels.count("/") and (found := finding.ending(name, suffixes)):
+                return f"{inside}{levels}{found}"
+    return ""
 
 
 def _plain(suffixes: Sequence[str]) -> list[str]:
@@ -128,8 +126,8 @@ def read(path: str, *, most: int, links: bool = True) -> bytes:
         raise UserError(f"{path} does not exist.")
     if blob.size > most:
         raise too_large
-    with explained(path):
-        return bytes(blob.download_as_bytes(retry=patient(1, READ_DEADLINE_S, path)))
+    with client.explained(path):
+        return bytes(blob.download_as_bytes(retry=client.reading(path)))
 
 
 def overwrite(path: str, data: bytes) -> None:
@@ -138,8 +136,8 @@ def overwrite(path: str, data: bytes) -> None:
         files.write(path, data)
         return
     place, name = split(path)
-    with os_errors(path):
-        bucket(place).blob(name).upload_from_string(data, retry=patient(1, 30, path), timeout=10)
+    with client.os_errors(path):
+        client.bucket(place).blob(name).upload_from_string(data, retry=client.patient(1, 30, path), timeout=10)
 
 
 def split(path: str) -> tuple[str, str]:
@@ -154,11 +152,9 @@ def location(path: str) -> str:
     """Where a bucket lies, such as EU or US-CENTRAL1; "" if that may not be read, as by a reader of objects alone."""
     from google.api_core.exceptions import Forbidden
 
-    with explained(path):
+    with client.explained(path):
         try:
-            return str(
-                _client(os.getpid()).get_bucket(split(path)[0], retry=patient(1, READ_DEADLINE_S, path)).location
-            )
+            return str(client.client().get_bucket(split(path)[0], retry=client.reading(path)).location)
         except Forbidden:
             return ""
 
@@ -177,11 +173,11 @@ def plain(path: str) -> str:
 def described(path: str) -> Any:
     """The blob at gs://bucket/name, as it is now, or at gs://bucket/name#generation; None if there is none."""
     versions = [generation_of(path), (path, 0)]  # the second for a name that itself ends in `#` and digits
-    retry = patient(1, READ_DEADLINE_S, path)
-    with explained(path):
+    retry = client.reading(path)
+    with client.explained(path):
         for place, generation in dict.fromkeys(versions):
             there, name = split(place)
-            if blob := bucket(there).get_blob(name, generation=generation or None, retry=retry):
+            if blob := client.bucket(there).get_blob(name, generation=generation or None, retry=retry):
                 return blob
     return None
 
@@ -219,121 +215,13 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
 def _listed(pattern: str, name: str, **query: Any) -> list[File]:
     past = _past.get()
     fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
-    with explained(pattern):
-        retry = patient(1, READ_DEADLINE_S, pattern)
+    with client.explained(pattern):
+        retry = client.reading(pattern)
         versions = "true" if past else None  # the client would write True, which not every server reads
-        listing = _client(os.getpid()).list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
+        listing = client.client().list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
         blobs = list(listing)
         if past:
-            blobs = past.live(name, blobs, lambda: _client(os.getpid()).get_bucket(name, retry=retry))
+            blobs = past.live(name, blobs, lambda: client.client().get_bucket(name, retry=retry))
     return [
         File(f"gs://{name}/{blob.name}", blob.size, blob.generation) for blob in blobs if not blob.name.endswith("/")
     ]
-
-
-@contextmanager
-def permitted(path: str, done: str = "read") -> Iterator[None]:
-    """Says the lack of credentials or of a permission in the words of the user who can mend it.
-
-    Args:
-        done: What may not be done with the path.
-    """
-    from google.api_core.exceptions import Forbidden, Unauthorized
-    from google.auth.exceptions import DefaultCredentialsError
-
-    try:
-        yield
-    except DefaultCredentialsError:
-        raise UserError(
-            f"{path} needs Google credentials and there are none: run `gcloud auth application-default login`."
-        ) from None
-    except (Forbidden, Unauthorized) as error:
-        takes = "" if done == "read" else f" {WRITERS}"
-        raise UserError(f"{path} may not be {done}: {error.message}{takes}") from None
-
-
-@contextmanager
-def explained(path: str, done: str = "read") -> Iterator[None]:
-    """Says the errors that only the user can mend in their words, and the others in one line."""
-    from google.api_core.exceptions import GoogleAPIError, NotFound
-    from google.auth.exceptions import GoogleAuthError
-    from google.cloud.storage.exceptions import InvalidResponse
-    from requests import RequestException
-
-    try:
-        with permitted(path, done):
-            yield
-    except NotFound:
-        raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
-    except (GoogleAPIError, GoogleAuthError, InvalidResponse, RequestException) as error:
-        raise ProcessFailed(f"{path} could not be reached: {_cause(error)}") from None
-
-
-def _cause(error: Exception) -> str:
-    from google.api_core.exceptions import RetryError
-
-    if isinstance(error, RetryError):  # its own text says how long it tried, and then the last error
-        return f"{error.message}: {type(error.cause).__name__}: {error.cause}"
-    return f"{type(error).__name__}: {error}"
-
-
-@cache
-def _client(process: int) -> Any:
-    """One for each process: a forked one must not use its parent's connections."""
-    from google.cloud.storage import Client
-
-    with explained("Cloud Storage"):
-        return Client()
-
-
-def starts_anew(error: BaseException) -> bool:
-    """Whether an upload is begun again from its first byte: it arrived damaged, or the server forgot its session."""
-    from google.api_core.exceptions import GoogleAPICallError
-    from google.cloud.storage.exceptions import DataCorruption
-
-    return isinstance(error, DataCorruption) or (isinstance(error, GoogleAPICallError) and error.code in (404, 410))
-
-
-@contextmanager
-def os_errors(path: str) -> Iterator[None]:
-    """The client's errors as a file system would raise them."""
-    from google.api_core.exceptions import Forbidden, GoogleAPIError, NotFound, Unauthorized
-    from google.auth.exceptions import GoogleAuthError
-    from google.cloud.storage.exceptions import DataCorruption
-    from requests import RequestException
-
-    try:
-        yield
-    except NotFound:
-        raise FileNotFoundError(errno.ENOENT, "no such object", path) from None
-    except DataCorruption:
-        raise OSError(errno.EIO, "the bytes do not have the object's checksum", path) from None
-    except (Forbidden, Unauthorized) as error:
-        raise Denied(f"{path} could not be reached: {_cause(error)}") from None
-    except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise ConnectionError(f"{path} could not be reached: {_cause(error)}") from None
-
-
-def patient(first_pause_s: float, deadline_s: float, what: str) -> Callable[[Any], Any]:
-    """The client's own way to try again, with this first pause and end, and one warning when it takes long."""
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    retry = DEFAULT_RETRY.with_delay(initial=first_pause_s).with_timeout(deadline_s)
-
-    def trying(call: Callable[[], Any]) -> Callable[[], Any]:
-        began, said = time.monotonic(), False
-
-        def note(error: Exception) -> None:
-            nonlocal said
-            if not said and time.monotonic() - began > NOTICE_S:
-                said = True
-                text = f"warning: {what} cannot be reached ({error}); trying again for up to {deadline_s:.0f} s"
-                print(text, file=sys.stderr, flush=True)
-
-        return cast(Callable[[], Any], retry(call, on_error=note))
-
-    return trying
-
-
-def bucket(name: str) -> Any:
-    return _client(os.getpid()).bucket(name)

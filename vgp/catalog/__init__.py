@@ -10,6 +10,7 @@ services.py     what BigQuery and Dataflow cost
 zones.py        which zones have which accelerator
 tpus.py         TPU machines: chips, topologies, regions
 billing.py      prices from Google's Cloud Billing catalog
+vertex_ai.py    what a SKU of Vertex AI's training sells
 changes.py      what fresh figures change in the data files
 data/           the facts as JSON and CSV
 """

@@ -1,7 +1,8 @@
 """Prices from Google's Cloud Billing catalog: SKUs of parts, summed to the machines of our catalog.
 
-The catalog API sells Compute Engine by the part (a core, a GB, a GPU, each by region and usage). Recorded shapes are
-tested; against the live API it is not verified. https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list
+The catalog API sells machines by the part (a core, a GB, a GPU, each by region and usage), Compute Engine's and Vertex
+AI's. Recorded answers are tested; against the live API it is not verified.
+https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list
 """
 
 import re
@@ -9,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.catalog import catalog, skus
+from vgp.catalog import catalog, skus, vertex_ai
 
 COMPUTE_ENGINE = "6F81-5844-456A"
 
+#: Two prices of a part that differ by less are one.
+_SAME_USD = 1e-6
 _SPOT = re.compile(r"\bSpot Preemptible ")
 _NOT_PLAIN = re.compile(r"\b(Custom|Sole Tenancy|Commitment|Reserved|Calendar|DWS|Flex|Premium)\b", re.I)
-_NAMES = {**{part: part for part in skus.PARTS}, **skus.ALSO}
 
 
 @dataclass(frozen=True)
@@ -40,27 +42,43 @@ class MachinePrice:
 
 
 def rates(catalog_skus: Iterable[dict[str, Any]]) -> Rates:
-    """The rates of the parts of our machines. Some Spot SKUs are filed as on demand: their description says it."""
+    """The rates of the parts of our machines. Some Spot SKUs are filed as on demand: their description says it.
+
+    Where Vertex AI has two SKUs of the same words at different prices, as for the fee on G4's cores, it has none.
+    """
     found: Rates = {}
+    doubtful = set()
     for sku in catalog_skus:
-        description = str(sku.get("description", ""))
-        usage = str(sku.get("category", {}).get("usageType", ""))
-        if usage not in (skus.ON_DEMAND, skus.SPOT) or _NOT_PLAIN.search(description):
+        sold, price = _sold(sku), unit_price(sku)
+        if sold is None or price is None:
             continue
-        part = _part(description)
-        price = unit_price(sku)
-        if part is None or price is None:
-            continue
-        usage = skus.SPOT if _SPOT.search(description) else usage
         for region in sku.get("serviceRegions", ()):
-            found[part, region, usage] = Rate(price, str(sku.get("skuId", "")))
-    return found
+            key = (sold[0], region, sold[1])
+            rate = Rate(price, str(sku.get("skuId", "")))
+            before = found.setdefault(key, rate)
+            if sold[1] not in (skus.TRAINING, skus.FEE):
+                found[key] = rate
+            elif abs(before.usd - price) > _SAME_USD:
+                doubtful.add(key)
+    return {key: rate for key, rate in found.items() if key not in doubtful}
+
+
+def _sold(sku: dict[str, Any]) -> tuple[str, str] | None:
+    """Part and usage of a SKU, or None where it sells something else."""
+    description = str(sku.get("description", ""))
+    usage = str(sku.get("category", {}).get("usageType", ""))
+    if training := vertex_ai.part(description):
+        return training if usage == skus.ON_DEMAND else None
+    if usage not in (skus.ON_DEMAND, skus.SPOT) or _NOT_PLAIN.search(description):
+        return None
+    part = _part(description)
+    return (part, skus.SPOT if _SPOT.search(description) else usage) if part else None
 
 
 def _part(description: str) -> str | None:
     """The part that the description begins with, by its first name."""
     plain = description.removeprefix("Spot Preemptible ")
-    return next((part for name, part in _NAMES.items() if plain.startswith(f"{name} ")), None)
+    return next((part for name, part in skus.NAMES.items() if plain.startswith(f"{name} ")), None)
 
 
 def unit_price(sku: dict[str, Any]) -> float | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from vgp.catalog import catalog, skus
 from vgp.catalog.billing import COMPUTE_ENGINE, MachinePrice, Rates
+from vgp.catalog.vertex_ai import SERVICE
 from vgp.text import files
 
 DATA = Path(__file__).parent / "data"
@@ -147,7 +148,7 @@ def write(
     prices["sources"][reading] = {
         "date": day.isoformat(),
         "page": "https://cloud.google.com/skus",
-        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE}, by `pipelines machines --refresh`",
+        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE} and {SERVICE}, by `pipelines machines --refresh`",
     }
     prices["reading"] = reading
     machines["sources"]["compute-regions"]["date"] = day.isoformat()

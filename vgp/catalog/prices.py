@@ -1,7 +1,8 @@
 """What a machine costs per hour on Vertex AI: Compute Engine prices by region, and Vertex's fee on top.
 
-The files say where each price comes from and of which date it is. A price that is not known is None, never a guess;
-where only an upper bound is known (Flex-start costs at most on-demand) the price says so.
+The fee is what Vertex AI's own SKUs say over Compute Engine's of the same reading, and 15 % where they say nothing. The
+files say where each price comes from and of which date it is. A price that is not known is None, never a guess; where
+only an upper bound is known (Flex-start costs at most on-demand) the price says so.
 """
 
 import csv
@@ -59,27 +60,73 @@ def source(key: str) -> dict[str, Any]:
 
 def price(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
     """Price of one machine with its GPUs, or None where the data has none. N1's GPUs are added to its price."""
-    compute = _compute(machine, accelerator, count, region)
-    if compute is None:
-        return None
-    base = compute.on_demand - compute.local_ssd
-    fee = base * document("prices.json")["vertex"]["fee"]
     if provisioning == "flex_start" and (known := _flex_start(machine, region)):
         return known
-    usages: tuple[str, ...] = (skus.ON_DEMAND,)
-    usd = base + fee
-    if provisioning == "spot":
-        if compute.spot is None:
-            return None
-        usages, usd = (skus.SPOT, skus.ON_DEMAND), compute.spot + fee
+    request = machine, accelerator, count, region
+    compute = _compute(*request)
+    if compute is None:
+        return _by_skus(*request, provisioning)
+    base = compute.on_demand - compute.local_ssd
+    if provisioning == "spot" and compute.spot is None:
+        return None
+    usd = (compute.spot or 0) if provisioning == "spot" else base
+    usage = skus.TRAINING if provisioning in ("standard", "flex_start") else skus.FEE
     return Price(
-        usd,
+        usd + base * _fee(*request, usage),
         region,
         provisioning,
         min(source(key)["date"] for key in compute.sources),
         at_most=provisioning == "flex_start",
         sources=compute.sources,
-        skus=skus.ids(machine, accelerator, count, region, usages),
+        skus=_ids(*request, provisioning),
+    )
+
+
+def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> float:
+    """Vertex AI's part of Compute Engine's on-demand price: by the SKUs of that usage, or by the rule."""
+    own, compute = (skus.listed(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
+    if own is None or compute is None or own.sources != compute.sources:
+        return float(document("prices.json")["vertex"]["fee"])
+    return own.usd / compute.usd - (1 if usage == skus.TRAINING else 0)
+
+
+def _ids(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> tuple[str, ...]:
+    """The SKUs that are billed, or, where Vertex AI's own are not known, those that its fee is reckoned on."""
+
+    def of(usage: str) -> tuple[str, ...]:
+        found = skus.listed(machine, accelerator, count, region, usage)
+        return found.ids if found else ()
+
+    if provisioning in ("standard", "flex_start"):
+        return of(skus.TRAINING) or of(skus.ON_DEMAND)
+    compute = of(skus.SPOT if provisioning == "spot" else skus.ON_DEMAND)
+    fee = of(skus.FEE) or (of(skus.ON_DEMAND) if provisioning == "spot" else ())
+    return compute + fee if compute and (fee or provisioning != "spot") else ()
+
+
+def _by_skus(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
+    """The price where SKUs alone tell it: of machines that Compute Engine sells no hour of on demand, such as A4.
+
+    There are SKUs of parts also where no such machine is.
+    """
+    if region not in (machine.compute_regions or ()):
+        return None
+    spot, fee, training = (
+        skus.listed(machine, accelerator, count, region, usage) for usage in (skus.SPOT, skus.FEE, skus.TRAINING)
+    )
+    found = [spot, fee] if provisioning == "spot" else [training]
+    known = [each for each in found if each]
+    if len(known) < len(found):
+        return None
+    sources = tuple(dict.fromkeys(key for each in known for key in each.sources))
+    return Price(
+        sum(each.usd for each in known),
+        region,
+        provisioning,
+        min(source(key)["date"] for key in sources),
+        at_most=provisioning in ("flex_start", "reservation"),
+        sources=sources,
+        skus=tuple(sku for each in known for sku in each.ids),
     )
 
 

@@ -1,17 +1,20 @@
-"""Of which SKUs of Google's Cloud Billing catalog the Compute Engine price of a machine is the sum.
+"""Of which SKUs of Google's Cloud Billing catalog the price of a machine is the sum.
 
-The catalog sells machines by the part: a vCPU, a GB, a GPU, each by region and usage. skus.csv has the ids that are
-known, prices.json where each is from. Whoever has one looks it up: https://cloud.google.com/skus?filter=ID
+The catalog sells machines by the part: a vCPU, a GB, a GPU, each by region and usage; Compute Engine has SKUs of its
+own, and Vertex AI's training. skus.csv has those that are known with their prices, prices.json where each is from.
+Whoever has an id looks it up: https://cloud.google.com/skus?filter=ID
 """
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from vgp.catalog.catalog import document
 from vgp.catalog.machine import Machine
 
-#: Family -> how the descriptions of its vCPU, memory and GPU SKUs begin. A slice of an A4 has vCPU and memory in it.
+#: Family -> how the descriptions of its vCPU, memory and GPU SKUs begin. A slice of an A4 or A4X has the others in it.
 _PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
     "a2-highgpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
     "a2-megagpu": ("A2 Instance Core", "A2 Instance Ram", "Nvidia Tesla A100 GPU"),
@@ -20,6 +23,7 @@ _PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
     "a3-megagpu": ("A3Plus Instance Core", "A3Plus Instance Ram", "Nvidia H100 80GB Mega GPU"),
     "a3-ultragpu": ("A3Ultra Instance Core", "A3Ultra Instance Ram", "H200 141GB GPU"),
     "a4-highgpu": (None, None, "A4 Nvidia B200 (1 gpu slice)"),
+    "a4x-highgpu": (None, None, "NVIDIA GB200"),
     "g2": ("G2 Instance Core", "G2 Instance Ram", "Nvidia L4 GPU"),
     "g4": ("G4 Instance Core", "G4 Instance Ram", "RTX 6000 96GB"),
     "n1": ("N1 Predefined Instance Core", "N1 Predefined Instance Ram", None),
@@ -45,9 +49,22 @@ ALSO = {
     "Compute optimized Instance Ram": "Compute optimized Ram",
 }
 PARTS = {part for row in _PARTS.values() for part in row if part} | set(ATTACHED.values())
+#: Every name of a part -> the part.
+NAMES = {**{part: part for part in PARTS}, **ALSO}
 COLUMNS = ("part", "region", "usage", "sku", "usd_h", "source")
-#: By the catalog's own words: what is paid as long as it runs, and what Spot costs.
+#: Of Compute Engine, by the catalog's own words: what is paid as long as it runs, and what Spot costs.
 ON_DEMAND, SPOT = "OnDemand", "Preemptible"
+#: Of Vertex AI: what on-demand training costs, and its fee on machines that are paid as Compute Engine's.
+TRAINING, FEE = "Training", "Fee"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The SKUs of one usage that a machine is made of, with their sum per hour in USD."""
+
+    usd: float
+    ids: tuple[str, ...]
+    sources: tuple[str, ...]
 
 
 def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> Iterator[tuple[str, float]]:
@@ -60,14 +77,19 @@ def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> I
         yield ATTACHED[accelerator], count
 
 
-def ids(machine: Machine, accelerator: str | None, count: int, region: str, usages: tuple[str, ...]) -> tuple[str, ...]:
-    """The id of every SKU in the price of the machine with its GPUs; none where one is not known."""
-    table = _table()
-    found = [table.get((part, region, usage)) for usage in usages for part, _ in parts(machine, accelerator, count)]
-    return tuple(sku for sku in found if sku) if all(found) else ()
+def listed(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> Listed | None:
+    """The SKUs of every part of the machine with its GPUs; None where one is not known."""
+    asked = list(parts(machine, accelerator, count))
+    found = [_table().get((part, region, usage)) for part, _ in asked]
+    rows = [row for row in found if row is not None]
+    if not rows or len(rows) < len(asked):
+        return None
+    usd = sum(float(row["usd_h"]) * amount for row, (_, amount) in zip(rows, asked, strict=True))
+    return Listed(usd, tuple(row["sku"] for row in rows), tuple(dict.fromkeys(row["source"] for row in rows)))
 
 
 @cache
-def _table() -> dict[tuple[str, str, str], str]:
+def _table() -> dict[tuple[str, str, str], dict[str, str]]:
     text = (files("vgp.catalog") / "data" / "skus.csv").read_text(encoding="utf-8")
-    return {(row["part"], row["region"], row["usage"]): row["sku"] for row in csv.DictReader(text.splitlines())}
+    rows, reading = csv.DictReader(text.splitlines()), document("prices.json")["reading"]
+    return {(row["part"], row["region"], row["usage"]): {**row, "source": row["source"] or reading} for row in rows}

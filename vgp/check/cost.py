@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from vgp.catalog import services
@@ -14,7 +14,7 @@ from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
 from vgp.text.figures import dollars, listed, took, usd
 from vgp.text.price_dates import words
-from vgp.text.table import table
+from vgp.text.table import above, table
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
 _NUMBERS = ("nodes", "$/hour", "at most")
@@ -97,8 +97,10 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
 def _dearest(rows: Sequence[StepRow]) -> str:
     row = max(rows, key=lambda row: row.max_usd or 0)
     if row.rungs:
-        way = ", ".join(f"rung {rung.name} for {took(rung.dearest_s)}" for rung in row.rungs if rung.dearest_s)
-        return f"  The most goes to {row.step}: the dearest way up its ladder, {way}, ${dollars(row.max_usd or 0)}.\n"
+        held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
+        way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_probes(row)])]
+        most = dollars(row.max_usd or 0)
+        return f"  The most goes to {row.step}: the dearest way up its ladder, {'; '.join(way)}: ${most}.\n"
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
     return (
         f"  The most goes to {row.step}: {row.replicas} x {row.machine_type} for up to {hours:g} h"
@@ -110,7 +112,9 @@ def _with(row: StepRow) -> str:
     return "".join(f", with {used.name} ({used.what})" for used in row.services)
 
 
-def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True) -> Table:
+def steps_table(
+    rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True
+) -> RenderableType:
     """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
 
     On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead. `dated`: the
@@ -130,8 +134,7 @@ def steps_table(rows: Sequence[StepRow], *, width: int = _WIDE, today: date | No
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
     below += [*_shuffled(rows), *_ladders(rows)]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
-    drawn.caption, drawn.caption_justify = (Text("\n".join(below)) if below else None), "left"
-    return drawn
+    return above(drawn, below)
 
 
 def _services(row: StepRow) -> list[dict[str, str]]:
@@ -171,8 +174,15 @@ def _ladders(rows: Sequence[StepRow]) -> list[str]:
 
 def _ladder(row: StepRow, ladder_s: float) -> Iterator[str]:
     yield f"{row.step}: {_counted(row, ladder_s)}"
-    if row.probes_an_hour_s:
-        yield f"{row.step}: with {row.probes_an_hour_s / 60:g} minutes of Spot for probes in each hour on demand"
+    if probes := _probes(row):
+        yield f"{row.step}: {probes}"
+
+
+def _probes(row: StepRow) -> str:
+    """The hours that are none of a job's: a ladder of 12 hours may have 13 hours of machines."""
+    probes_s = sum(rung.held.probes_s for rung in row.rungs if rung.held)
+    share = f"{row.probes_an_hour_s / 60:g} minutes for each hour on demand"
+    return f"beside that {took(probes_s)} of Spot for probes, {share}" if probes_s else ""
 
 
 def _counted(row: StepRow, ladder_s: float) -> str:

@@ -6,7 +6,7 @@ from vgp.catalog import catalog
 from vgp.check import job_options, reduction_server, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
-from vgp.check.job_terms import Terms, judge_durations, terms
+from vgp.check.job_terms import Terms, judge_durations, persistent_resource, terms
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import MachineSpec
 from vgp.check.offer import price_of
@@ -78,7 +78,7 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
         reader.judgement.add(reader.step, node, "GPU026", text, "Write a list: '- machineSpec: ...'.", level)
         return [node]
     if not isinstance(node.value, list):
-        if node.value is None and spec.get("persistentResourceId").value:
+        if node.value is None and persistent_resource(spec).value:
             return []
         reader.judgement.malformed(reader.step, node, "workerPoolSpecs", "a list of worker pools")
         return None

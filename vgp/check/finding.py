@@ -10,6 +10,7 @@ from vgp.documents.document import Document
 from vgp.documents.edits import Change
 from vgp.documents.field_path import FieldPath
 from vgp.placement.combination import Combination, known
+from vgp.placement.dearest import Held
 from vgp.placement.provisioning import STRATEGIES
 
 
@@ -51,8 +52,8 @@ class RungRow:
     rows: tuple["StepRow", ...]
     #: How long its jobs may run together.
     timeout_s: float
-    #: Seconds on it in the dearest way up the ladder, those of probes with it; None where that is not known.
-    dearest_s: float | None = None
+    #: How long its machines are held in the dearest way up the ladder; None where that is not known.
+    held: Held | None = None
     #: The size that it is of, where the step has several; a run takes one.
     size: str = ""
     #: How its machines are got, as its plan says.
@@ -69,15 +70,17 @@ class RungRow:
     @property
     def most_usd(self) -> float | None:
         """Its part of the dearest way."""
-        known = self.dearest_s is not None and self.usd_per_hour is not None
-        return (self.usd_per_hour or 0) * (self.dearest_s or 0) / 3600 if known else None
+        if self.held is None or self.usd_per_hour is None:
+            return None
+        return self.usd_per_hour * self.held.both_s / 3600
 
     def as_json(self) -> dict[str, object]:
         hourly = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         machines = [row.as_json() | {"region": row.region} for row in self.rows]
         return {
             "name": self.name, "machines": machines, "usd_per_hour": hourly, "timeout_s": self.timeout_s,
-            "hours_of_dearest_way": None if self.dearest_s is None else self.dearest_s / 3600,
+            "hours_of_dearest_way": self.held and self.held.jobs_s / 3600,
+            "hours_of_probes": self.held and self.held.probes_s / 3600,
         }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vgp.check.fields import Reader
-from vgp.check.job_terms import Terms
+from vgp.check.job_terms import Terms, persistent_resource
 from vgp.documents.node import Node
 from vgp.placement import resource_names
 from vgp.placement.rules import Problem
@@ -19,7 +19,7 @@ _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")
 
 def judge(reader: Reader, terms: Terms, spec: Node) -> None:
     """One CustomJobSpec."""
-    if spec.path and spec.path[-1] in _WHOLE and isinstance(spec.value, dict):
+    if spec.path and spec.path[-1] in _WHOLE:
         reader.keys(spec, "customJobSpec")
     for name in _FLAGS:
         _flag(reader, spec.get(name), name)
@@ -31,7 +31,7 @@ def judge(reader: Reader, terms: Terms, spec: Node) -> None:
     if restarts and none:
         text = "disableRetries overrides restartJobOnWorkerRestart: Vertex AI restarts nothing."
         _report(reader, terms.scheduling.get("disableRetries"), text, "Keep one of them.", "warning")
-    if terms.is_persistent and spec.get("persistentResourceId").text() and terms.strategy in ("SPOT", "FLEX_START"):
+    if spec.get("persistentResourceId").text() and terms.strategy in ("SPOT", "FLEX_START"):
         text = f"A persistent resource has its machines already: the strategy {terms.strategy} has no effect."
         _report(reader, terms.scheduling.get("strategy"), text, "Drop the strategy.", "warning")
 
@@ -41,13 +41,13 @@ def _flag(reader: Reader, node: Node, name: str) -> bool:
     value = _BOOLEANS.get(node.value.lower()) if node.scope and isinstance(node.value, str) else node.value
     if node.known and node.value is not None and not isinstance(value, bool):
         reader.judgement.malformed(reader.step, node, name, "true or false")
-    return node.known and value is True
+    return value is True
 
 
 def _names(reader: Reader, terms: Terms, spec: Node) -> None:
     """Names of resources: their form, and that they are in a region of the job."""
     for field, rule in _NAMES.items():
-        node = spec.get(field)
+        node = persistent_resource(spec) if field == "persistentResourceId" else spec.get(field)
         value = reader.text(node, field) if node.value is not None else None
         if not value or not node.known:
             continue

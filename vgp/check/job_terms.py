@@ -1,10 +1,14 @@
 """Judges what holds for all pools of a custom job: its regions, its strategy, and how long it may wait and run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgp.check.fields import Reader
 from vgp.documents.node import Node
 from vgp.placement import job_fields, provisioning
+
+#: The default of Google's component: the persistent resource of the run, which is none unless the run names one. From
+#: google_cloud_pipeline_components/v1/custom_job/component.py.
+_OF_THE_RUN = "{{$.pipeline_persistent_resource_id}}"
 
 
 @dataclass(frozen=True)
@@ -27,10 +31,16 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
     scheduling = reader.object(spec.get("scheduling"), "scheduling") or Node(None, (*spec.path, "scheduling"))
     region = location.text() if location is not None else None
     regions = [region] if region else list(reader.judgement.regions)
-    persistent = spec.get("persistentResourceId")
+    persistent = persistent_resource(spec)
     is_persistent = bool(persistent.value) or not persistent.known
     strategy = _strategy(reader, scheduling.get("strategy"))
     return Terms(location if region else None, regions, scheduling, *strategy, is_persistent)
+
+
+def persistent_resource(spec: Node) -> Node:
+    """What the job itself names; nothing where the run may name one."""
+    node = spec.get("persistentResourceId")
+    return replace(node, value=None, runtime="", dangling="") if node.value == _OF_THE_RUN else node
 
 
 def _strategy(reader: Reader, node: Node) -> tuple[str, bool]:

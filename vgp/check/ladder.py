@@ -9,7 +9,7 @@ from vgp.check.judgement import Judgement
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
 from vgp.placement import plain
-from vgp.placement.dearest import Terms, dearest_way
+from vgp.placement.dearest import Held, Terms, dearest_way
 from vgp.spec import ladder
 
 #: 2-flex_start-us-central1, as compile names rungs.
@@ -73,7 +73,7 @@ def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float, probes_s: float)
     """The rungs with their parts of the dearest way; of several sizes, of which a run takes one, of the dearest."""
     if any(rung.usd_per_hour is None for _, rung in rungs):
         return [rung for _, rung in rungs]
-    ways: dict[str, list[float]] = {}
+    ways: dict[str, list[Held]] = {}
     for size in dict.fromkeys(size for size, _ in rungs):
         own = [rung for other, rung in rungs if other == size]
         terms = [Terms(rung.usd_per_hour or 0.0, rung.timeout_s, rung.strategy) for rung in own]
@@ -81,11 +81,11 @@ def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float, probes_s: float)
 
     def most_usd(size: str) -> float:
         own = [rung for other, rung in rungs if other == size]
-        return sum((rung.usd_per_hour or 0.0) * seconds for rung, seconds in zip(own, ways[size], strict=True))
+        return sum((rung.usd_per_hour or 0.0) * held.both_s for rung, held in zip(own, ways[size], strict=True))
 
     dearest = max(ways, key=most_usd, default="")
     left = iter(ways.get(dearest, []))
-    return [replace(rung, dearest_s=next(left) if size == dearest else 0.0) for size, rung in rungs]
+    return [replace(rung, held=next(left) if size == dearest else Held(0.0)) for size, rung in rungs]
 
 
 def _words(name: str) -> str:

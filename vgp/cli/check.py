@@ -1,6 +1,7 @@
 """The verb that judges any spec: check."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -64,11 +65,13 @@ def check_files(
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
-    Specs are JSON or YAML. Programs, notebooks and scripts with gcloud commands are read too, and not run: what they
-    compute is said to be unknown.
+    Specs are JSON or YAML. A pipeline of this repository is checked when it is compiled (pipelines compile NAME); a
+    folder of the same name is given with a slash (NAME/). Programs, notebooks and scripts with gcloud commands are read
+    too, and not run: what they compute is said to be unknown.
 
     Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """
+    _refuse_pipelines(paths)
     if form not in _FORMS:
         raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
     if write and not fix:
@@ -95,6 +98,21 @@ def check_files(
             )
         )
     raise typer.Exit(report.exit_code)
+
+
+def _refuse_pipelines(paths: Sequence[str]) -> None:
+    """Raises RequestError for the bare name of a pipeline: what is judged is its spec, once it is compiled."""
+    from vgp.settings import repository_of
+    from vgp.settings.repository import find
+
+    names = [path for path in paths if os.sep not in path and not Path(path).is_file()]
+    try:
+        workflows = find(repository_of()) if names else {}
+    except RequestError:
+        return  # no repository is needed to check files
+    for name in filter(workflows.__contains__, names):
+        beside = f" For the folder of that name give {name}/." if Path(name).is_dir() else ""
+        raise RequestError(f"{name} is a pipeline, and check reads files: pipelines compile {name} checks it.{beside}")
 
 
 def _fix(paths: list[str], options: Options, *, write: bool) -> int:

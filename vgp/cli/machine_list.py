@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 
 from vgp.catalog import catalog
 from vgp.catalog.accelerator import short_name
@@ -14,7 +14,7 @@ from vgp.placement.rules import PlacementError, refuse
 from vgp.placement.search import Need, Offer
 from vgp.text import price_dates
 from vgp.text.figures import dollars, listed
-from vgp.text.table import table
+from vgp.text.table import above, table
 
 #: Options of the verb that are not called as in the need.
 _OPTIONS = {"regions": "region"}
@@ -76,7 +76,7 @@ def as_json(offer: Offer) -> dict[str, Any]:
     }
 
 
-def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Table:
+def as_table(offers: list[Offer], today: date, *, width: int = 80) -> RenderableType:
     """The offers as rows, set closer on a terminal of less than 100 columns."""
     titles = ("machine", "GPUs", "GPU GB", "vCPU", "GB", "region", "provisioning", "$/hour")
     numbers, whole = ("GPU GB", "vCPU", "GB", "$/hour"), set(titles) - {"GPUs", "GPU GB"}
@@ -88,8 +88,7 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Table:
     ]
     prices = [offer.price for offer in offers if offer.price]
     lines += [price_dates.words((price.date for price in prices), today), price_dates.without_skus(prices)]
-    drawn.caption, drawn.caption_justify = ("\n".join(filter(None, lines)) or None), "left"
-    return drawn
+    return above(drawn, list(filter(None, lines)))
 
 
 def _cells(offer: Offer) -> tuple[str, ...]:

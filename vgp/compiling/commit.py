@@ -31,28 +31,29 @@ def current(folder: Path) -> Commit:
     used but not tracked shows as a change of the tracked file that uses it.
     """
     try:
-        sha = _git(folder, "rev-parse", "--verify", "HEAD").strip()
-    except _Refused as error:
+        sha = git(folder, "rev-parse", "--verify", "HEAD").strip()
+    except Refused as error:
         return Commit(None, str(error))
     try:
-        changed = _git(folder, "status", "--porcelain", "--untracked-files=no").splitlines()
-    except _Refused as error:
+        changed = git(folder, "status", "--porcelain", "--untracked-files=no").splitlines()
+    except Refused as error:
         return Commit(sha, str(error))
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
     return Commit(sha, f"{changed[0][2:].strip()}{more} changed since {sha[:12]}" if changed else "")
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """git's own words."""
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints, asked in that folder. Raises Refused."""
     # Without the lock, `git status` writes nothing and so disturbs nobody.
     command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _Refused(f"git does not run: {error}") from None
+        raise Refused(f"git does not run: {error}") from None
     if done.returncode:
-        raise _Refused(f"git says: {(done.stderr.splitlines() or ['nothing'])[0]}")
+        raise Refused(f"git says: {(done.stderr.splitlines() or ['nothing'])[0]}")
     return done.stdout

@@ -1,18 +1,36 @@
 """The difference between two compiled pipelines, their machines told as the checker reads them."""
 
+from collections.abc import Sequence
+
 from vgp.check.check import check
 from vgp.check.finding import StepRow
+from vgp.compiling.capacity import IMAGE_VARIABLE
 from vgp.documents.document import Document
+from vgp.placement import plain
 from vgp.spec import difference
 from vgp.spec.difference import Difference, unified
 from vgp.spec.pipeline_spec import PipelineSpec
 
 __all__ = ["differences", "unified"]
 
+#: Follow from a step's machine as it is told, and from its image, whose name they hold.
+_OF_MACHINE = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")
+_OF_IMAGE = f"env.{IMAGE_VARIABLE}"
+
 
 def differences(before: PipelineSpec, after: PipelineSpec) -> list[Difference]:
     """What a person would tell of two specs: vgp/spec/difference.py."""
-    return difference.differences(before, after, (_machines(before), _machines(after)))
+    told = difference.differences(before, after, (_machines(before), _machines(after)))
+    return [one for one in told if not _follows(one, told)]
+
+
+def _follows(one: Difference, told: Sequence[Difference]) -> bool:
+    """Whether it repeats what another one says of the same step."""
+    step, _, field = one.field.partition(": ")
+    if field in _OF_MACHINE:
+        return any(other.field == f"{step}: machine" for other in told)
+    same = (other for other in told if other is not one and (other.before, other.after) == (one.before, one.after))
+    return field.endswith(_OF_IMAGE) and any(other.field.startswith(f"{step}: ") for other in same)
 
 
 def _machines(spec: PipelineSpec) -> dict[str, str]:

@@ -14,6 +14,9 @@ from vgp.sources.account import Note
 from vgp.text.figures import listed
 
 _VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
+#: What stands before a command in a page, a notebook or a terminal: a prompt, variables of its own, sudo.
+_BEFORE = re.compile(r"\s*(?:[$!%]\s*|sudo\s+|[A-Za-z_]\w*=\S*\s+)*(?=gcloud\s)")
+_SET = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 #: What `check` reads and `convert` does not.
 _PROGRAMS = (".py", ".ipynb", ".sh", ".bash")
 
@@ -25,13 +28,15 @@ def document(source: str) -> tuple[Document, list[Note]]:
         RequestError: it cannot be read, or says nothing.
     """
     text, name = source, "<command>"
-    if not _is_command(text):
+    if _BEFORE.match(text) is None:
         is_stdin = source.strip() == "-"
         text, name = (standard_input(), "<stdin>") if is_stdin else (read(Path(source)), source)
-    if _is_command(text):
-        data, lost = gcloud_line.data(text.strip().removeprefix("$ "))
+    before = _BEFORE.match(text)
+    if before is not None:
+        data, lost = gcloud_line.data(text[before.end() :].strip())
         _refuse_variables(data)
-        return Document(name, data, ""), lost
+        why = "set for that command alone: it is in no file"
+        return Document(name, data, ""), [Note(each, why, True) for each in _SET.findall(before.group())] + lost
     if name.endswith(_PROGRAMS):
         raise RequestError(
             f"{source}: convert takes a gcloud line, JSON or YAML, and reads no program. Give the line itself, convert "
@@ -44,10 +49,6 @@ def document(source: str) -> tuple[Document, list[Note]]:
     if fault:
         raise fault if isinstance(fault, RequestError) else RequestError(f"{source}: {fault}")
     return documents[0], _lost(documents)
-
-
-def _is_command(text: str) -> bool:
-    return text.strip().removeprefix("$ ").startswith("gcloud ")
 
 
 def _refuse_variables(data: Any) -> None:

@@ -55,10 +55,15 @@ def session() -> Iterator[Any]:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same call may succeed a little later: Google is busy or down, or the connection was lost."""
+    """Whether the same call may succeed a little later: Google is busy or down, or the connection was lost.
+
+    https://cloud.google.com/storage/docs/retry-strategy#retryable names 408 too, for which the clients have no class.
+    """
     from google.api_core import exceptions
     from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
 
+    if isinstance(error, exceptions.GoogleAPICallError) and error.code == 408:
+        return True
     return isinstance(error, exceptions.TooManyRequests | exceptions.ServerError | ConnectionError | Timeout
                       | ChunkedEncodingError)  # fmt: skip
 

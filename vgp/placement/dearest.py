@@ -18,10 +18,22 @@ class Terms(NamedTuple):
     strategy: str = "standard"
 
 
-def dearest_way(rungs: Sequence[Terms], limit_s: float, probes_an_hour_s: float = 0.0) -> list[float]:
-    """Seconds on each rung in the dearest way that a ladder can go: the time that there is, on the dearest rungs.
+class Held(NamedTuple):
+    """Seconds that a rung's machines are held: by jobs, one at a time, and by probes beside a job on demand."""
 
-    Spot may be probed while a job runs on demand: that is counted in full, as if all of it were on the dearest Spot.
+    jobs_s: float
+    probes_s: float = 0.0
+
+    @property
+    def both_s(self) -> float:
+        return self.jobs_s + self.probes_s
+
+
+def dearest_way(rungs: Sequence[Terms], limit_s: float, probes_an_hour_s: float = 0.0) -> list[Held]:
+    """The seconds on each rung in the dearest way that a ladder can go: the time that there is, on the dearest rungs.
+
+    Spot may be probed while a job runs on demand: that is counted in full, as if all of it were on the dearest Spot. So
+    the jobs of all rungs together take no longer than the limit, and the probes come on top of that.
 
     Args:
         limit_s: How long the whole may take.
@@ -33,10 +45,9 @@ def dearest_way(rungs: Sequence[Terms], limit_s: float, probes_an_hour_s: float 
         seconds[number] = min(left_s, rungs[number].timeout_s)
         left_s -= seconds[number]
     spot = next((number for number in dearest if rungs[number].strategy == "spot"), None)
-    if spot is not None:
-        on_demand_s = min(limit_s, sum(rung.timeout_s for rung in rungs if rung.strategy == "standard"))
-        seconds[spot] += probes_an_hour_s * ceil(on_demand_s / 3600)
-    return seconds
+    on_demand_s = min(limit_s, sum(rung.timeout_s for rung in rungs if rung.strategy == "standard"))
+    probes_s = probes_an_hour_s * ceil(on_demand_s / 3600)
+    return [Held(jobs_s, probes_s if number == spot else 0.0) for number, jobs_s in enumerate(seconds)]
 
 
 def is_probed(strategies: Sequence[str]) -> bool:

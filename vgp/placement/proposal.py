@@ -171,7 +171,7 @@ def _within(
     while kept and (most_usd := _most_usd(kept, deadline_s)) > max_usd:
         dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
         kept = [rung for rung in kept if rung is not dearest]
-        left.append(f"left out, as {took(deadline_s)} on it can cost {usd(most_usd)}: {dearest.reason}")
+        left.append(f"left out, as a ladder of {took(deadline_s)} with it can cost {usd(most_usd)}: {dearest.reason}")
     if not kept:
         least = min(rung.usd_per_hour or 0.0 for rung in rungs) * deadline_s / 3600
         raise RequestError(
@@ -193,5 +193,5 @@ def _affordable_s(rungs: list[ProposedRung], max_usd: float) -> int:
 
 def _most_usd(rungs: list[ProposedRung], deadline_s: int) -> float:
     terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
-    seconds = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
-    return sum(rung.usd_per_hour * held_s for rung, held_s in zip(terms, seconds, strict=True)) / 3600
+    way = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
+    return sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True)) / 3600

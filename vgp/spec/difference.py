@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.spec import flow, ladder_difference
 from vgp.spec.caching import cached
-from vgp.spec.dag import Component, Json, table
+from vgp.spec.dag import Component
 from vgp.spec.parameters import Parameter
 from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.spec.step_difference import Side, compared
 
 _ADDED, _GONE = "added", "removed"
-#: Differences whose values are told; of the others, only that there is one.
-_TOLD = ("machine", "image", "type", "default", "name", "kfp", "cached steps")
+#: Differences of which only is told that there is one; of all others the values.
+_UNTOLD = ("code", "inputs", "flow", "description", "optional", "definition")
 #: Step -> its machine in words.
 Machines = Mapping[str, str]
 
@@ -30,7 +32,7 @@ class Difference:
 def differences(
     before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines] = ({}, {})
 ) -> list[Difference]:
-    """Steps that come or go; machine, image, code and inputs of the others; parameters with their defaults.
+    """Steps that come or go; machine, image, rungs, code and inputs of the others; parameters with their defaults.
 
     Both as JSON objects. A difference that none of these words fits is named by where it is.
     """
@@ -68,77 +70,36 @@ def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, 
     handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # told as the flow
     for name in sorted((before.components.keys() | after.components.keys()) - handlers):
         step = name.removeprefix("comp-")
-        old, new = (
-            {"machine": words.get(step), **_step(spec, spec.components[name])} if name in spec.components else None
+        sides = [
+            Side(spec, spec.components[name], words.get(step)) if name in spec.components else None
             for spec, words in zip((before, after), machines, strict=True)
-        )
-        yield from _compared(step, old, new)
+        ]
+        yield from _compared(step, *compared(*sides))
+        plans = [side.plan if side else {} for side in sides]
+        if all(plans):
+            yield from (Difference(f"{step}: {way}", *both) for way, *both in ladder_difference.differences(*plans))
 
 
 def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Difference]:
     if old is None or new is None:
         yield Difference(name, None if old is None else "present", _ADDED if old is None else _GONE)
         return
-    for key in old:
-        if old[key] != new[key]:
-            yield _difference(f"{name}: {key}", key, old[key], new[key])
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield _difference(f"{name}: {key}", key, old.get(key), new.get(key))
 
 
 def _difference(field: str, key: str, old: Any, new: Any) -> Difference:
-    return Difference(field, old, new) if key in _TOLD else Difference(field, None, "changed")
-
-
-def _step(spec: PipelineSpec, component: Component) -> dict[str, Any]:
-    """What a component is: which image, which program, which inputs and outputs, and whatever else it says."""
-    executor = dict(spec.executor(component))
-    container = dict(table(executor.pop("container", None)))
-    pools = _pools(component)
-    container.pop("resources", None)  # told as the machine
-    return {
-        "image": _image(pools) or container.pop("image", None),
-        "code": [_program(pools), container.pop("command", None), container.pop("args", None)],
-        "environment": container.pop("env", None),
-        "inputs": _without_pools(
-            {key: component.content.get(key) for key in ("inputDefinitions", "outputDefinitions")}
-        ),
-        "flow": _flow(component),
-        "definition": [container, executor, [_remainder(pool) for pool in pools]],
-    }
-
-
-def _pools(component: Component) -> list[Json]:
-    """The worker pools of a custom job, which are the default of one of its inputs."""
-    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
-    return [pool for pool in pools if isinstance(pool, dict)] if isinstance(pools, list) else []
-
-
-def _image(pools: list[Json]) -> str | None:
-    images = [table(pool, "container_spec").get("image_uri") for pool in pools]
-    return ", ".join(dict.fromkeys(str(image) for image in images if image)) or None
-
-
-def _program(pools: list[Json]) -> list[Any]:
-    return [[table(pool, "container_spec").get(key) for key in ("command", "args")] for pool in pools]
-
-
-def _remainder(pool: Json) -> dict[str, Any]:
-    """A worker pool without what is told as machine, image and code: its disk, say."""
-    rest = {key: value for key, value in pool.items() if key not in ("machine_spec", "replica_count", "container_spec")}
-    return rest | {"env": table(pool, "container_spec").get("env")}
-
-
-def _without_pools(interface: dict[str, Any]) -> Any:
-    copied: dict[str, Any] = json.loads(json.dumps(interface))
-    pools = table(copied, "inputDefinitions", "parameters", "worker_pool_specs")
-    if isinstance(pools, dict):
-        pools.pop("defaultValue", None)
-    return copied
+    return Difference(field, None, "changed") if key in _UNTOLD else Difference(field, old, new)
 
 
 def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
-    """Order of the steps, kfp's version, the pipeline's own name and description."""
+    """What steps are given by the workflow, their order, kfp's version, the pipeline's own name and description."""
+    given = [flow.given(spec) for spec in (before, after)]
+    for task in given[0].keys() & given[1].keys():
+        yield from _compared(task, given[0][task], given[1][task])
     old, new = _whole(before), _whole(after)
-    return (_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
+    yield from (_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
 
 
 def _handlers(spec: PipelineSpec) -> list[Component]:
@@ -147,7 +108,7 @@ def _handlers(spec: PipelineSpec) -> list[Component]:
 
 
 def _whole(spec: PipelineSpec) -> dict[str, Any]:
-    flows = [_flow(component) for component in (spec.root, *_handlers(spec))]
+    flows = [flow.flow(component) for component in (spec.root, *_handlers(spec))]
     return {
         "flow": (flows, spec.root.content.get("outputDefinitions")),
         "cached steps": ", ".join(cached(spec)) or "none",
@@ -155,9 +116,3 @@ def _whole(spec: PipelineSpec) -> dict[str, Any]:
         "description": spec.description,
         "kfp": spec.content.get("sdkVersion"),
     }
-
-
-def _flow(component: Component) -> dict[str, Any]:
-    """The DAG of a component; which of its steps are cached is told apart."""
-    tasks = {name: {**task.content, "cachingOptions": None} for name, task in component.tasks.items()}
-    return {**table(component.content, "dag"), "tasks": tasks}

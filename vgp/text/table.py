@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +45,11 @@ def table(
 def facts(rows: Iterable[tuple[Cell, Cell]], *, gap: int = 3) -> Table:
     """Names and what belongs to them, line by line, without titles."""
     return table(("", ""), rows, gap=gap)
+
+
+def above(drawn: Table, lines: Sequence[str]) -> RenderableType:
+    """The table above these lines, which are as wide as the terminal: a caption is broken where its table ends."""
+    return Group(drawn, *(Text(printable(line), "table.caption") for line in lines)) if lines else drawn
 
 
 def _text(cell: Cell) -> Text:

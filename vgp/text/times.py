@@ -17,9 +17,13 @@ def moment(time: Any) -> datetime | None:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time.timestamp())
 
 
-def local(time: datetime | None) -> str:
-    """`Nov 20 14:03`, in the time zone of this machine."""
-    return time.astimezone().strftime("%b %d %H:%M") if time else ""
+def local(time: datetime | None, now: datetime | None = None) -> str:
+    """`Nov 20 14:03`, in the time zone of this machine; of another year than `now`'s `Nov 20 2025 14:03`."""
+    if time is None:
+        return ""
+    there = time.astimezone()
+    year = "" if there.year == (now or datetime.now(UTC)).astimezone().year else "%Y "
+    return there.strftime(f"%b %d {year}%H:%M")
 
 
 def rfc3339(time: datetime | None) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from vgp.catalog import billing, catalog, changes
+from vgp.catalog import billing, catalog, changes, vertex_ai
 from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
@@ -60,9 +60,10 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
 
 def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
-    path = f"v1/services/{billing.COMPUTE_ENGINE}/skus"
-    for page in _pages(settings, "cloudbilling", path, {"currencyCode": "USD", "pageSize": 5000}):
-        yield from page.get("skus", ())
+    query = {"currencyCode": "USD", "pageSize": 5000}
+    for service in (billing.COMPUTE_ENGINE, vertex_ai.SERVICE):
+        for page in _pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
+            yield from page.get("skus", ())
 
 
 def _machine_types(settings: Settings) -> Iterator[dict[str, Any]]:

@@ -69,6 +69,12 @@ def test_columns_without_a_fixed_width_are_refused(array, says):
         fixed_width(pa.table({"x": array}), "label")
 
 
+def test_the_least_and_the_greatest_of_zeros_have_one_sign():
+    for zeros in ([-0.0, 0.0], [0.0, -0.0], [-0.0] * 9):
+        column = whole_and_parts(zeros, pa.float32(), 1)[1].column("x", ())
+        assert (str(column.minimum), str(column.maximum)) == ("0.0", "0.0")
+
+
 def test_infinite_numbers_are_refused():
     with pytest.raises(UserError, match="column x holds infinite values"):
         sketches(fixed_width(pa.table({"x": [1.0, float("inf")]}), "label"), "label", train=True)

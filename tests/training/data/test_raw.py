@@ -11,7 +11,7 @@ from training.errors import UserError
 from training.pins import reading, store
 from training.pins.documents import DataPins, Request
 from training.pins.resolve import resolve
-from training.storage import download, storage
+from training.storage import client, download
 
 FILES = {"a/1.jpg": b"one", "a/b/2.jpg": b"two" * 9, "manifest.json": b"{}", ".hidden": b"h", "empty": b""}
 
@@ -153,7 +153,7 @@ def test_a_script_that_brings_its_own_data_runs_every_night(tmp_path):
 
 def test_of_a_bucket_the_pinned_generations_are_copied(versions, tmp_path, monkeypatch):
     """Large ones come in pieces; names that only a bucket can have are refused."""
-    bucket = storage.bucket("kept")
+    bucket = client.bucket("kept")
     large = os.urandom(100_000)
     monkeypatch.setattr(download, "CHUNK_BYTES", 30_000)
     for name, content in (("set/a/1.bin", large), ("set/2.txt", b"first")):

@@ -41,6 +41,7 @@ def task_of(**attributes) -> type[TabularTask]:
             {"schema": (Field("at", pa.time32("s")), DONE)},
             "the column at is declared as time32.*: a table",
         ),
+        ({"schema": (Field("x", pa.float16()), DONE)}, "x is declared as halffloat, .*: declare pa.float32"),
         ({"summary": lambda self, table: None}, "Mine.summary is no method of a task over a table: `days`, `labels`"),
     ],
 )

@@ -210,6 +210,28 @@ def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data,
     assert "the champion is gone (version 3 of coins was deleted), and" in decide(tmp_path / "out").reason
 
 
+@pytest.mark.parametrize(
+    ("trained", "note"),
+    [
+        (
+            {"train": "2013-01:2013-06", "test": "2013-07"},
+            "was trained on 2013-01:2013-06, in which 2013-04 of the test",
+        ),
+        ({"train": "2013-01-01:2013-04-02", "test": "2013-05"}, "in which 2013-04-01:2013-04-02 of the test"),
+        ({"train": "2013-01:2013-03", "test": "2013-04"}, ""),
+        ({"train": "3 months"}, ""),
+        ({"train": "1-6", "test": "7"}, ""),
+        ({"train": ["no window"]}, ""),
+    ],
+)
+def test_a_champion_that_has_learned_from_days_of_the_test_is_told(coins, tmp_path, trained, note):
+    data = coins.dataset(tmp_path / "data", train="2013-01:2013-03", test="2013-04")
+    champion = coins.trained(tmp_path / "champion", coins.dataset(tmp_path / "earlier", **trained), slope=0.2)
+    model = coins.trained(tmp_path / "model", data)
+    found = evaluate(data, model, tmp_path / "out", champion=str(champion), baseline=False)
+    assert len(found.notes) == bool(note) and note in " ".join(found.notes)
+
+
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
     refused(tmp_path, "needs colour, tilt, size: columns that the data does not have", digits, model)
 

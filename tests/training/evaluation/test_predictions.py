@@ -85,3 +85,21 @@ def test_other_files_are_refused(tmp_path):
     pq.write_table(pa.table({"label": [1]}), path)
     with pytest.raises(UserError, match="evaluate did not write it"):
         predictions.read(tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e151])
+@pytest.mark.parametrize("column", ["label", "challenger"])
+def test_numbers_of_which_no_figure_can_be_made_are_refused(tmp_path, column, wrong):
+    values = {"label": np.zeros(3), "challenger": np.zeros((3, 2))}
+    values[column][1] = wrong
+    numbers = header(classes=(), quantiles=(0.5,), target="price")
+    predictions_writer.write(tmp_path, numbers, [{"row_id": np.arange(3), **values}])
+    with pytest.raises(UserError, match=r"hold numbers that are none, or beyond 1e\+150: if the labels are so large"):
+        predictions.read(tmp_path).predicted("challenger")
+
+
+def test_losses_without_any_weight_are_refused(tmp_path):
+    rows = {"row_id": np.arange(3), "weight": np.zeros(3, np.int64), "challenger": np.ones(3)}
+    predictions_writer.write(tmp_path, header(classes=(), weight="tokens"), [rows])
+    with pytest.raises(UserError, match=r"the weights of the rows, tokens, are all 0 or some are below"):
+        predictions.read(tmp_path)

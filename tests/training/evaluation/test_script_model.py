@@ -223,22 +223,22 @@ def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
     left, coins, prepared, rows, bucket, tmp_path
 ):
     from training.pins import store
-    from training.storage import storage
+    from training.storage import client
 
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5}, take_up=False)
     for path in folder.rglob("*"):
         if path.is_file():
-            storage.bucket("runs").blob(f"1/r/model/{path.relative_to(folder)}").upload_from_filename(path)
+            client.bucket("runs").blob(f"1/r/model/{path.relative_to(folder)}").upload_from_filename(path)
     taken = collect.collect("/gcs/runs/1/r/model/", "", prepared, load("coins:Coins", manifest.load(prepared).options))
     assert (taken.files, taken.bytes, taken.metrics) == (1, 5, {"loss": 0.5})
     assert collected.load("gs://runs/1/r/model") == taken
     uri = store.save(str(tmp_path / "pins"), champions.pin(f"{bucket}/1/r/model", 0))
     found = evaluate(prepared, "/gcs/runs/1/r/model", tmp_path / "out", champion=uri, baseline=False)
     assert found.models["champion"] == found.models["challenger"] and found.script == taken
-    storage.bucket("runs").blob("1/r/model/predictions.parquet").delete()
+    client.bucket("runs").blob("1/r/model/predictions.parquet").delete()
     gone = evaluate(prepared, str(folder), tmp_path / "out", champion=uri, baseline=False)
     assert "The champion is gone" in gone.notes[-1] and "predictions.parquet is not there any more" in gone.notes[-1]
-    storage.bucket("runs").blob("1/r/model/predictions.parquet/part-0").upload_from_string(b"x")
+    client.bucket("runs").blob("1/r/model/predictions.parquet/part-0").upload_from_string(b"x")
     with pytest.raises(UserError, match="is a folder of 1 files, as Spark and Dask write it"):
         collect.collect("gs://runs/1/r/model", "", prepared, load("coins:Coins"))
 

@@ -8,7 +8,7 @@ from training import bundle
 from training.data.prepare import prepare
 from training.errors import UserError
 from training.pins import days, reading
-from training.storage import storage
+from training.storage import client, storage
 
 OPTIONS = {"train": "2 weeks", "test": "1 week"}
 
@@ -36,7 +36,7 @@ def test_a_step_reads_the_generations_that_were_pinned_and_no_object_that_came_l
 def test_an_object_that_moved_underneath_is_an_error_with_its_name(raw, pin, visits, tmp_path, change):
     result = pin(raw, folder=f"{raw}/pins", options=OPTIONS)
     if change == "deleted":
-        storage.bucket("runs").blob(storage.split(f"{raw}/b, c #7.csv")[1]).delete()
+        client.bucket("runs").blob(storage.split(f"{raw}/b, c #7.csv")[1]).delete()
     else:
         storage.overwrite(f"{raw}/b, c #7.csv", visits.table(21, 40))
     with pytest.raises(UserError, match=rf"{raw}/b, c #7.csv was replaced or deleted after it was pinned \(gen"):

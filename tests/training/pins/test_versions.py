@@ -10,7 +10,7 @@ from training import steps
 from training.data.prepare import prepare
 from training.errors import UserError
 from training.pins import reading
-from training.storage import storage
+from training.storage import client, storage
 from training.storage.past import Past
 
 
@@ -23,7 +23,7 @@ def test_a_bucket_with_versions_shows_the_state_of_a_past_moment(versions, pin, 
     moment = datetime.now(UTC)
     time.sleep(0.01)
     storage.overwrite(f"{versions}/raw/a.csv", visits.table(0, 10))
-    storage.bucket("kept").blob("raw/b.csv").delete()
+    client.bucket("kept").blob("raw/b.csv").delete()
     storage.overwrite(f"{versions}/raw/c.csv", visits.table(41, 45))
     now = datetime.now(UTC)
     past = pin(f"{versions}/raw", task="visits:Untimed", as_of=moment.isoformat(), now=now)

@@ -282,6 +282,7 @@ def test_rows_unlike_those_of_training_are_told_and_may_end_the_run(sold, alone,
     assert made.words[-2] == "drift: 1 of 2 columns have shifted since training, these much: city."
     page = (tmp_path / "out" / "drift.html").read_text()
     assert "never seen in training" in page and "Oslo" in page
+    assert 'class="panel wide"><div class="scroll">' in page and page.count("<div") == page.count("</div>")
     with pytest.raises(UserError, match=r"the data has drifted, and nothing was scored: city \("):
         predict(str(tmp_path / "north.csv"), str(sold.model), str(tmp_path / "o"), options=Options(stop_on_drift=True))
     assert not list((tmp_path / "o").glob("predictions-*"))

@@ -88,7 +88,7 @@ class Nights:
         folder = self.folder / run
         folder.mkdir(exist_ok=True)
         champion = self.pinned() if champion is None else champion
-        facts = {"promote": True, "reason": f"Promote: {run}.", "margin": 0.0, "confidence": 0.95, "level": 0.01,
+        facts = {"promote": True, "reason": f"Promote: {run}.", "margin": 0.0, "confidence": 0.95, "level": 1e-4,
                  "reference": "champion" if champion else "baseline"}  # fmt: skip
         decision.write(Decision(**{**facts, "rows": 297, "groups": 297, **fields}), folder / "decision")
         (folder / "report").write_text(f"<!doctype html><p>{json.dumps(str(one.model))}")

@@ -29,7 +29,7 @@ def lived(nights, run, one, pins, **fields):
     folder = nights.folder / run
     evaluate.evaluate(one.data, one.model, folder / "evaluation", champion=pins.champion, baseline=False)
     paths = [folder / name for name in ("evaluation", "report", "summary", "decision")]
-    decision = steps.decide(one.data, one.model, *paths, champion=pins.champion, nights=1)
+    decision = steps.decide(one.data, one.model, *paths, champion=pins.champion, nights=12)
     outcome = steps.register(
         one.data, one.model, folder / "evaluation", folder / "decision", folder / "report", folder / "told",
         registry=pins.registry, model_name=pins.model_name, champion=pins.champion, pins=pins.uri, run=run,

@@ -51,7 +51,7 @@ def test_each_night_has_the_champion_of_the_one_before_and_nothing_new_changes_n
     again = nights.night("four", challengers[1], promote=False, reason="Keep: the same.", same=True, level=None)
     assert again.code == "nothing new" and again.words.startswith("nothing new, as three has told: not registered")
     assert nights.record == record
-    assert [(spent.level, spent.version, spent.outcome) for spent in record.spent] == [(0.01, 1, "promote")]
+    assert [(spent.level, spent.version, spent.outcome) for spent in record.spent] == [(1e-4, 1, "promote")]
 
 
 def test_after_a_rollback_the_same_nights_promote_nothing_again(nights, challengers, here):
@@ -108,6 +108,17 @@ def test_a_registry_that_was_moved_hands_on_where_its_versions_lie_now(nights, c
     moved = replace(nights, root=str(nights.folder / "moved"))
     told = moved.night("two", challengers[0]).read()
     assert told["versions"][0]["model"] == moved.registry.version_folder(told["versions"][0]["key"])
+
+
+def test_a_better_model_is_kept_where_the_tests_of_a_year_have_used_up_its_error(nights, challengers, here):
+    nights.night("one", challengers[0])
+    assert nights.night("two", challengers[1], promote=False, level=0.045).code == "kept"
+    assert nights.night("three", challengers[2], level=0.01).code == "kept"
+    why = nights.record.events[-1].why
+    assert "1 of the last 365 days took 4.5%, and this one would take 1%. The next may on 20" in why
+    assert nights.record.aliases == {"champion": 1} and len(nights.record.spent) == 2
+    assert nights.night("four", challengers[2], level=0.005, margin=0.001).code == "kept"
+    assert nights.night("five", challengers[2], level=0.02, margin=0.002, approve="manual").code == "candidate"
 
 
 def test_a_person_is_asked_and_decides(nights, challengers, here):

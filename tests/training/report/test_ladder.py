@@ -56,7 +56,10 @@ def test_probes_are_a_sentence_and_their_time_and_money_are_in_the_total(model, 
     told["probes"] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, granted]
     (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
     (way,) = ladder.context(model)["ways"]
-    assert way.probes == "4 probes looked for Spot while the work went on, and 2 got machines: 6 min for $2.00."
+    assert (
+        way.probes
+        == "4 probes looked for Spot while the work went on, and 2 got machines: 6 min for $2.00, part of the sum."
+    )
     assert (way.total.held, way.total.usd) == ("8 h 06 min", "$282.00") and way.probes in drawn(model)
 
 

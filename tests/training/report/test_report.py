@@ -14,7 +14,7 @@ from training.errors import UserError
 from training.evaluation import reason, record
 from training.evaluation.decide import decide
 from training.evaluation.evaluate import evaluate
-from training.report import cards, report
+from training.report import cards, plots, report
 from training.report import data as summaries
 from training.report.report import markdown, task_name, title, write
 
@@ -110,6 +110,24 @@ def test_every_plot_is_valid_svg_with_a_description(made, tmp_path):
         assert len(ElementTree.fromstring(plot).attrib["aria-label"]) > 30
     labelled = [attributes for tag, attributes in Outline(html).elements if tag == "svg"]
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in labelled)
+
+
+def test_slices_with_long_names_leave_the_plot_its_width_and_the_legend_whole(made):
+    """Whatever a slice is called: the legend ends inside the picture, and half of it is axes."""
+    found = record.load(made(champion=True)["evaluation"])
+    name = "left the helmet at the station by mistake"
+    plot = plots.slices(found, [each.model_copy(update={"value": name}) for each in found.slices], set())
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', plot)[1])
+    axes, legend = (_across(plot, name) for name in ("patch_2", "legend_1"))
+    assert axes[1] - axes[0] > width / 2 and legend[1] < width
+    assert name not in plot and "left the helmet at the" in plot
+
+
+def _across(plot: str, name: str) -> tuple[float, float]:
+    """Where the first path of that element begins and ends from left to right."""
+    path = plot[plot.index(name) :].partition(' d="')[2].partition('"')[0]
+    places = [float(at) for at in re.findall(r"([\d.]+) [\d.]+", path)]
+    return min(places), max(places)
 
 
 def test_every_part_of_the_story_is_told(made, tmp_path):
@@ -221,6 +239,9 @@ def test_the_data_summary_counts_what_is_there(made):
     assert (tilt.missing, size.missing) == (20 / 1_200, 0)
     assert max(tilt.train_bars + tilt.test_bars) == 1 and len(tilt.train_bars) == summaries.BARS
     assert tilt.train_bars.index(max(tilt.train_bars)) in range(6, 18)  # a bell
+    rare = manifest.column("colour").model_copy(update={"counts": (0, 1_000, 1), "values": ("", "blue", "red")})
+    [colour] = summaries.columns(arguments["data"], manifest.model_copy(update={"columns": (rare,)}), "test")
+    assert colour.text == "2 values: blue 100%, red <1%"
 
 
 def test_what_a_reader_must_know_of_the_data_is_in_the_report(made, tmp_path):

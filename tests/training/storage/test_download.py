@@ -10,7 +10,7 @@ import pytest
 from training import bundle, steps
 from training.data import manifest as manifests
 from training.errors import ProcessFailed, UserError
-from training.storage import download, inflate, storage
+from training.storage import client, download, inflate, storage
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(3000))
 
@@ -88,7 +88,7 @@ def put(server, path, data):
 
 def test_what_is_stored_compressed_is_checked_as_it_lies_and_then_unpacked(bucket, proxy, tmp_path, monkeypatch):
     for name in ("x.csv", "x.csv.gz"):
-        blob = storage.bucket("runs").blob(f"raw/{name}")
+        blob = client.bucket("runs").blob(f"raw/{name}")
         blob.content_encoding = "gzip"
         blob.upload_from_string(gzip.compress(CONTENT))
         download.copy(f"{bucket}/raw/{name}", tmp_path / name)

@@ -14,7 +14,7 @@ from training.data.sources.files import Files
 from training.data.sources.reading import Reading
 from training.data.sources.resolve import resolve
 from training.errors import UserError
-from training.storage import storage
+from training.storage import client
 from training.storage.download import local_copy
 from training.storage.storage import File, find
 
@@ -33,14 +33,14 @@ def bucket() -> Iterator[str]:
     from google.cloud import storage as google_storage
 
     with FakeGCSServer() as server:
-        storage._client.cache_clear()
+        client._client.cache_clear()
         made = google_storage.Client().create_bucket("raw-data")
         for name, content in FILES.items():
             made.blob(name).upload_from_string(content)
         yield "gs://raw-data"
         assert server._process and server._process.stderr
         server._process.stderr.close()  # the package leaves it open
-    storage._client.cache_clear()
+    client._client.cache_clear()
 
 
 @pytest.fixture
@@ -97,6 +97,19 @@ def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Pat
             find(str(place), (".csv",))
         fix = str(refused.value).split("'")[1]
         assert fix == f"{place}/{below}" and [file.path for file in find(fix, (".csv",))] == [f"{place}/{level}/t.csv"]
+
+
+def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
+    for level, below in (("near/a", "*/*.csv"), ("far/b/c", "*/*/*.csv")):
+        place = f"{bucket}/deep/{level.partition('/')[0]}"
+        storage.overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")
+        for said in (place, f"{place}/"):
+            with pytest.raises(UserError, match=r"holds no file that ends in .csv\. Folders below it do") as refused:
+                find(said, (".csv",))
+            fix = str(refused.value).split("'")[1]
+            assert fix == f"{place}/{below}" and len(find(fix, (".csv",))) == 1
+    with pytest.raises(UserError, match=r"deep/none matches no file\.$"):
+        find(f"{bucket}/deep/none", (".csv",))
 
 
 def test_files_are_read_the_same_everywhere(place: str):

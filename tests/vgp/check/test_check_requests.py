@@ -3,6 +3,7 @@
 import pytest
 
 from tests.vgp.check.test_check_jobs import errors, job, judged, pool, snake
+from vgp.__main__ import main
 from vgp.check.check import check
 from vgp.sources.reading import parse
 
@@ -193,3 +194,30 @@ def test_predictions_may_ask_for_fewer_gpus_than_a_machine_has_and_training_may_
 def test_a_scale_tier_that_is_none_is_named():
     wrong = check(parse("job.yaml", "trainingInput: {scaleTier: PREMIUM_2, region: us-central1}")).of_severity("error")
     assert [(each.rule, each.message) for each in wrong] == [("GPU025", "No scale tier is called 'PREMIUM_2'.")]
+
+
+def test_the_name_of_a_pipeline_is_refused_with_what_checks_it_and_a_slash_means_the_folder(
+    tmp_path, monkeypatch, capsys
+):
+    """A folder of the same name asks for nothing: with exit code 0 the pipeline would be taken for checked."""
+    (tmp_path / "pipelines.toml").write_text('project = "p"\n')
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "training").mkdir()
+    for name in ("training", "nightly"):
+        (tmp_path / "pipelines" / f"{name}.py").write_text("def build(target):\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+
+    def told(name):
+        with pytest.raises(SystemExit) as stop:
+            main(["check", name])
+        return stop.value.code, capsys.readouterr().err
+
+    code, words = told("training")
+    assert code == 2 and "pipelines compile training" in words and "training/" in words
+    code, words = told("nightly")
+    assert code == 2 and "pipelines compile nightly" in words and "folder" not in words
+    assert told("training/")[0] == 0
+    code, words = told("weekly")
+    assert code == 2 and "No such file" in words
+    (tmp_path / "nightly").write_text('{"displayName": "j"}')
+    assert "is a pipeline" not in told("nightly")[1], "a file of that name is read"

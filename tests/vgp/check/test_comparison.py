@@ -62,14 +62,14 @@ def test_a_step_that_changed_shows_machine_and_cost_before_and_after(folders):
     assert f"**${old.max_usd:.2f} → ${new.max_usd:.2f} (+${new.max_usd - old.max_usd:.2f})**" in told(folders)
 
 
-def test_what_has_no_price_is_at_least_with_its_reason(folders):
+def test_what_has_no_price_is_at_least_with_its_reason(folders, b200_without_price):
     written(folders, {"job.yaml": UNPRICED + "---\n" + JOB}, {"job.yaml": JOB + "---\n" + JOB})
     text = told(folders)
     assert " → at least $" in text and "(+$" not in text and "(-$" not in text
     assert "Not in it: `fit (no price of 4 x NVIDIA_GB200 on a4x-highgpu-4g in us-central1, standard)`" in text
 
 
-def test_the_comment_says_of_which_day_its_prices_are(folders):
+def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_price):
     written(folders, {"job.yaml": JOB}, {"job.yaml": SPOT})
     before, after = sides(["."], folders[1], (), check)
     day = after.report.steps[0].price_date

@@ -116,6 +116,17 @@ def test_a_quota_is_counted_over_all_pools_and_told_once():
     assert not messages(reserved, "GPU017", regions=["us-central1"])
 
 
+def test_the_persistent_resource_that_a_run_may_name_is_none_of_the_job_s():
+    """The default of Google's component: such a job is on machines of its own unless the run says otherwise."""
+    asked = job(pool("g2-standard-24", "NVIDIA_L4", 2))
+    may = pipeline({**asked, "persistentResourceId": "{{$.pipeline_persistent_resource_id}}"})
+    for region, rule in (("europe-north1", "GPU010"), ("us-central1", "GPU017")):
+        found, alone = (judged(spec, regions=[region]).findings for spec in (may, pipeline(asked)))
+        assert [each.rule for each in found] == [each.rule for each in alone] and rule in {each.rule for each in found}
+    given = pipeline({**asked, "persistentResourceId": "{{$.inputs.parameters['resource']}}"})
+    assert not {"GPU010", "GPU017"} & {each.rule for each in judged(given, regions=["europe-north1"]).findings}
+
+
 def test_pools_of_equal_machines_are_one_row_whose_number_is_known_or_not():
     assert [row.replicas for row in judged(job(pool(), pool(replicas=3))).steps] == [4]
     unknown = judged(job(pool(replicas=PLACEHOLDER), pool(replicas=3), pool("e2-standard-4"))).steps

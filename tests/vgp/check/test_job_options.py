@@ -41,6 +41,7 @@ def test_options_that_can_be_are_no_finding():
             "GPU035", "warning", "network and pscInterfaceConfig exclude each other",
         ),
         ({"pscInterfaceConfig": {"dnsPeeringConfigs": [{"domain": "corp"}]}}, "GPU035", "error", "end with a dot"),
+        ({"pscInterfaceConfig": {"dnsPeeringConfigs": [{"domian": "corp."}]}}, "GPU025", "error", "domian"),
     ],
 )  # fmt: skip
 def test_an_option_that_cannot_be_is_a_finding(fields, rule, severity, words):
@@ -48,26 +49,66 @@ def test_an_option_that_cannot_be_is_a_finding(fields, rule, severity, words):
     assert [(one[0], one[1]) for one in findings] == [(rule, severity)] and words in findings[0][2]
 
 
-@pytest.mark.parametrize(("text", "wrong"), [("false", False), ("True", False), ("yes", True)])
-def test_a_switch_that_a_pipeline_fills_in_is_a_text(text, wrong):
-    """As the components of Google Cloud Pipeline Components before 2.0 wrote it."""
+def in_a_pipeline(fields, **inputs):
+    """The report of a pipeline whose step starts a job with these fields, by a launcher of Google's components."""
     payload = json.dumps({"display_name": "j", "job_spec": {
-        "worker_pool_specs": [POOL], "scheduling": {"timeout": "3600s"},
-        "enable_web_access": "{{$.inputs.parameters['web']}}",
+        "worker_pool_specs": [POOL], "scheduling": {"timeout": "3600s"}, **fields,
     }})  # fmt: skip
-    task = {"componentRef": {"name": "comp-j"}, "taskInfo": {"name": "j"},
-            "inputs": {"parameters": {"web": {"runtimeValue": {"constantValue": {"stringValue": text}}}}}}  # fmt: skip
+    task = {"componentRef": {"name": "comp-j"}, "taskInfo": {"name": "j"}, "inputs": {"parameters": inputs}}
     launcher = {"image": "gcr.io/ml-pipeline/google-cloud-pipeline-components:1.0.0",
                 "args": ["--type", "CustomJob", "--payload", payload]}  # fmt: skip
     spec = {
         "schemaVersion": "2.0.0", "pipelineInfo": {"name": "p"},
         "deploymentSpec": {"executors": {"exec-j": {"container": launcher}}},
         "components": {"comp-j": {"executorLabel": "exec-j",
-                                  "inputDefinitions": {"parameters": {"web": {"type": "STRING"}}}}},
-        "root": {"dag": {"tasks": {"j": task}}},
+                                  "inputDefinitions": {"parameters": {name: {"type": "STRING"} for name in inputs}}}},
+        "root": {"dag": {"tasks": {"before": {}, "j": task}}},
     }  # fmt: skip
-    report = check(parse("p.json", json.dumps(spec)))
-    assert report.steps and [one.rule for one in report.of_severity("error")] == ["GPU025"] * wrong
+    return check(parse("p.json", json.dumps(spec)), regions=["us-central1"])
+
+
+WEB = "{{$.inputs.parameters['web']}}"
+OF_THE_RUN = {"taskOutputParameter": {"producerTask": "before", "outputParameterKey": "web"}}
+
+
+@pytest.mark.parametrize(("text", "wrong"), [("false", False), ("True", False), ("yes", True)])
+def test_a_switch_that_a_pipeline_fills_in_is_a_text(text, wrong):
+    """As the components of Google Cloud Pipeline Components before 2.0 wrote it."""
+    given = {"runtimeValue": {"constantValue": {"stringValue": text}}}
+    report = in_a_pipeline({"enable_web_access": WEB}, web=given)
+    told = [one for one in report.of_severity("error") if one.step == "j"]
+    assert report.steps and [one.rule for one in told] == ["GPU025"] * wrong
+    assert [one[0] for one in found({"enableWebAccess": text})] == ["GPU025"], "in a file it is none"
+
+
+@pytest.mark.parametrize("name", ["enable_web_access", "persistent_resource_id", "tensorboard"])
+def test_an_option_that_only_the_run_knows_is_no_error_and_said_to_be_unknown_at_most(name):
+    fields = {name: WEB, "service_account": "a@b", "base_output_directory": {"output_uri_prefix": "gs://b"}}
+    report = in_a_pipeline({**fields, "scheduling": {"timeout": "3600s", "strategy": "SPOT"}}, web=OF_THE_RUN)
+    told = [one for one in report.findings if one.step == "j"]
+    assert not [one for one in told if one.rule in ("GPU025", "GPU035")], told
+
+
+def test_a_jobs_own_fields_may_stand_beside_those_of_its_spec_and_within_it_they_are_unknown():
+    job = {"workerPoolSpecs": [POOL], "scheduling": {"timeout": "3600s"}}
+    for file in ({"customJob": {"displayName": "job", "labels": {"a": "b"}, **job}}, {"displayName": "job", **job}):
+        report = check(parse("job.json", json.dumps(file)), regions=["us-central1"])
+        assert report.steps and not report.findings
+    [within] = found({"labels": {"a": "b"}})
+    assert within[0] == "GPU025" and "labels" in within[2]
+
+
+def test_a_switch_that_a_script_computes_is_not_judged():
+    config = json.dumps({"workerPoolSpecs": [POOL], "scheduling": {"timeout": "3600s"}, "enableWebAccess": "$WEB"})
+    script = f"cat > c.json << EOF\n{config}\nEOF\ngcloud ai custom-jobs create --region=us-central1 --config=c.json\n"
+    report = check(parse("job.sh", script))
+    assert report.steps and not report.findings
+
+
+def test_a_spec_that_is_no_object_is_a_finding_and_no_fault():
+    for spec in (["x"], "x", 3):
+        report = check(parse("job.json", json.dumps({"displayName": "job", "jobSpec": spec})))
+        assert [one.rule for one in report.findings] == ["GPU025"]
 
 
 def test_what_is_no_object_where_one_belongs_is_named_and_nothing_else_is_said_of_it():
@@ -85,7 +126,7 @@ def test_only_what_is_known_of_a_tensorboard_a_network_and_a_persistent_resource
     away = {"tensorboard": BOARD, "serviceAccount": "a", "baseOutputDirectory": {"outputUriPrefix": "gs://b"}}
     assert not found(away, regions=())
     spot = found({"persistentResourceId": "mine"}, strategy="SPOT")
-    assert [one[0] for one in spot] == ["GPU035"] and "SPOT has no effect" in spot[0][2]
+    assert [one[:2] for one in spot] == [("GPU035", "warning")] and "SPOT has no effect" in spot[0][2]
     assert not [one for one in found({"persistentResourceId": "mine"}) if one[0] == "GPU035"]
     assert not [one for one in found({}, restartJobOnWorkerRestart=True) if one[0] == "GPU035"]
 

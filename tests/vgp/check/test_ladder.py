@@ -13,7 +13,9 @@ from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report
 from vgp.documents.document import Document
+from vgp.errors import RequestError
 from vgp.inside.capacity.plan import Plan, PlannedRung
+from vgp.placement.dearest import Held
 
 LONG = "a program that is long enough to be written once, in whatever many rungs it stands: " * 2
 
@@ -79,7 +81,7 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     cheap, dear = row.rungs
     assert [each.name for each in row.rungs] == ["1 (spot, us-central1)", "2 (standard, europe-west4)"]
     assert dear.usd_per_hour > cheap.usd_per_hour > 0
-    assert (dear.dearest_s, cheap.dearest_s) == (36000, 18000), "10 hours of the dearest, then 5 of what is left"
+    assert (dear.held, cheap.held) == (Held(36000), Held(18000)), "10 hours of the dearest, then 5 of what is left"
     climbs = row.usd_per_hour * 2
     assert row.max_usd == pytest.approx(climbs + 10 * dear.usd_per_hour + 5 * cheap.usd_per_hour)
     assert cost.most_usd(report.steps) == pytest.approx(row.max_usd)
@@ -90,16 +92,25 @@ def test_probes_count_with_the_dearest_spot_for_each_hour_on_demand():
     (row,) = judged(replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)).steps
     (bare,) = judged().steps
     cheap, dear = row.rungs
-    assert (dear.dearest_s, cheap.dearest_s) == (36000, 18000 + 10 * 300)
+    assert (dear.held, cheap.held) == (Held(36000), Held(18000, 10 * 300))
     assert row.max_usd == pytest.approx(bare.max_usd + 10 * 300 / 3600 * cheap.usd_per_hour)
-    assert "train: with 5 minutes of Spot for probes in each hour on demand" in drawn([row])
+    beside = "beside that 50m 00s of Spot for probes, 5 minutes for each hour on demand"
+    assert f"train: {beside}" in drawn([row])
+    assert [(each["hours_of_dearest_way"], each["hours_of_probes"]) for each in row.as_json()["rungs"]] == [
+        (5, pytest.approx(50 / 60)), (10, 0),
+    ]  # fmt: skip
+    with pytest.raises(RequestError) as refused:
+        cost.refuse_above([row], 1)
+    assert f"rung 1 (spot, us-central1) for 5h 00m, rung 2 (standard, europe-west4) for 10h 00m; {beside}" in str(
+        refused.value
+    )
     assert row.as_json()["probes_an_hour_s"] == 300
 
 
 def test_without_a_deadline_it_is_seven_days_or_the_timeouts():
     plan = Plan(step="train", rungs=PLAN.rungs)
     (row,) = judged(plan).steps
-    assert [each.dearest_s for each in row.rungs] == [36000, 36000]
+    assert [each.held for each in row.rungs] == [Held(36000), Held(36000)]
 
 
 def drawn(steps):
@@ -112,7 +123,7 @@ def test_of_several_sizes_the_dearest_counts():
     rungs = tuple(replace(each, size=size) for each in PLAN.rungs for size in ("small", "large"))
     large = rung("1-spot-us-central1", "a3-highgpu-8g", "NVIDIA_H100_80GB", 8, "us-central1", "spot", size="huge")
     (row,) = judged(Plan(step="train", rungs=(*rungs, large), deadline_s=3600.0)).steps
-    assert [each.dearest_s for each in row.rungs] == [0, 0, 0, 0, 3600]
+    assert [each.held for each in row.rungs] == [*[Held(0)] * 4, Held(3600)]
     text = drawn([row])
     assert text.count("  size small ") == 2 and "rung" not in text
     assert "train: a run takes one size, small, large or huge; counted is the dearest" in text

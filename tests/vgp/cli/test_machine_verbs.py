@@ -230,7 +230,8 @@ def test_a_price_tells_its_source_and_whether_its_skus_are_known(capsys):
     t4 = prices["NVIDIA_TESLA_T4", 1, "us-central1", "standard"]
     parts = "N1 Predefined Instance Core", "N1 Predefined Instance Ram", "Nvidia Tesla T4 GPU"
     table = changes.sku_rows()
-    assert t4["skus"] == [table[part, "us-central1", "OnDemand"]["sku"] for part in parts]
+    own = [table.get((part, "us-central1", "Training")) for part in parts]
+    assert t4["skus"] == [table[part, "us-central1", "Training" if all(own) else "OnDemand"]["sku"] for part in parts]
     named = [detail["price_sources"][key] for key in t4["sources"]]
     assert named == [each for at, each in enumerate(both) if each not in both[:at]]
     bare = [row for row in prices.values() if row["accelerator_type"] is None and row["provisioning"] == "standard"]
@@ -250,7 +251,7 @@ def _sources(*names):
 
 
 def test_a_list_tells_how_many_of_its_prices_have_no_known_sku(capsys, monkeypatch):
-    known = {key: row["sku"] for key, row in changes.sku_rows().items() if key[1] == "us-central1"}
+    known = {key: row for key, row in changes.sku_rows().items() if key[1] == "us-central1"}
     monkeypatch.setattr(skus, "_table", lambda: known)
     here, there = (["machines", "--accelerator", "L4", "--provisioning", "standard", "--region", region]
                    for region in ("us-central1", "europe-west4"))  # fmt: skip

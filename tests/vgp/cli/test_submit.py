@@ -52,7 +52,11 @@ boot_disk_type = "hyperdisk-balanced"
 
 
 def test_a_step_without_a_price_is_named_wherever_the_run_is_summed(
-    cloud: Cloud, capsys: pytest.CaptureFixture[str], repository: Path, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud,
+    capsys: pytest.CaptureFixture[str],
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    b200_without_price: None,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     file = repository / "other.toml"

@@ -171,6 +171,23 @@ def test_what_cannot_be_converted_is_refused(source):
     assert convert(source) == 2
 
 
+@pytest.mark.parametrize("before", ["", "$ ", "!", "! ", "%", "sudo ", "  $ sudo "])
+def test_what_stands_before_a_command_in_a_page_or_a_notebook_is_passed_over(before, capsys):
+    image = "us-docker.pkg.dev/p/i/t:1"
+    pool = f"machine-type=n1-standard-4,container-image-uri={image}"
+    line = f"gcloud ai custom-jobs create --region=us-central1 --display-name=j --worker-pool-spec={pool}"
+    assert convert(before + line) == 0
+    [made] = yaml.safe_load(capsys.readouterr().out)["workerPoolSpecs"]
+    assert made["containerSpec"] == {"imageUri": image}
+
+
+def test_a_variable_that_is_set_for_the_command_alone_is_told_to_be_lost(capsys):
+    line = "CLOUDSDK_CORE_PROJECT=p A=b=c gcloud ai custom-jobs create --region=us-central1 --display-name=j"
+    assert convert(f"{line} --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=eu.gcr.io/p/t:1") == 0
+    told = capsys.readouterr().err
+    assert "CLOUDSDK_CORE_PROJECT: lost" in told and "\nA: lost" in told and "\nb: " not in told
+
+
 def test_json_has_config_pools_notes_and_findings(tmp_path, capsys):
     path = tmp_path / "job.json"
     path.write_text(json.dumps(FIRST))
@@ -265,7 +282,7 @@ def vertex():
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/", bodies
     server.shutdown()

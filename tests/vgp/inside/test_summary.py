@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from vgp.inside.capacity import way
 from vgp.inside.page import markdown
 from vgp.inside.summary import Summary, summary_of
 
@@ -133,6 +134,18 @@ def test_the_days_of_the_prices_of_what_ran_are_told_and_that_they_are_old() -> 
     assert summary.total_usd == pytest.approx((0.15 + 2.4 + 0.8) / 6)
     assert "\n\nPrices of 2026-07-09 to 2026-07-30" in markdown(summary)
     assert "rices of" not in markdown(summary_of(job, {"train": 2.4}, state="SUCCEEDED"))
+
+
+def test_the_days_of_a_ladders_prices_are_those_of_its_rungs() -> None:
+    """The price of the step is that of the machine that climbs; the rungs have their own."""
+    rungs = [{"name": "1-spot-us-central1", "price_date": "2026-06-01"}]
+    attempt = {"number": 1, "rung": "1-spot-us-central1", "outcome": "succeeded", "hours": 1.0, "usd": 3.0}
+    climbed = way.read({"format": 1, "step": "train", "rungs": rungs, "attempts": [attempt]})
+    assert climbed is not None
+    prices = {"resolve": [0.15, "2026-07-30"], "train": [2.4, "2026-07-09"]}
+    summary = summary_of(night("b", all_of("SUCCEEDED")), prices, state="SUCCEEDED", ways=(climbed,))
+    assert summary.price_dates == ["2026-06-01", "2026-07-30"] == summary.as_json()["price_dates"]
+    assert "Prices of 2026-06-01 to 2026-07-30" in markdown(summary)
 
 
 def test_iterations_of_a_loop_are_told_apart() -> None:

@@ -85,7 +85,7 @@ def test_names_that_the_catalog_lacks_are_no_combination(names):
     assert known(*names) is None
 
 
-def test_without_a_region_the_price_is_that_of_the_default_region_or_the_lowest():
+def test_without_a_region_the_price_is_that_of_the_default_region_or_the_lowest(b200_without_price):
     l4 = known("g2-standard-4", "NVIDIA_L4", 1)
     assert l4 is not None and l4.price("standard") == l4.price("standard", catalog.DEFAULT_REGION)
     elsewhere = [row for row in (*combinations(), *without_gpus()) if not row.price("standard", catalog.DEFAULT_REGION)]

@@ -141,8 +141,9 @@ TERMS = st.builds(Terms, st.floats(0, 100), st.floats(1, 1e6), st.sampled_from([
 
 @given(st.lists(TERMS, min_size=1, max_size=5), st.floats(1, 7 * 86400), st.sampled_from([0.0, 300.0]))
 def test_no_way_is_dearer_than_the_dearest(rungs, limit_s, probes_s):
-    seconds = dearest_way(rungs, limit_s, probes_s)
-    most = sum(rung.usd_per_hour * held for rung, held in zip(rungs, seconds, strict=True))
+    way = dearest_way(rungs, limit_s, probes_s)
+    most = sum(rung.usd_per_hour * held.both_s for rung, held in zip(rungs, way, strict=True))
+    assert sum(held.jobs_s for held in way) <= limit_s * (1 + 1e-9), "hours of jobs, which run one at a time"
     spot_usd = max((rung.usd_per_hour for rung in rungs if rung.strategy == "spot"), default=0.0)
     for order in (rungs, rungs[::-1], sorted(rungs)):  # other ways to spend the same time
         left, usd, on_demand_s = limit_s, 0.0, 0.0
@@ -156,9 +157,11 @@ def test_no_way_is_dearer_than_the_dearest(rungs, limit_s, probes_s):
 
 def test_probes_are_counted_for_each_hour_on_demand_that_may_begin():
     ladder = [Terms(10, 7200, "spot"), Terms(12, 1800, "spot"), Terms(30, 5 * 3600), Terms(20, 1e6, "flex_start")]
-    assert dearest_way(ladder, 9 * 3600, 300) == [0, 5 * 300, 5 * 3600, 4 * 3600]
-    assert dearest_way(ladder, 1.5 * 3600, 300) == [0, 600, 1.5 * 3600, 0], "the second hour has begun"
-    assert dearest_way(ladder[:2], 3600, 300) == [1800, 1800], "nobody is on demand"
+    assert dearest_way(ladder, 9 * 3600, 300) == [(0, 0), (0, 5 * 300), (5 * 3600, 0), (4 * 3600, 0)]
+    assert dearest_way(ladder, 1.5 * 3600, 300) == [(0, 0), (0, 600), (1.5 * 3600, 0), (0, 0)], (
+        "the second hour has begun"
+    )
+    assert dearest_way(ladder[:2], 3600, 300) == [(1800, 0), (1800, 0)], "nobody is on demand"
 
 
 def test_the_peaks_of_the_catalog_are_those_that_training_reports_against():

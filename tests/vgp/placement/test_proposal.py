@@ -46,7 +46,7 @@ def test_what_the_budget_does_not_afford_is_left_out_and_said():
     dear = max(rung.usd_per_hour for rung in whole.rungs)
     made = proposed(need("H100", count=8), region="us-central1", deadline_s=36000, max_usd=dear * 10 - 1)
     assert len(made.rungs) == len(whole.rungs) - 1 and made.max_usd < dear * 10 - 1
-    assert any("left out" in note for note in made.notes)
+    assert any("left out, as a ladder of " in note and " with it can cost $" in note for note in made.notes)
     taken(made, "us-central1")
 
 

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from vgp.text.table import facts, table
+from vgp.text.table import above, facts, table
 
 
 def printed(drawn, width=80):
@@ -42,3 +42,10 @@ def test_on_a_narrow_terminal_every_character_is_still_there():
 def test_a_column_that_is_copied_stays_whole():
     lines = printed(table(("run", "what"), [("training-20261121", "b" * 60)], whole=("run",)), width=40)
     assert any(line.startswith("training-20261121 ") for line in lines)
+
+
+def test_a_line_below_a_narrow_table_is_as_wide_as_the_terminal_so_that_a_command_in_it_can_be_copied():
+    drawn, line = table(("a", "b"), [("1", "2")]), "refresh them (pipelines machines --refresh --write)"
+    assert printed(above(drawn, [line]))[-1] == line
+    assert printed(above(drawn, ["[red]x"]))[-1] == "[red]x"
+    assert printed(above(drawn, [])) == printed(drawn)

@@ -80,6 +80,21 @@ SKUS = [
     sku("Compute optimized Instance Ram running in Tel Aviv", "OnDemand", 0.007, ("me-west1",)),
 ]
 # The A2 parts have no Spot SKUs on purpose: then an A2 has no Spot price.
+#: Vertex AI's, with descriptions as the catalog has them: on demand, and the fee on what is paid otherwise.
+OWN = [
+    sku("Vertex AI: Training/Pipelines on G2 Instance Core running in Iowa", "OnDemand", 0.036),
+    sku("Vertex AI: Training/Pipelines on G2 Instance Ram running in Iowa", "OnDemand", 0.0036),
+    sku("Vertex AI: Training/Pipelines on Nvidia L4 GPU running in Iowa", "OnDemand", 0.72),
+    sku("Vertex AI: Training/Pipelines Management fee on G2 Instance Core in Iowa", "OnDemand", 0.006),
+    sku("Vertex AI: Training/Pipelines Management fee on G2 Instance RAM in Iowa", "OnDemand", 0.0006),
+    sku("Vertex AI: Training/Pipelines Management fee on NVIDIA L4 in Iowa", "OnDemand", 0.12),
+    sku("Vertex AI: Online/Batch Prediction Management fee on NVIDIA L4 in Iowa", "OnDemand", 55),
+    sku("Vertex AI: Training/Pipelines on NVIDIA B200 in Iowa", "OnDemand", 18.4),
+    sku("Vertex AI: Training Management fee on G4 Instance Core in Iowa", "OnDemand", 0.0075),
+    sku("Vertex AI: Training Management fee on G4 Instance Core in Iowa ", "OnDemand", 0.0009),
+    sku("Vertex AI: Training/Pipelines on Custom Instance Core running in Iowa", "OnDemand", 44),
+]
+SERVICES = {"/v1/services/6F81-5844-456A/skus": SKUS, "/v1/services/C7E2-9256-1C43/skus": OWN}
 
 
 def machine_type(name, vcpu, memory_gb, zone, accelerator=None):
@@ -114,10 +129,11 @@ def google(cloud, monkeypatch):
             url = urllib.parse.urlsplit(self.path)
             query = urllib.parse.parse_qs(url.query)
             state["tokens"].add(self.headers["Authorization"])
-            if url.path == "/v1/services/6F81-5844-456A/skus":
-                half = len(SKUS) // 2
+            if url.path in SERVICES:
+                listed = SERVICES[url.path]
+                half = len(listed) // 2
                 later = query.get("pageToken") == ["2"]
-                answer = {"skus": SKUS[half:] if later else SKUS[:half], "nextPageToken": "" if later else "2"}
+                answer = {"skus": listed[half:] if later else listed[:half], "nextPageToken": "" if later else "2"}
             elif url.path == "/compute/v1/projects/test-project/aggregated/machineTypes":
                 answer = {"kind": "compute#machineTypeAggregatedList", "items": TYPES}
             else:
@@ -130,7 +146,7 @@ def google(cloud, monkeypatch):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     for name in ("CLOUDBILLING", "COMPUTE"):
         monkeypatch.setenv(f"PIPELINES_ENDPOINTS__{name}", f"http://127.0.0.1:{server.server_port}")
@@ -235,6 +251,21 @@ def test_parts_are_found_by_every_name_that_the_catalog_has_for_them(google, fol
     assert usd("a4-highgpu-8g") == (128.0, "40")
     assert usd("m1-ultramem-40") == (pytest.approx(40 * 0.04 + 961 * 0.006), "")
     assert usd("c2-standard-8", "me-west1") == (pytest.approx(8 * 0.05 + 32 * 0.007), "")
+
+
+def test_what_vertex_ai_asks_for_itself_is_read_from_its_own_service(google, folder):
+    shown(folder, write=True)
+    table = {key: row["usd_h"] for key, row in changes.sku_rows(folder).items() if row["source"] == ""}
+    own = {key: usd for key, usd in table.items() if key[2] in ("Training", "Fee")}
+    assert own == {
+        ("G2 Instance Core", "us-central1", "Training"): "0.036",
+        ("G2 Instance Ram", "us-central1", "Training"): "0.0036",
+        ("Nvidia L4 GPU", "us-central1", "Training"): "0.72",
+        ("G2 Instance Core", "us-central1", "Fee"): "0.006",
+        ("G2 Instance Ram", "us-central1", "Fee"): "0.0006",
+        ("Nvidia L4 GPU", "us-central1", "Fee"): "0.12",
+        ("A4 Nvidia B200 (1 gpu slice)", "us-central1", "Training"): "18.4",
+    }, "two prices for the same words are none"
 
 
 def test_a_second_refresh_finds_the_prices_unchanged(google, folder, monkeypatch):

@@ -17,7 +17,7 @@ from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
 from training.data.sources.files import NoRows
 from training.errors import UserError
-from training.storage.bigquery import lookup, names, stream
+from training.storage.bigquery import locations, names, stream
 from training.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppable
 from training.storage.bigquery.lookup import Lookup
 from training.storage.bigquery.names import TableName
@@ -124,7 +124,7 @@ def opened_sources(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[tuple[Jobs, list[Source]]]:
     """The relations at their pinned moments, checked; tables of ours go when the work is done, and expire otherwise."""
-    lookup.check_one_place(relations, settings.location)
+    locations.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
     sources = looked_at(relations, fields, jobs)
     total = check_size(sources, jobs)

@@ -22,6 +22,10 @@ def dtype(field: Field) -> str:
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_integer(kind):
         return "int64"
+    if pa.types.is_float16(kind):
+        raise UserError(
+            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float32()."
+        )
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "float64"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

@@ -91,9 +91,9 @@ def duckdb(
 
 def check_place(relations: Sequence[PinnedRelation], target: Destination) -> None:
     """Raises UserError if the prepared rows would go to a bucket far from the tables."""
-    from training.storage.bigquery import lookup
+    from training.storage.bigquery import locations
 
-    lookup.check_bucket(relations, storage.uri(target.folder))
+    locations.check_bucket(relations, storage.uri(target.folder))
 
 
 def owner(target: Destination) -> Owner:

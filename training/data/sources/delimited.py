@@ -15,7 +15,7 @@ from training.data.schema import Field
 from training.data.sources import records
 from training.data.sources.header import in_windows
 from training.data.sources.mistakes import Mistake
-from training.data.sources.values import TEXT, held
+from training.data.sources.values import TEXT, advice, held
 from training.printable import listed, quoted
 
 #: What Arrow takes for a missing number unless it is told otherwise.
@@ -181,7 +181,10 @@ class Delimited:
             value = self._fields(data, record)[int(column[1])]
             reason = f"{quoted(value)} has more decimals than its type, and none is rounded."
         name = f", column {listed([self.columns[int(column[1])]])}" if column else ""
-        fix = next((field.fix for field in fields if column and field.name == self.columns[int(column[1])]), "")
+        text = self._fields(data, record)[int(column[1])] if column else ""
+        fix = next(
+            (advice(text, field) for field in fields if column and field.name == self.columns[int(column[1])]), ""
+        )
         return Mistake(record, f"{name}: {self._reason(data, record, reason)}{fix}")
 
     def _fields(self, data: bytes, record: int) -> tuple[str, ...]:

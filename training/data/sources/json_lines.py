@@ -14,7 +14,7 @@ from training.data import schema
 from training.data.schema import Field
 from training.data.sources.header import in_windows
 from training.data.sources.mistakes import Mistake
-from training.data.sources.values import first_missing, tidied
+from training.data.sources.values import advice, first_missing, tidied
 from training.errors import UserError
 from training.printable import listed, quoted
 
@@ -59,9 +59,8 @@ class JsonLines:
         if table.num_rows != sum(map(bool, map(bytes.strip, data.split(b"\n")))):
             raise pa.ArrowInvalid("a line does not hold one object")
         columns = {field.name: _column(table[field.name], field) for field in fields}
-        for field in fields:
-            if table[field.name].null_count == table.num_rows and _meant(data, field):
-                raise pa.ArrowInvalid("a member has another name")
+        if _meant(data, [field.name for field in fields if table[field.name].null_count]):
+            raise pa.ArrowInvalid("a member has another name")
         return pa.table(columns)
 
     def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
@@ -98,6 +97,8 @@ class JsonLines:
             return f" is {_shown(members)}, and not a JSON object with the columns as its members."
         if "too big" in message and (name := next((key for key, value in members.items() if _infinite(value)), "")):
             return f", column {listed([name])}: the number is beyond 1.8e308, the largest that a float64 holds."
+        if name := next((key for key, value in members.items() if not _is_text(key, value)), ""):
+            return f", column {listed([name])}: it holds half a character (\\ud800 to \\udfff alone), which is no text."
         for field in fields:
             if not self._readable(line, [field]):
                 return self._wrong(members, field, message)
@@ -111,8 +112,7 @@ class JsonLines:
             return f": column {name} is empty, and the schema says that it never is."
         if "twice" in message:
             return f", column {name} occurs twice."
-        nested = " Write its parts as members of their own." if isinstance(value, dict | list) else ""
-        return f", column {name}: {_shown(value)} is not of type {field.type}.{nested}{field.fix}"
+        return f", column {name}: {_shown(value)} is not of type {field.type}.{_advice(value, field)}"
 
 
 def require_lines(name: str, head: bytes) -> None:
@@ -121,15 +121,40 @@ def require_lines(name: str, head: bytes) -> None:
         raise UserError(f"{name} is one JSON array: write one object a line, such as by jq -c '.[]' OLD > NEW.")
 
 
-def _meant(data: bytes, field: Field) -> bool:
-    """Whether the first object has a member that differs from the field's name in case only."""
-    members = json.loads(next(text for _, text in _lines(data)))
-    return field.name not in members and field.name.casefold() in map(str.casefold, members)
+def _meant(data: bytes, names: Sequence[str]) -> bool:
+    """Whether an object lacks one of the names, and has a member that differs from it in case only."""
+    lower = data.lower() if names else b""
+    for name in names:
+        written = json.dumps(name, ensure_ascii=False).encode()
+        if lower.count(written.lower()) == data.count(written):  # as in nearly all blocks
+            continue
+        texts = (text for _, text in _lines(data) if written not in text and written.lower() in text.lower())
+        if any(
+            name not in members and name.casefold() in map(str.casefold, members) for members in map(json.loads, texts)
+        ):
+            return True
+    return False
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The lines that hold something, each with the lines before it."""
     return ((number, text) for number, text in enumerate(data.split(b"\n")) if text.strip())
+
+
+def _is_text(*values: Any) -> bool:
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _advice(value: Any, field: Field) -> str:
+    if isinstance(value, dict | list):
+        return f" Write its parts as members of their own.{field.fix}"
+    if isinstance(value, str) and not field.declared and not pa.types.is_temporal(field.type):
+        return " It is text: write it without quotes, or declare pa.string()."
+    return advice(json.dumps(value), field)
 
 
 def _infinite(value: Any) -> bool:

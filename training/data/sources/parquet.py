@@ -13,7 +13,7 @@ from training.data.sources import header, pages
 from training.data.sources.mistakes import Mistake
 from training.data.sources.opening import BLOCK_BYTES, Opened
 from training.data.sources.texts import Texts
-from training.data.sources.values import is_text, tidied
+from training.data.sources.values import is_text, shown, tidied
 from training.errors import UserError
 from training.printable import listed, quoted
 
@@ -164,8 +164,10 @@ def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
         return _cast(stored, field)
     except pa.ArrowInvalid as error:
         record = _first(stored, field)
-        value = quoted(str(stored[record].as_py() if not is_text(stored.type) else "the text"))
-        reason = "is not UTF-8" if "UTF8" in str(error) else f"{value} is not of type {field.type} without a loss"
+        lost = "UTF8" not in str(error)
+        reason = (
+            f"{quoted(shown(stored, record))} is not of type {field.type} without a loss" if lost else "is not UTF-8"
+        )
         raise Mistake(record, f", column {listed([field.name])}: {reason}.") from None
 
 
@@ -212,4 +214,6 @@ def _damage_named(opened: Opened) -> Iterator[None]:
         yield
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         said = " ".join(str(error).partition(" Either the file is")[0].split()).rstrip(".")[:200]
+        if "ecrypt" in said:
+            raise UserError(f"{opened.name} is encrypted: write it without, and let the bucket encrypt it.") from None
         raise UserError(f"{opened.name} is no Parquet file, or damaged or cut off: {said}. Fetch it again.") from None

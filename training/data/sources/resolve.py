@@ -51,16 +51,25 @@ def resolve(data: str) -> list[File]:
     parts = storage.parts(data)
     if not parts:
         raise UserError("no input was given: expected files, folders or globs, separated by commas.")
-    files: dict[str, File] = {}
+    files: dict[tuple[str | int, ...], File] = {}
     for part in parts:
         matches = storage.find(part, (*SUFFIXES, *map(str.upper, SUFFIXES)))
         if not pinned.digest(part):
             matches = _shown(matches)
             _require_one_of_each(matches)
-        files.update((file.path, file) for file in matches)
-    for path in map(storage.plain, files):
-        suffix(path)
+        for file in matches:
+            files.setdefault(_identity(file), file)
+    for file in files.values():
+        suffix(storage.plain(file.path))
     return list(files.values())
+
+
+def _identity(file: File) -> tuple[str | int, ...]:
+    """What all names of one file have in common: of a file here that is found by a link or by another way to it."""
+    if file.version is None:
+        return (file.path,)
+    there = os.stat(file.path)
+    return there.st_dev, there.st_ino
 
 
 def suffix(path: str) -> str:

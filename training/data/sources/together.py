@@ -15,7 +15,7 @@ from training.data.sources import opening, parquet
 from training.data.sources.blocks import Block
 from training.data.sources.mistakes import Mistake
 from training.data.sources.parquet import Stored
-from training.data.sources.values import check_present, held
+from training.data.sources.values import check, held
 
 Result = TypeVar("Result")
 
@@ -83,7 +83,7 @@ def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
             table = group[0].layout.read(b"".join(texts), fields)
             if sum(counts) != table.num_rows:  # blank lines, or line breaks within quotes
                 counts = [group[0].layout.count(text) for text in texts]
-        check_present(table, fields)
+        check(table, fields)
     except (Mistake, pa.ArrowInvalid):
         return None
     if sum(counts) != table.num_rows:
@@ -102,7 +102,7 @@ def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
             table = part.layout.read(part.data, fields)
         except pa.ArrowInvalid as error:
             raise part.layout.mistake(part.data, str(error), part.last, fields) from None
-    check_present(table, fields)
+    check(table, fields)
     return table
 
 

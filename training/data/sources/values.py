@@ -1,15 +1,22 @@
 """Values as every kind of file gives them: missing text is "", a missing number null, and none is missing unsaid."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from training.data.schema import Field
 from training.data.sources.mistakes import Mistake
+from training.printable import listed
 
 #: How text is held: of most columns it has few values, which are then compared, numbered and stored once a block.
 TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+#: 0001-01-01, and the day behind 9999-12-31: what Python and BigQuery know of days, from 1970-01-01.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_897
+SECONDS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
 def held(declared: pa.DataType) -> pa.DataType:
@@ -31,12 +38,50 @@ def tidied(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
-def check_present(table: pa.Table, fields: Sequence[Field]) -> None:
-    """Raises Mistake for the first value that is missing where the schema says that none is."""
+def check(table: pa.Table, fields: Sequence[Field]) -> None:
+    """Raises Mistake for the first value that is missing where the schema says that none is, and for one that is of the
+    declared type, but that no engine holds."""
     for field in fields:
-        if not field.nullable and (record := first_missing(table[field.name])) >= 0:
+        values = table[field.name]
+        if not field.nullable and (record := first_missing(values)) >= 0:
             where = f" ({field.declared}: a key and the time never are)" if field.declared else ""
             raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
+        for wrong, says in _beyond(values):
+            if (record := int(pc.index(wrong, True).as_py())) >= 0:
+                raise Mistake(record, f", column {listed([field.name])}: {says.format(shown(values, record))}")
+
+
+def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
+    """Which values no engine holds, if there may be some, and what is said of one.
+
+    Engines count days, and microseconds, in the years 1 to 9999; their whole numbers are of 64 bits with a sign.
+    """
+    unit = values.type.unit if pa.types.is_timestamp(values.type) else ""
+    if unit == "ns":  # 1677 to 2262
+        numbers = values.cast(pa.int64())
+        whole = pc.multiply(pc.divide(numbers, 1_000), 1_000)
+        yield pc.not_equal(numbers, whole), "{} is finer than a microsecond: round it."
+    elif unit or pa.types.is_date32(values.type):
+        numbers, day = values.cast(pa.int64() if unit else pa.int32()), 86_400 * SECONDS[unit] if unit else 1
+        least, greatest = pc.min_max(numbers).values()
+        if least.is_valid and not FIRST_DAY * day <= least.as_py() <= greatest.as_py() < LAST_DAY * day:
+            outside = pc.or_(pc.less(numbers, FIRST_DAY * day), pc.greater_equal(numbers, LAST_DAY * day))
+            yield outside, "the year is none of 1 to 9999: bound it."
+    elif pa.types.is_uint64(values.type):
+        most = pa.scalar((1 << 63) - 1, pa.uint64())
+        yield pc.greater(values, most), "{} is beyond 2^63: write it as text, and declare pa.string()."
+
+
+def shown(values: pa.ChunkedArray, record: int) -> str:
+    """A value as text: also one that Python has no type for, such as a nanosecond."""
+    return str(values.slice(record, 1).cast(pa.string())[0].as_py())
+
+
+def advice(text: str, field: Field) -> str:
+    """How a message goes on about a text that is not of the type of its field."""
+    if not field.declared and pa.types.is_integer(field.type) and re.fullmatch(r"-?\d+\.\d*", text):
+        return " Declare pa.float64(), or write whole numbers without a point."
+    return field.fix
 
 
 def first_missing(values: pa.ChunkedArray) -> int:

@@ -1,12 +1,13 @@
 """Expressions of which engines would give other values, said so that all give the same; and what cannot be said so.
 
-A null in `greatest`, `least` and in the order of a window; seconds of moments with fractions; what a pattern finds.
+A null in `greatest`, `least` and in the order of a window; the sign of a zero in `max` and `min`; seconds of moments
+with fractions; what a pattern finds.
 https://cloud.google.com/bigquery/docs/reference/standard-sql/functions-all beside what DuckDB answers; how Ibis prints
 a `re_extract` for BigQuery stops at the first line break.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 import ibis
@@ -19,6 +20,8 @@ Expression = TypeVar("Expression", ir.Value, ir.Table)
 #: Of texts beyond ASCII engines answer in ways of their own.
 _BEYOND_ASCII = (ops.Uppercase, ops.Lowercase, ops.Capitalize, ops.StringSQLILike, ops.Reverse, ops.Levenshtein,
                  ops.StringAscii)  # fmt: skip
+#: Of 0.0 and -0.0, which are equal, these take whichever comes first, in the order of threads.
+_OF_EQUALS = (ops.Max, ops.Min, ops.Median, ops.Quantile)
 _COMPARING = (ops.Comparison, ops.Between, ops.Greatest, ops.Least, ops.SortKey, ops.Max, ops.Min)
 #: What stands in a pattern and opens no group: an escape, a quotation, a set of characters.
 _NO_GROUP = r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
@@ -41,12 +44,14 @@ def agreed(expression: Expression, never_null: frozenset[str]) -> Expression:
         node = node.__recreate__(changed) if changed else node
         if isinstance(node, (ops.Greatest, ops.Least)):
             return node.copy(arg=_not_null(node.arg))
+        if isinstance(node, _OF_EQUALS) and node.arg.dtype.is_floating():
+            return node.copy(arg=ops.Add(node.arg, ops.Literal(0.0, dt.float64)))  # -0.0 + 0.0 is 0.0
         if isinstance(node, ops.ExtractEpochSeconds) and node.arg.dtype.is_timestamp():
             return ops.Floor(node)  # a truncated moment would take DuckDB three times as long
         if isinstance(node, ops.RegexExtract):
             return _first_group(node)
-        if isinstance(node, ops.WindowFunction) and not (node.how == "range" and (node.start or node.end)):
-            return node.copy(order_by=tuple(part for key in node.order_by for part in _ordered(key, never_null)))
+        if isinstance(node, ops.WindowFunction):
+            return _placed(node, never_null)
         return node
 
     return cast(Expression, expression.op().replace(one).to_expr())
@@ -59,12 +64,30 @@ def _not_null(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(ops.Coalesce((*values[i:], *values[:i])) for i in range(len(values)))
 
 
-def _ordered(key: Any, never_null: frozenset[str]) -> Iterator[Any]:
-    """Where nulls stand is a key of its own: BigQuery has no words for it in a window, and puts them first."""
-    named = isinstance(key.arg, ops.Field) and key.arg.name in never_null
-    if not named and not isinstance(key.arg, ops.IsNull):
-        yield ops.SortKey(ops.IsNull(key.arg), ascending=not key.nulls_first)
-    yield key
+def _placed(window: Any, never_null: frozenset[str]) -> Any:
+    """Where nulls stand is a key of its own: BigQuery has no words for it in a window, and puts them first.
+
+    With an offset of values a window has one key. Engines agree on a null row's frame, all nulls and no more
+    (`GetOffsetPrecedingRangeBoundariesAsc` of ZetaSQL's reference); what they put on which side, an end without bound
+    would reach, so rows with nulls are a group of their own.
+    """
+    keys = [key for key in window.order_by if _may_be_null(key.arg, never_null)]
+    if not _by_offset(window):
+        nulls = {key: ops.SortKey(ops.IsNull(key.arg), ascending=not key.nulls_first) for key in keys}
+        return window.copy(order_by=tuple(part for key in window.order_by for part in (nulls.get(key), key) if part))
+    if window.start and window.end:
+        return window
+    return window.copy(group_by=(*window.group_by, *(ops.IsNull(key.arg) for key in keys)))
+
+
+def _may_be_null(value: Any, never_null: frozenset[str]) -> bool:
+    return not (isinstance(value, ops.IsNull) or isinstance(value, ops.Field) and value.name in never_null)
+
+
+def _by_offset(window: Any) -> bool:
+    """Whether the window's rows are those whose key is so far from the row's own. So far as 0 is the row's own."""
+    ends = [end.value for end in (window.start, window.end) if end]
+    return window.how == "range" and any(not isinstance(end, ops.Literal) or end.value for end in ends)
 
 
 def _first_group(node: Any) -> Any:
@@ -102,6 +125,8 @@ def own_ways(expression: ir.Expr) -> list[str]:
 
 
 def _may_be_nan(value: Any) -> bool:
+    if isinstance(value, ops.Add):
+        return any(_may_be_nan(part) for part in value.__children__)
     divided = [value, *getattr(value, "__children__", ())]
     return any(
         isinstance(node, ops.Divide)

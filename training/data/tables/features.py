@@ -168,14 +168,18 @@ def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
     """The features by name, float32 or string, over rows with what they look back on. Raises as `rebased.said`, and
     UserError for what can be no feature."""
     rows = rebased.visible(table, _visible(task, table))
-    said = _checked(task, rebased.said(task, "features", rows))
-    return {name: rebased.onto(table, rows, value) for name, value in said.items()}
+    return {name: rebased.onto(table, rows, value) for name, value in _of_rows(task, rows).items()}
+
+
+def _of_rows(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
+    return _checked(task, rebased.said(task, "features", rows))
 
 
 def notes(task: TabularTask, table: ir.Table, dialect: str) -> tuple[str, ...]:
     """What is said of features that nothing checks: what this engine may compute in its own way; and without a time no
     row comes before another, so a mean over the table is one over the rows that test, too."""
-    values = values_of(task, table)
+    # Not as they are of the table: how its ids and what is looked back on were made is ours, and the same everywhere.
+    values = _of_rows(task, rebased.visible(table, _visible(task, table)))
     return (*_own_ways(values, dialect), *_across_rows(values, bool(task.time)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from training.errors import UserError
 from training.storage import storage
-from training.storage.bigquery import client, names
+from training.storage.bigquery import client, locations, names
 from training.storage.bigquery.names import TableName
 from training.storage.bigquery.query import MOST_LETTERS, QueryText
 from training.storage.finding import File
@@ -96,7 +96,7 @@ class Lookup:
             for file in [None] if names.is_table(part) else storage.find(part):
                 relation = self._relation(part, file, past, now)
                 relations[relation.name] = relation
-        check_one_place(list(relations.values()))
+        locations.check_one_place(list(relations.values()))
         return tuple(relations[name] for name in sorted(relations))
 
     def _relation(self, part: str, file: File | None, past: Past | None, now: datetime) -> PinnedRelation:
@@ -115,7 +115,7 @@ class Lookup:
             query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
         tables: dict[TableName, Table] = {}
         sql = self._expanded(query, tables)
-        location = _one_location(part, list(tables.values()))
+        location = locations.of_query(part, {name: table.location for name, table in tables.items()})
         pinned_tables = tuple(self._pinned(tables[name], past, now) for name in sorted(tables))
         return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
 
@@ -189,45 +189,6 @@ class Lookup:
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
-def check_one_place(relations: Sequence[PinnedRelation], location: str = "") -> None:
-    """Raises UserError if sources lie in different places, or elsewhere than the settings say."""
-    first = relations[0]
-    for relation in relations:
-        if relation.location.lower() != first.location.lower():
-            raise UserError(
-                f"{first.name} lies in {first.location} and {relation.name} in {relation.location}: BigQuery joins "
-                "nothing across locations. Copy one to the other (bq cp, or a dataset copy)."
-            )
-    if location and location.lower() != first.location.lower():
-        raise UserError(
-            f"{first.name} lies in {first.location}, and [steps.prepare.bigquery] has location = {location!r}: leave "
-            "it out, or give data of that location."
-        )
-
-
-def check_bucket(relations: Sequence[PinnedRelation], folder: str) -> None:
-    """Raises UserError if the bucket of the runs lies on another continent or in another region than the data."""
-    if not storage.is_remote(folder) or not relations or not (there := storage.location(folder)):
-        return
-    here = relations[0].location
-    if not near(here, there):
-        raise UserError(
-            f"{relations[0].name} lies in {here}, and the runs in gs://{storage.split(folder)[0]} in {there}: rows "
-            f"would cross between them. Use a bucket in {here}, or copy the dataset to {there}."
-        )
-
-
-def near(dataset: str, bucket: str) -> bool:
-    """Whether rows may go from a dataset's location to a bucket's without leaving the region, or the multi-region.
-
-    https://cloud.google.com/bigquery/docs/locations (2026-11)
-    """
-    here, there = dataset.lower(), bucket.lower()
-    areas = {"us": ("us-", "nam"), "eu": ("europe-", "eur")}
-    inside = [place.startswith(areas[area]) for place, area in ((here, there), (there, here)) if area in areas]
-    return here == there or any(inside)
-
-
 def _described(name: TableName, found: Any, location: str) -> Table:
     if found.table_type == "EXTERNAL":
         files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
@@ -256,18 +217,6 @@ def _restriction(found: Any) -> str:
         column = found.time_partitioning.field or "_PARTITIONTIME"
         kind = next((field.field_type for field in found.schema if field.name == column), "TIMESTAMP")
     return f"(`{column}` >= {_FIRST[kind]} OR `{column}` IS NULL)"
-
-
-def _one_location(part: str, tables: Sequence[Table]) -> str:
-    if not tables:
-        raise UserError(f"{part} reads no table: there is nothing to learn from.")
-    for table in tables:
-        if table.location.lower() != tables[0].location.lower():
-            raise UserError(
-                f"{part} joins {tables[0].name.uri} in {tables[0].location} and {table.name.uri} in {table.location}: "
-                "BigQuery joins nothing across locations. Copy one to the other."
-            )
-    return tables[0].location
 
 
 def _ms(moment: datetime) -> int:

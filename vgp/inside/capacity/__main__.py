@@ -44,11 +44,12 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
 
 def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
     """How the step ends; SIGTERM is handled from here on."""
-    launcher = uuid.uuid4().hex
+    launcher, climbs = uuid.uuid4().hex, list[Climb]()
 
     def climb(go: Callable[[Climb], Verdict]) -> Verdict:
         with google_api.session() as session:
-            return go(Climb(plan, run, session, launcher, clock, tell))
+            climbs.append(Climb(plan, run, session, launcher, clock, tell))
+            return go(climbs[-1])
 
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -56,7 +57,8 @@ def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
     except Stopped:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         tell("SIGTERM: the run is cancelled, and the job with it")
-        return _explained(lambda: climb(Climb.cancel))
+        began = any(each.journal.term for each in climbs)
+        return _explained(lambda: climb(lambda last: last.cancel(began)))
 
 
 def tell(text: str) -> None:

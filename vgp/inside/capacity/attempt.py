@@ -7,6 +7,7 @@ from typing import Any
 
 from vgp.inside.capacity import gcp_resources, heartbeat, progress
 from vgp.inside.capacity.clock import Clock, read
+from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import ControlFolder, Json
 from vgp.inside.capacity.heartbeat import Heartbeat
 from vgp.inside.capacity.job_service import page
@@ -99,8 +100,13 @@ class Attempts:
             self.clock.sleep(SEARCH_POLL_S)
 
     def _adopt(self, attempt: Attempt, job: Json) -> None:
-        """Where a newer launcher is at work the job is left alone: that has taken it up, or will sweep it away."""
-        self.journal.write(replace(attempt, job=job["name"], created=read(job.get("createTime")) or self.clock.now()))
+        """Where a newer launcher is at work it has taken the job up, or given it up before it was there."""
+        try:
+            created = read(job.get("createTime")) or self.clock.now()
+            self.journal.write(replace(attempt, job=job["name"], created=created))
+        except Superseded:
+            self.sweep.unless_taken_up(job)
+            raise
 
     def follow(self, attempt: Attempt, look: Look) -> None:
         """Until the job has ended, by itself or by what `look` says, or is fenced."""

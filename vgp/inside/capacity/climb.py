@@ -60,10 +60,14 @@ class Climb:
         finally:
             heartbeat.stop()
 
-    def cancel(self) -> Verdict:
-        """Ends the job, waits until it has ended, and writes down that the run was cancelled."""
+    def cancel(self, again: bool) -> Verdict:
+        """Ends the job, waits until it has ended, and writes down that the run was cancelled.
+
+        A newer launcher and its job are left alone by one that had a term before (`again`): what is told to end then is
+        a container of which Vertex AI had lost sight, and not the run.
+        """
         try:
-            ladder = self.journal.begin(self._first())
+            ladder = self.journal.begin(self._first(), again)
             heartbeat = self._heartbeat()
             known = ladder.open and ladder.open.job
             try:
@@ -72,7 +76,7 @@ class Climb:
             finally:
                 heartbeat.stop()
         except Superseded as error:
-            return Verdict(143, f"the run is cancelled; {error}")
+            return Verdict(143, f"this launcher is to end; {error}")
         return Verdict(143, f"the run is cancelled, and no job of {self.plan.step} runs any more")
 
     def _cancel(self, attempts: Attempts) -> None:

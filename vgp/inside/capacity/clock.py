@@ -7,11 +7,18 @@ from typing import Any
 
 
 class Clock:
-    """The time of this machine. What runs faster, or stands still until it is moved, takes its place in tests."""
+    """The time of this machine. What runs faster, or stands still until it is moved, takes its place in tests.
+
+    It is read once: from then on time passes as it does, also where somebody sets the clock. One that is set back by an
+    hour would else stop every wait for an hour.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_s = time.time() - time.monotonic()
 
     def now(self) -> float:
         """Seconds since 1970."""
-        return time.time()
+        return time.monotonic() + self._ahead_s
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -43,11 +43,11 @@ class Jobs:
         body, service = self.body(rung, new, executor_input, timeout_s), self.service(rung.region)
         try:
             return self.patience("create the job", lambda: service.create(body), _was_not_handled)
-        except (ServerError, RequestException, ConnectionError) as error:
+        except (GoogleAPICallError, RequestException, ConnectionError) as error:
+            if isinstance(error, GoogleAPICallError) and not isinstance(error, ServerError) and error.code != 408:
+                return refusal(int(error.code or 0), message(error))
             self.patience.tell(f"creating a job: {reason(error)}; nobody knows whether it exists, so it is looked for")
             return None
-        except GoogleAPICallError as error:
-            return refusal(int(error.code or 0), message(error))
 
     def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
         """The job of an attempt, told its token, or of a probe: labelled, and with the time that it may run."""

@@ -32,12 +32,21 @@ class Journal:
         #: As it was last read or written.
         self.ladder: Ladder
 
-    def begin(self, first: Ladder) -> Ladder:
-        """The ladder at the beginning of a term of this launcher; `first` where there is none yet."""
+    def begin(self, first: Ladder, again: bool = False) -> Ladder:
+        """The ladder at the beginning of a term of this launcher; `first` where there is none yet.
+
+        Args:
+            again: It had a term before.
+
+        Raises:
+            Superseded: that term is over, since a newer launcher is at work.
+        """
 
         def taken_over(ladder: Ladder) -> Ladder:
             if ladder.launcher == self.launcher:
                 return ladder
+            if again:
+                raise Superseded("another launcher of this step has taken over.")
             return replace(ladder, term=ladder.term + 1, launcher=self.launcher)
 
         ladder = self._swap(lambda there: taken_over(there or first))
@@ -61,6 +70,11 @@ class Journal:
     def read(self) -> Ladder:
         """The ladder as it is. Raises as `change`."""
         return self.change(lambda ladder: ladder)
+
+    def there(self) -> Ladder | None:
+        """The ladder, whoever's it is; None if there is none."""
+        document = self.patience("read the ladder", lambda: self.folder.read(NAME))
+        return Ladder.from_json(document.content) if document else None
 
     def write(self, new: Creation) -> Ladder:
         """The ladder with this state of an attempt or a probe that goes on. Raises as `change`."""

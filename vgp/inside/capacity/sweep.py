@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from vgp.inside.capacity.clock import Clock
+from vgp.inside.capacity.job_service import Json
 from vgp.inside.capacity.jobs import Jobs, is_known
 from vgp.inside.capacity.journal import Journal
 from vgp.inside.capacity.patience import reason
@@ -25,6 +26,13 @@ class Sweep:
     def if_due(self) -> None:
         if self.clock.now() >= self._due_at:
             self()
+
+    def unless_taken_up(self, job: Json) -> None:
+        """A job that was created when a newer launcher had given its attempt up: it would wait for machines in vain."""
+        ladder = self.journal.there()
+        if ladder is None or not is_known(job, ladder):
+            self.tell(f"{job['name']} came too late for its attempt and is cancelled")
+            self.jobs.cancel(job["name"])
 
     def __call__(self) -> None:
         from google.api_core.exceptions import GoogleAPICallError

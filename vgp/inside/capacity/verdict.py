@@ -8,7 +8,8 @@ from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.outcome import MOVES_ON
 from vgp.inside.capacity.plan import Plan
 from vgp.inside.capacity.situation import LEAST_S, last_moment, open_rungs, why_over
-from vgp.text.figures import plural, took, usd
+from vgp.inside.capacity.way import held
+from vgp.text.figures import plural, usd
 
 #: So many attempts in a row may be lost by a fault of Google's, and save nothing, before the step fails.
 MOST_LOST = 5
@@ -64,6 +65,6 @@ def _saved(attempt: Attempt) -> bool:
 
 def _way(ladder: Ladder) -> str:
     """`4 attempts, 12 probes, 5h 12m of machines, $41.20`."""
-    hours = sum(each.hours for each in (*ladder.attempts, *ladder.probes))
+    hours = held(sum(each.hours for each in ladder.attempts), sum(each.hours for each in ladder.probes))
     probes = f"{plural(len(ladder.probes), 'probe')}, " if ladder.probes else ""
-    return f"{plural(len(ladder.attempts), 'attempt')}, {probes}{took(hours * 3600)} of machines, {usd(ladder.usd)}"
+    return f"{plural(len(ladder.attempts), 'attempt')}, {probes}{hours}, {usd(ladder.usd)}"

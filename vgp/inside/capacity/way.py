@@ -68,6 +68,12 @@ class Attempt:
         return {name: getattr(self, name) for name in names} | times
 
 
+def held(jobs_h: float, probes_h: float) -> str:
+    """`8h 03m of machines, 3m 00s of it for probes`: these stand beside jobs: all may be more than the step took."""
+    probes = f", {took(probes_h * 3600)} of it for probes" if probes_h else ""
+    return f"{took((jobs_h + probes_h) * 3600)} of machines{probes}"
+
+
 @dataclass(frozen=True)
 class Probes:
     """The small jobs that looked for Spot while another one worked: how many, how many got machines, their time."""
@@ -126,10 +132,9 @@ class Way:
         number = max(len(tried), len(self.rungs))
         rungs = plural(number, "rung") if len(tried) == number else f"{len(tried)} of {plural(number, 'rung')}"
         counted = f" ({listed(self._counted(), 'and')})" if list(self._counted()) else ""
-        hours = sum(attempt.hours for attempt in self.attempts) + self.probes.hours
         parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}"]
         parts += [self.probes.words] if self.probes.sent else []
-        parts.append(f"{took(hours * 3600)} of machines")
+        parts.append(held(sum(attempt.hours for attempt in self.attempts), self.probes.hours))
         parts.append(usd(self.usd) if self.is_priced else f"at least {usd(self.usd)}")
         parts += [f"{plural(self.steps_lost, 'step')} lost"] if self.steps_lost else []
         return ", ".join([*parts, *self._deadline()])

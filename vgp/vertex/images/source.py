@@ -7,11 +7,11 @@ built again, and a step's cached results stay good when only the pipelines chang
 import gzip
 import hashlib
 import io
-import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgp.compiling.commit import Refused, git
 from vgp.errors import RequestError
 from vgp.settings.repository import DOCKERFILES
 from vgp.vertex.images.dockerfile import sources
@@ -149,12 +149,7 @@ def _mode(path: Path) -> int:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RequestError(f"git does not run: {error}") from None
-    if done.returncode:
-        said = (done.stderr.splitlines() or ["nothing"])[0]
-        raise RequestError(f"{root}: git says: {said}. The image is built from a git repository.")
-    return done.stdout
+        return git(root, *arguments)
+    except Refused as error:
+        raise RequestError(f"{root}: {error}. The image is built from a git repository.") from None

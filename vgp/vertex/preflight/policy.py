@@ -15,7 +15,6 @@ LOGS = needed("runner", "project", "logging")
 LADDER = needed("runner", "ladder")
 OBJECTS = needed("runner", "bucket", "storage.objects")
 IMAGES = needed("runner", "images")
-TEMPLATES = needed("runner", "templates")
 KEYS = needed("aiplatform", "key")
 EVERYTHING = ("roles/owner", "roles/editor")
 

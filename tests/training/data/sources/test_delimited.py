@@ -82,6 +82,62 @@ def test_a_file_that_was_cut_off_is_told_from_one_bad_row(read):
     assert "cut off" not in str(refusal.value)
 
 
+def test_a_whole_number_with_a_point_is_refused_with_the_fix(read):
+    with pytest.raises(UserError, match=r"'2.0' is not of type int32. Declare pa.float64\(\), or write whole numbers"):
+        read({"x.csv": b"n\n2.0\n"}, [Field("n", pa.int32())])
+    with pytest.raises(UserError, match=r"'2.0' is not of type int32. Change line 7, or name"):
+        read({"x.csv": b"n\n2.0\n"}, [Field("n", pa.int32(), declared="line 7")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.date32(), ["0001-01-01", "9999-12-31"], "0000-12-31"),
+        (pa.timestamp("us"), ["0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"], "0000-12-31 23:59:59.999999"),
+        (pa.timestamp("s", "UTC"), ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"], "0001-01-01T00:00:00+00:01"),
+        (pa.timestamp("ms", "UTC"), ["9999-12-31T23:59:59.999Z", ""], "9999-12-31T23:59:59.999-00:01"),
+    ],
+    ids=str,
+)
+def test_days_and_moments_are_of_the_years_one_to_9999(read, kind, good, bad):
+    """Python and BigQuery know no others."""
+    fields = [Field("n", pa.int32()), Field("when", kind, True)]
+    assert len(read({"x.csv": f"n,when\n1,{good[0]}\n2,{good[1]}\n".encode()}, fields).to_pylist()) == 2
+    with pytest.raises(UserError, match=r"x.csv, line 3, column when: the year is none of 1 to 9999: bound it\."):
+        read({"x.csv": f"n,when\n1,{good[0]}\n2,{bad}\n".encode()}, fields)
+
+
+def test_a_moment_that_is_finer_than_a_microsecond_is_not_cut_off(read):
+    """Engines count microseconds: two keys could become one."""
+    fields = [Field("n", pa.int32()), Field("when", pa.timestamp("ns", "UTC"), True)]
+    rows = read({"x.csv": b"n,when\n1,1969-12-31T23:59:59.999999000Z\n2,\n"}, fields)
+    assert rows["when"].cast(pa.int64()).to_pylist() == [-1_000, None]
+    with pytest.raises(
+        UserError, match=r"x.csv, line 3, column when: .*59.999999001Z is finer than a microsecond: round"
+    ):
+        read({"x.csv": b"n,when\n1,\n2,1969-12-31T23:59:59.999999001Z\n"}, fields)
+
+
+def test_a_whole_number_without_a_sign_that_no_engine_holds_is_told(read):
+    fields = [Field("n", pa.uint64())]
+    assert read({"x.csv": b"n\n9223372036854775807\n"}, fields)["n"].to_pylist() == [2**63 - 1]
+    with pytest.raises(
+        UserError, match=r"line 2, column n: 9223372036854775808 is beyond 2\^63: write it as text, and declare"
+    ):
+        read({"x.csv": b"n\n9223372036854775808\n"}, fields)
+
+
+@pytest.mark.parametrize(
+    ("missing", "columns", "meant"),
+    [("dep_delay", ["arr_delay"], ""), ("amount", ["amuont"], "amuont"), ("late", ["table", "rate2"], ""),
+     ("area", ["aera", "price"], "aera"), ("sq feet", ["SqFeet"], "SqFeet")],
+)  # fmt: skip
+def test_only_a_name_that_is_near_is_taken_for_a_missing_one(missing, columns, meant):
+    says = schema.lacking(columns, [missing])
+    assert says.startswith(f"lacks the column {missing}; it has {', '.join(columns)}.")
+    assert (f"Is '{meant}' meant" in says) if meant else "Is '" not in says
+
+
 def test_a_missing_column_is_named_with_the_one_that_was_meant():
     with pytest.raises(
         UserError, match=r"f.csv lacks the column word; it has n, when, Word. Is 'Word' meant to be 'word'"

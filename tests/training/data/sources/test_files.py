@@ -98,6 +98,12 @@ def test_a_file_that_is_no_table_is_refused(read, content: bytes, says: str):
     assert "x.csv" in str(refusal.value)
 
 
+def test_a_file_that_was_packed_with_a_dictionary_is_not_taken_for_a_damaged_one(read):
+    frame = b"\x28\xb5\x2f\xfd" + bytes([0b0010_0001, 7, 4])  # of one segment, by dictionary 7, 4 bytes
+    with pytest.raises(UserError, match=r"x.csv.zst was packed with a dictionary, .*: pack it without one\.$"):
+        read({"x.csv.zst": frame + (4 << 3 | 1).to_bytes(3, "little") + b"n\n1\n"}, [Field("n", pa.int32())])
+
+
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zip", "x.csv.zst"])
 @pytest.mark.parametrize("damage", ["cut off", "flipped", "not packed at all"])
 def test_a_damaged_archive_is_named(read, name: str, damage: str):

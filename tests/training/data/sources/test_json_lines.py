@@ -38,8 +38,18 @@ def test_numbers_text_dates_and_times_come_in_the_declared_types(read):
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        ({**GOOD, "n": "7"}, ", column n: '7' is not of type int32"),
-        ({**GOOD, "n": 7.5}, ", column n: 7.5 is not of type int32"),
+        (
+            {**GOOD, "n": "7"},
+            r", column n: '7' is not of type int32. It is text: write it without quotes, or",
+        ),
+        ({**GOOD, "n": 7.5}, r", column n: 7.5 is not of type int32. Declare pa.float64\(\), or write whole numbers"),
+        (
+            {"n": 7, "word": "x", "SIZE": 1},
+            " lacks the column size; it has n, word, SIZE. Is 'SIZE' meant to be",
+        ),
+        ({}, " lacks the column n; it has none"),
+        ({**GOOD, "word": "\ud800"}, r", column word: it holds half a character"),
+        ({**GOOD, "more": {"\udfff": 1}}, r", column more: it holds half a character"),
         ({**GOOD, "n": 2**40}, ", column n: 1099511627776 is not of type int32"),
         ({**GOOD, "n": True}, ", column n: true is not of type int32"),
         ({**GOOD, "word": 5}, ", column word: 5 is not of type string"),
@@ -85,6 +95,8 @@ def test_a_name_in_another_case_is_no_missing_value(read):
     with pytest.raises(UserError, match=r"x.jsonl, line 1 lacks the column size; it has n, word, Size. Is 'Size'"):
         read(lines({"n": 7, "word": "x", "Size": 1}, {"n": 7, "word": "x", "Size": 1}), FIELDS)
     assert read(lines({"n": 7, "word": "x"}), FIELDS)["size"].to_pylist() == [None]
+    other = {"n": 7, "word": "SIZE", "more": {"Size": 1}}
+    assert read(lines(other, {**GOOD, "Size": 2}), FIELDS)["size"].to_pylist() == [None, 1.5]
 
 
 def test_small_files_keep_their_rows_apart(read):

@@ -1,9 +1,11 @@
+import base64
 import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet
+import pyarrow.parquet.encryption as encryption
 import pytest
 
 from training.data.schema import Field
@@ -86,6 +88,12 @@ def test_a_column_that_changes_its_type_between_files_names_both(read):
         (pa.array([1, 2, 300] * 9), pa.int8(), "row 3, column a: '300' is not of type int8 without a loss"),
         (pa.array([1, 2**63], pa.uint64()), pa.int64(), "row 2, column a: '9223372036854775808' is not of type int64"),
         (pa.array([0, 1], pa.timestamp("ns")), pa.timestamp("us"), "row 2, column a: .* is not of type timestamp"),
+        (
+            pa.array([0, 1 << 50], pa.timestamp("s")),
+            pa.timestamp("s"),
+            "row 2, column a: the year is none of 1 to 9999",
+        ),
+        (pa.array([0, 5_000_000], pa.date32()), pa.date32(), "row 2, column a: the year is none of 1 to 9999"),
         (pa.array([0, 1], pa.timestamp("us")), pa.date32(), "row 2, column a: .* is not of type date32"),
         (
             pa.array([2**53 + 1]),
@@ -122,6 +130,20 @@ GOOD = parquet({"a": list(range(50_000)), "b": ["x"] * 50_000}, row_group_size=7
 )
 def test_a_file_that_is_damaged_or_no_table_is_named(read, content, says):
     with pytest.raises(UserError, match=says):
+        read({"x.parquet": content}, [Field("a", pa.int64())])
+
+
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_an_encrypted_file_is_not_taken_for_a_damaged_one(read, plaintext_footer):
+    class Keys(encryption.KmsClient):
+        def wrap_key(self, key_bytes, master_key_identifier):
+            return base64.b64encode(key_bytes)
+
+    setting = encryption.EncryptionConfiguration("a", column_keys={"b": ["a"]}, plaintext_footer=plaintext_footer)
+    factory = encryption.CryptoFactory(lambda config: Keys())
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), setting)
+    content = parquet({"a": [1]}, encryption_properties=properties)
+    with pytest.raises(UserError, match=r"x.parquet is encrypted: write it without, and let the bucket encrypt it\."):
         read({"x.parquet": content}, [Field("a", pa.int64())])
 
 

@@ -14,6 +14,16 @@ def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):
     assert [Path(file.path).name for file in resolve(twice)] == ["b.csv", "a.csv", "SHOUTED.CSV", "sub.jsonl"]
 
 
+def test_a_file_that_has_several_names_is_taken_once(tmp_path: Path):
+    """The first of them is its name; without a key nothing else would tell that its rows came twice."""
+    place = tmp_path / "a.csv"
+    place.write_text("a\n1\n")
+    (tmp_path / "link.csv").symlink_to(place)
+    (tmp_path / "hard.csv").hardlink_to(place)
+    ways = ("link.csv", "a.csv", f"../{tmp_path.name}/a.csv", "/a.csv", "*.csv")
+    assert [file.path for file in resolve(",".join(f"{tmp_path}/{way}" for way in ways))] == [f"{tmp_path}/link.csv"]
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [

@@ -4,6 +4,7 @@ import ibis
 import pyarrow as pa
 import pytest
 
+from training.data import identity
 from training.data.engines import canonical
 from training.data.schema import Field
 from training.data.tables import features
@@ -48,6 +49,9 @@ def test_how_the_rows_themselves_were_made_is_no_matter():
     """Rows without a key are numbered by a window."""
     numbered = ROWS.mutate(_row_id=ibis.row_number().over(ibis.window(order_by="x")))
     assert features.notes(task(lambda rows: {"x": rows.x}), numbered, "duckdb") == ()
+    for dialect in ("duckdb", "bigquery"):
+        hashed = identity.numbered(ROWS, ["day", "x"], dialect, "_row_id")
+        assert features.notes(task(lambda rows: {"x": rows.x}), hashed, dialect) == ()
 
 
 def test_what_bigquery_may_compute_in_its_own_way_is_noted_there_and_only_there():

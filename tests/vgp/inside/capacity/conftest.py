@@ -146,6 +146,7 @@ class Launcher:
         self.cloud.custom_jobs.seconds = script.get("seconds", 60)
         self.cloud.custom_jobs.fail = script.get("fail")
         self.cloud.custom_jobs.waits_s = script.get("waits_s", 10)
+        self.cloud.custom_jobs.error_late_s = script.get("error_late_s", 0)
 
     @cached_property
     def folder(self) -> ControlFolder:

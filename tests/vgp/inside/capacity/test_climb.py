@@ -131,7 +131,9 @@ def test_a_step_ends_at_its_deadline_and_before_its_seven_days_do(
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("fault", [status(503), status(429, "Too many requests a minute."), reset(), status(401)])
+@pytest.mark.parametrize(
+    "fault", [status(503), status(408), status(429, "Too many requests a minute."), reset(), status(401)]
+)
 def test_answers_that_fail_are_asked_for_again(launcher, fault):
     launcher.cloud.fail(GET, fault, fault, fault)
     launcher.cloud.fail("storage.objects.insert", *[fault] * ("401" not in str(fault)))
@@ -154,6 +156,11 @@ def test_a_job_that_google_never_knows_is_lost_and_not_for_ever(launcher, capsys
 def test_a_lost_answer_of_create_is_found_by_its_label(launcher):
     launcher.cloud.fail(CREATE, lost_response())
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"] and len(launcher.jobs) == 1
+
+
+def test_a_creation_that_timed_out_is_looked_for_and_no_mistake_of_the_users(launcher):
+    launcher.cloud.fail(CREATE, status(408))
+    assert launcher.run() == 0 and launcher.outcomes == ["lost", "succeeded"]
 
 
 def test_a_list_that_lags_for_long_leaves_a_job_that_is_cancelled_once_it_is_seen(launcher):
@@ -189,6 +196,25 @@ def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
     launcher.cloud.fail(CREATE, lost_response())
     launcher.cloud.on(LIST, lambda call: launcher.stop_once())
     assert launcher.run() == 143 and list(launcher.jobs.values()) == ["CANCELLED"]
+
+
+def test_sigterm_to_a_launcher_that_was_replaced_leaves_the_run_alone(launcher, capsys):
+    """Its machine was out of reach, so Vertex AI started another; when it is back its container is told to end."""
+    launcher.jobs_do({"seconds": 7000})
+    launcher.at(300, lambda: replaced(launcher))
+    assert launcher.run() == 143
+    assert "this launcher is to end; another launcher of this step has taken over." in capsys.readouterr().err
+    assert launcher.ladder["launcher"] == "newer" and launcher.outcomes == [None]
+    assert list(launcher.jobs.values()) == ["RUNNING"] and launcher.heartbeat["attempt"]
+
+
+def replaced(launcher):
+    """A newer launcher begins its term, and this one gets SIGTERM."""
+    there = launcher.folder.read("ladder.json")
+    launcher.folder.write(
+        "ladder.json", {**there.content, "launcher": "newer", "term": there.content["term"] + 1}, there.generation
+    )
+    signal.raise_signal(signal.SIGTERM)
 
 
 def test_a_job_that_does_not_end_is_fenced_before_the_next_begins(launcher):

@@ -1,8 +1,10 @@
 """A launcher that is killed before or after any of its requests, and started again."""
 
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -17,6 +19,10 @@ from .conftest import CREATE, QUOTA, STOCKOUT, CloudClock, Killed, Launcher, lad
 FIRST, STRIDE = 4, 19
 
 
+def killed() -> None:
+    raise Killed
+
+
 class Requests:
     """The requests of the launcher, but for those of a token; one of them kills it."""
 
@@ -27,6 +33,8 @@ class Requests:
         #: Kills after this method and end of an address instead.
         self.call = ("", "-")
         self.send = requests.Session.send
+        #: What befalls the launcher there.
+        self.strike: Callable[[], None] = killed
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -36,10 +44,10 @@ class Requests:
             self.count += 1
             self.seen.append((request.url, request.body if isinstance(request.body, bytes) else b""))
             if self.count == self.fatal and not self.after:
-                raise Killed
+                self.strike()
             answer = self.send(session, request, **how)
             if self.count == self.fatal and self.after:
-                raise Killed
+                self.strike()
             if request.method == self.call[0] and request.url.endswith(self.call[1]):
                 raise Killed
             return answer
@@ -91,6 +99,39 @@ def test_a_launcher_killed_before_it_could_note_its_job_finds_it_again(cloud, la
         assert launcher.run() == -9
     assert launcher.run() == 0 and len(launcher.jobs) == 1
     assert_one_after_another(launcher)
+
+
+def test_a_job_that_is_created_after_a_newer_launcher_gave_it_up_is_cancelled(cloud, launcher, capsys):
+    """The older launcher stood still before it asked for the job, while the newer one did all the work."""
+    sent, codes = Requests(), list[int]()
+    with sent.counted():
+        assert launcher.run() == 0
+    created = next(number for number, (_, body) in enumerate(sent.seen, 1) if b"training-attempt" in body)
+    launcher, sent = fresh(cloud), Requests()
+    sent.fatal, sent.strike = created, lambda: codes.append(launcher.run())
+    launcher.jobs_do({"seconds": 60}, {"seconds": 36_000})
+    with sent.counted():
+        assert launcher.run() == 1 and codes == [0]
+    assert sorted(launcher.jobs.values()) == ["CANCELLED", "SUCCEEDED"]
+    assert launcher.outcomes == ["lost", "succeeded"] and launcher.heartbeat["attempt"] == ""
+    assert "came too late for its attempt and is cancelled" in capsys.readouterr().err
+
+
+def test_sigterm_at_any_request_of_a_change_of_rungs_leaves_no_job(monkeypatch, cloud):
+    monkeypatch.setattr(attempt, "POLL_S", 30.0)
+    before = signal.getsignal(signal.SIGTERM)
+    for number in range(3, 200, 11):
+        launcher, sent = fresh(cloud), Requests()
+        launcher.plan = ladder_of(rung("spot"), rung("standard", strategy="standard"))
+        launcher.jobs_do({"seconds": 50, "fail": STOCKOUT}, {"seconds": 50})
+        sent.fatal, sent.strike = number, partial(signal.raise_signal, signal.SIGTERM)
+        with sent.counted():
+            code = launcher.run()
+        signal.signal(signal.SIGTERM, before)
+        if sent.count < number:
+            return  # it was done before
+        assert code == 143 and {"RUNNING", "PENDING"}.isdisjoint(launcher.jobs.values()), number
+        assert None not in launcher.outcomes and launcher.heartbeat["attempt"] == "", number
 
 
 def fresh(cloud: Cloud) -> Launcher:

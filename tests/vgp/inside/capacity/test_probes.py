@@ -97,6 +97,19 @@ def test_one_that_is_refused_leaves_the_training_alone_and_the_next_one_comes_la
     assert seconds_between(refused["ended"], granted["intended"]) >= 120
 
 
+def test_one_whose_error_comes_a_minute_after_its_end_is_judged_by_it(on_demand):
+    on_demand.probes_do({"seconds": 20, "waits_s": float("inf"), "fail": STOCKOUT, "error_late_s": 70}, {"seconds": 5})
+    assert on_demand.run() == 0
+    assert [probe["outcome"] for probe in told(on_demand)] == ["stockout", "granted"]
+
+
+def test_one_whose_error_never_comes_ends_all_the_same(on_demand):
+    on_demand.probes_do({"seconds": 20, "waits_s": float("inf"), "fail": STOCKOUT, "error_late_s": 1e6})
+    on_demand.at(9000, on_demand.kill)
+    assert on_demand.run() == 0 and on_demand.outcomes == ["quota", "succeeded"]
+    assert [probe["outcome"] for probe in told(on_demand)] == ["failed"], "and no other is sent"
+
+
 def test_one_that_waits_too_long_is_cancelled_and_counts_as_refused(on_demand, monkeypatch):
     monkeypatch.setattr(probes, "PATIENCE_S", 900.0)
     on_demand.probes_do({"waits_s": 86_400})

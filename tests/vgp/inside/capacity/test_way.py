@@ -50,7 +50,8 @@ def test_probes_are_counted_with_their_time_and_money() -> None:
     granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}
     refused = {"outcome": "stockout", "hours": 0.0, "usd": None}
     told = way(probes=[granted, refused, {"outcome": None}])
-    assert "(1 preemption and 1 wait in vain), 3 probes (1 got machines), 8h 03m of machines, $281.00, " in told.words
+    machines = "8h 03m of machines, 3m 00s of it for probes, $281.00, "
+    assert f"(1 preemption and 1 wait in vain), 3 probes (1 got machines), {machines}" in told.words
     assert told.as_json()["probes"] == {"sent": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
     assert told.as_json()["usd"] == 281
     unpriced = way(probes=[granted | {"usd": None}])

@@ -48,6 +48,17 @@ def parameter(spec: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
+def of_train(spec: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = spec["components"]["comp-train"]["inputDefinitions"]["parameters"][name]
+    return found
+
+
+def prices(spec: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = spec["root"]["dag"]["tasks"]["notify"]["inputs"]["parameters"]["prices"]
+    constant: dict[str, Any] = found["runtimeValue"]["constant"]
+    return constant
+
+
 def tasks(spec: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
     return found
@@ -71,14 +82,24 @@ def test_nothing_differs_from_itself() -> None:
         (lambda spec: executor(spec, "decide")["command"].append("# more"), "decide: code"),
         (lambda spec: pools(spec)[0]["container_spec"]["command"].append("# more"), "train: code"),
         (lambda spec: pools(spec)[0]["machine_spec"].update(machine_type="g2-standard-48"), "train: machine"),
-        (lambda spec: pools(spec)[0].update(disk_spec={"boot_disk_size_gb": 500}), "train: definition"),
+        (
+            lambda spec: pools(spec)[0].update(disk_spec={"boot_disk_size_gb": 500}),
+            "train: pools.disk_spec.boot_disk_size_gb",
+        ),
         (lambda spec: parameter(spec, "epochs").update(defaultValue=9), "parameter epochs: default"),
         (lambda spec: parameter(spec, "epochs").update(description="Rounds."), "parameter epochs: description"),
         (lambda spec: spec["root"]["inputDefinitions"]["parameters"].pop("seed"), "parameter seed"),
         (lambda spec: spec["components"].pop("comp-decide"), "decide"),
         (lambda spec: tasks(spec)["evaluate"].pop("dependentTasks"), "flow"),
-        (lambda spec: executor(spec, "prepare").update(env=[{"name": "A", "value": "b"}]), "prepare: environment"),
+        (lambda spec: executor(spec, "prepare").update(env=[{"name": "A", "value": "b"}]), "prepare: env.A"),
         (lambda spec: spec.update(sdkVersion="kfp-9"), "kfp"),
+        (lambda spec: of_train(spec, "location").update(defaultValue="us-east4"), "train: input location"),
+        (lambda spec: prices(spec).update(train=[9.5, "2026-11-01"]), "notify: input prices.train"),
+        (lambda spec: prices(spec).update(train=[]), "notify: input prices.train"),
+        (
+            lambda spec: tasks(spec)["prepare"]["retryPolicy"].update(backoffFactor=9.0),
+            "prepare: retryPolicy.backoffFactor",
+        ),
         (lambda spec: spec.update(defaultPipelineRoot="gs://x"), "definition"),
     ],
 )
@@ -86,6 +107,26 @@ def test_a_change_is_named(change: Callable[[dict[str, Any]], Any], field: str) 
     found = differences(SPEC, changed(change))
     assert field in [each.field for each in found]
     assert differences(changed(change), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda spec: pools(spec).append(pools(spec)[0]), [("train: machine", "1 x g2", "2 x g2")]),
+        (lambda spec: of_train(spec, "strategy").update(defaultValue="SPOT"), [("train: machine", "standard", "spot")]),
+        (lambda spec: of_train(spec, "max_wait_duration").update(defaultValue="60s"),
+         [("train: input max_wait_duration", "86400s", "60s")]),
+        (lambda spec: prices(spec).update(train=[9.5, "2026-11-01"]),
+         [("notify: input prices.train", "2026-07-30", "[9.5, '2026-11-01']")]),
+    ],
+)  # fmt: skip
+def test_what_a_step_runs_on_is_told_once_by_step_and_field(
+    change: Callable[[dict[str, Any]], Any], told: list[tuple[str, str, str]]
+) -> None:
+    found = differences(SPEC, changed(change))
+    assert [each.field for each in found] == [field for field, _, _ in told], "no word of the flow"
+    for each, (_, before, after) in zip(found, told, strict=True):
+        assert before in str(each.before) and after in str(each.after)
 
 
 def test_machine_and_image_are_told_before_and_after() -> None:
