@@ -22,9 +22,11 @@ from training.data.rows import open_rows
 from training.data.schema import Field
 from training.data.shares import NAMES as SPLITS
 from training.data.split_hash import ByHash
+from training.data.split_time import ByTime
 from training.data.tables import duplicates, features
 from training.data.tables.survey import survey
 from training.data.tabular import TabularTask
+from training.data.windows import windows
 from training.errors import UserError
 from training.evaluation import baseline
 
@@ -476,3 +478,17 @@ def test_a_task_with_a_time_may_be_split_by_its_key(placed):
     rows = [[f"2024-01-{1 + i % 28:02}", str(i), *row] for i, row in enumerate(wide())]
     planned, found = placed(Dated, ["day", "id", *WIDE], rows)
     assert planned["split"]["by"] == "key" and found == placed(Keyed, ["id", *WIDE], [row[1:] for row in rows])[1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, 5, 9, 182])
+def test_days_that_are_held_out_are_told_from_the_others_however_many_they_are(count, tmp_path):
+    days = sorted(random.Random(count).sample(range(-400, 400), count))
+    split = ByTime(windows("1-6", "7"), 5, "day", "")
+    with engine_of(pa.table({"_mark": [*range(-410, 410), None]}), tmp_path) as engine:
+        source = engine.source()
+        splits = split.assigned(source, {"_spans": (((-500, 300),), ((300, 500),)), "_held_out": days})
+        found = engine.read(source.select("_mark", split=splits)).to_pylist()
+    assert found.pop() == {"_mark": None, "split": -1}
+    for row in found:
+        day = row["_mark"]
+        assert row["split"] == (2 if day >= 300 else 1 if day in days else 0), day

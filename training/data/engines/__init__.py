@@ -10,7 +10,7 @@ bigquery.py          tables and queries of BigQuery, there
 bigquery_source.py   what such tables and queries are: columns, cost, rows
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import ibis.expr.types as ir
@@ -82,6 +82,9 @@ class Engine(Protocol):
 
     def read(self, expression: ir.Table) -> pa.Table:
         """A small result, at once; its columns have the expression's types. Raises as `create`."""
+
+    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+        """Whether most rows share these columns with another, so that counting by them first saves work."""
 
     def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
         """The values of a column of whole numbers that occur more than once, of which none is null; the first ones, in

@@ -114,9 +114,16 @@ def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Tabl
 
 
 def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
-    """Events by place and hour; all that are of one table are added up once, by all that they are looked up by."""
+    """Events by place and hour. Where many rows share all that they look back by, they are counted by all of it first,
+    and events of one table added up by all that they are looked up by."""
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
-    asked = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
+    if not engine.few(rows, [*places, HOUR]):
+        asked = {name: lookback.asked(rows, events.by, rows[HOUR]) for name, events in placed.items()}
+        return {
+            name: lookback.sums(lookback.happened(events, events.by), asked[name], events.by)
+            for name, events in placed.items()
+        }
+    shared = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
     alike: dict[Any, list[str]] = {}
     for name, events in placed.items():
         alike.setdefault((events.table.op(), events.hour, events.value, events.weight), []).append(name)
@@ -126,7 +133,7 @@ def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[
         happened = lookback.happened(placed[names[0]], by)
         if len(names) > 1:
             happened = engine.create(f"{names[0]}_happened", happened)
-        sums |= {name: lookback.sums(happened, asked, placed[name].by) for name in names}
+        sums |= {name: lookback.sums(happened, shared, placed[name].by) for name in names}
     return sums
 
 

@@ -2,6 +2,7 @@
 
 import ibis
 import pyarrow as pa
+import pytest
 
 from tests.training.data.computed import Rows
 from training.data.engines.duckdb import DuckDB
@@ -32,3 +33,11 @@ def test_a_name_that_is_given_again_stands_for_what_it_was_given_last(tmp_path):
             named = engine.named("rows", source.filter(source.n <= most))
             sums.append(engine.read(engine.create("sum", named.agg(n=named.n.sum())))["n"].to_pylist())
         assert sums == [[1], [6]]
+
+
+@pytest.mark.parametrize(("places", "few"), [(8, True), (1000, False)])
+def test_rows_are_few_by_columns_that_most_of_them_share(tmp_path, places, few):
+    rows = Rows(pa.table({"place": [f"p{i % places}" for i in range(1000)], "hour": [i % 5 for i in range(1000)]}))
+    with DuckDB.opened(tmp_path, 256 << 20, 2) as engine:
+        engine.read_files(rows, (Field("place", pa.string()), Field("hour", pa.int64())))
+        assert engine.few(engine.source(), ["place", "hour"]) is few

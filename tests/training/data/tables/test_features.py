@@ -1,11 +1,15 @@
 """What is said of features that are made of several rows."""
 
 import ibis
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.training.data.computed import engine_of
 from training.data import identity
 from training.data.engines import canonical
+from training.data.engines.duckdb import DuckDB
+from training.data.events import Events, hours
 from training.data.schema import Field
 from training.data.tables import features
 from training.data.tabular import TabularTask
@@ -59,3 +63,35 @@ def test_what_bigquery_may_compute_in_its_own_way_is_noted_there_and_only_there(
     (note,) = notes(dialect="bigquery", half=lambda rows: rows.x.round(1))
     assert "otherwise than DuckDB" in note and "half: numbers half-way between two that are rounded to digits." in note
     assert notes(dialect="bigquery", half=lambda rows: rows.x.round()) == ()
+
+
+def test_rows_look_back_on_the_same_whether_they_are_counted_by_all_places_first_or_not(tmp_path, monkeypatch):
+    schema = (
+        Field("at", pa.timestamp("us")), Field("shop", pa.string()), Field("till", pa.int64()),
+        Field("waited", pa.int64(), nullable=True, known="after"),
+    )  # fmt: skip
+
+    def events(self, rows):
+        happened = rows.mutate(hour=hours(rows.at))
+        busy = happened.group_by(["shop", "hour"]).agg(n=happened.count())
+        return {
+            "shop": Events(happened, ("shop",), ((1, 1), (24, 2)), value="waited"),
+            "till": Events(happened, ("shop", "till"), ((3, 1),), value="waited"),
+            "busy": Events(busy, ("shop",), ((2, 1),), weight="n"),
+        }
+
+    task = type("Shops", (TabularTask,), {"schema": schema, "target": "waited", "time": "at", "events": events})
+    draw, count = np.random.default_rng(0), 2000
+    table = pa.table({
+        "at": pa.array(draw.integers(0, 30 * 3600 * 10**6, count), pa.timestamp("us")),
+        "shop": draw.choice(["north", "", "south"], count), "till": draw.integers(1, 4, count),
+        "waited": pa.array(draw.integers(-50, 50, count), mask=draw.random(count) < 0.2),
+    })  # fmt: skip
+    found = []
+    for few in (True, False):
+        monkeypatch.setattr(DuckDB, "few", lambda *_, few=few: few)
+        with engine_of(table, tmp_path / str(few), schema) as engine:
+            rows = features.looking_back(task(), engine, engine.source())
+            found.append(engine.read(rows.order_by("_record")))
+    assert found[0].equals(found[1]) and found[0].num_columns > 10
+    assert sum(found[0]["till_count_3_1"].to_pylist()) > count
