@@ -104,13 +104,20 @@ def happened(events: Events, by: Sequence[str]) -> ir.Table:
     return _added(one, by, _rows=weight.sum(), _known=known.ifelse(weight, 0).sum(), _total=total.sum())
 
 
+def gathered(happened: ir.Table, by: Sequence[str]) -> ir.Table:
+    """Events by fewer places than they were added up by."""
+    return _added(happened, by, **{name: happened[name].sum() for name in ("_rows", "_known", "_total")})
+
+
 def sums(happened: ir.Table, asked: ir.Table, by: Sequence[str]) -> ir.Table:
-    """Events by place and hour, and the places and hours of rows, without events: so that each finds its windows."""
+    """Events by place and hour, and the places and hours of rows, without events: so that each finds its windows.
+
+    What is of both stands twice: a sum over hours takes both.
+    """
     none = ibis.literal(0, "int64")
     seen = happened.select(*by, "_hour", "_rows", "_known", "_total", _asked=none)
     own = asked.select(*by, "_hour", _rows=none, _known=none, _total=none, _asked=ibis.literal(1, "int64"))
-    both = ibis.union(seen, own)
-    return _added(both, by, **{name: both[name].sum() for name in FIGURES})
+    return ibis.union(seen, own)
 
 
 def _added(table: ir.Table, by: Sequence[str], **figures: ir.IntegerScalar) -> ir.Table:

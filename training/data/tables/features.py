@@ -114,27 +114,32 @@ def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Tabl
 
 
 def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
-    """Events by place and hour. Where many rows share all that they look back by, they are counted by all of it first,
-    and events of one table added up by all that they are looked up by."""
+    """Events by place and hour; where many rows share all of their places, they are counted by all of it first."""
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
-    if not engine.few(rows, [*places, HOUR]):
-        asked = {name: lookback.asked(rows, events.by, rows[HOUR]) for name, events in placed.items()}
-        return {
-            name: lookback.sums(lookback.happened(events, events.by), asked[name], events.by)
-            for name, events in placed.items()
-        }
-    shared = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
+    if engine.few(rows, [*places, HOUR]):
+        rows = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
+        happened = _happened_together(engine, placed)
+    else:
+        happened = {name: lookback.happened(events, events.by) for name, events in placed.items()}
+    return {
+        name: lookback.sums(happened[name], lookback.asked(rows, events.by, rows[HOUR]), events.by)
+        for name, events in placed.items()
+    }
+
+
+def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
+    """Events by place and hour; all that are of one table are added up once, by all that they are looked up by."""
     alike: dict[Any, list[str]] = {}
     for name, events in placed.items():
         alike.setdefault((events.table.op(), events.hour, events.value, events.weight), []).append(name)
-    sums: dict[str, ir.Table] = {}
+    gathered: dict[str, ir.Table] = {}
     for names in alike.values():
         by = list(dict.fromkeys(by for name in names for by in placed[name].by))
         happened = lookback.happened(placed[names[0]], by)
         if len(names) > 1:
             happened = engine.create(f"{names[0]}_happened", happened)
-        sums |= {name: lookback.sums(happened, shared, placed[name].by) for name in names}
-    return sums
+        gathered |= {name: lookback.gathered(happened, placed[name].by) for name in names}
+    return gathered
 
 
 def finished(
