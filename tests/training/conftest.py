@@ -100,7 +100,9 @@ def versions():
 
     before, port = os.environ.get("STORAGE_EMULATOR_HOST"), _find_free_port()
     command = [str(_get_binary_path()), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1"]
-    server = subprocess.Popen([*command, "-port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    utc = {**os.environ, "TZ": "UTC"}  # Google's client reads times of no other zone
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = subprocess.Popen([*command, "-port", str(port)], env=utc, **streams)
     os.environ["STORAGE_EMULATOR_HOST"] = f"http://127.0.0.1:{port}"
     forget_client()
     kept = Bucket(client.client(), "kept")

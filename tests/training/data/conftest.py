@@ -1,7 +1,6 @@
 """A small task of a user's own, in a file of its own as a user would write it, and CSV files for it."""
 
 import random
-import sys
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -102,11 +101,16 @@ HEADER = "visitor,day,page,seconds,refunded,bought"
 
 
 @pytest.fixture(scope="session")
-def visits_module(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of the module; it can be imported, in child processes too."""
+def visits_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("user")
     (folder / "visits_task.py").write_text(TASK)
-    sys.path.insert(0, str(folder))
+    return folder
+
+
+@pytest.fixture
+def visits_module(visits_folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the module; a test can import it, in child processes too."""
+    monkeypatch.syspath_prepend(visits_folder)
     return "visits_task"
 
 

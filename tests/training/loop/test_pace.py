@@ -1,9 +1,10 @@
 """Which rank holds the others up."""
 
-import time
+from types import SimpleNamespace
 
 import torch
 
+from training.loop import pace as paces
 from training.loop.pace import Pace, Stopwatch
 
 
@@ -28,14 +29,16 @@ def test_a_moment_and_what_costs_little_are_no_reason_and_of_two_ranks_one_is_na
     assert Pace(1, window_s=1).add([0.03], 0.05, 1) == ""
 
 
-def test_the_stopwatch_counts_batch_and_forward_pass_of_a_microbatch_and_not_what_follows():
+def test_the_stopwatch_counts_batch_and_forward_pass_of_a_microbatch_and_not_what_follows(monkeypatch):
+    clock = SimpleNamespace(now=5.0)
+    monkeypatch.setattr(paces, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     watch = Stopwatch(torch.device("cpu"))
     for _ in range(2):
         watch.begin()
-        time.sleep(0.01)
+        clock.now += 0.25
         watch.has_batch()
-        time.sleep(0.01)
+        clock.now += 0.5
         watch.has_loss()
-        time.sleep(0.1)
-    assert 0.02 <= watch.take() < 0.1
+        clock.now += 8.0
+    assert watch.take() == 0.75
     assert watch.take() == 0

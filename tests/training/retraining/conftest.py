@@ -1,4 +1,3 @@
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,12 @@ HERE = str(Path(__file__).parent)
 @pytest.fixture(scope="session")
 def first_night(tmp_path_factory):
     """A shop with its first champion."""
-    sys.path.insert(0, HERE)
-    import shops
-
     folder = tmp_path_factory.mktemp("shop") / "shop"
-    shops.begun(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(HERE)
+        import shops
+
+        shops.begun(folder)
     return folder
 
 

@@ -16,7 +16,7 @@ from training.data.sources.resolve import resolve
 from training.errors import UserError
 from training.storage import client
 from training.storage.download import local_copy
-from training.storage.storage import File, find
+from training.storage.storage import File, find, overwrite
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",
@@ -102,7 +102,7 @@ def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Pat
 def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
     for level, below in (("near/a", "*/*.csv"), ("far/b/c", "*/*/*.csv")):
         place = f"{bucket}/deep/{level.partition('/')[0]}"
-        storage.overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")
+        overwrite(f"{bucket}/deep/{level}/t.csv", b"a,b\n")
         for said in (place, f"{place}/"):
             with pytest.raises(UserError, match=r"holds no file that ends in .csv\. Folders below it do") as refused:
                 find(said, (".csv",))

@@ -8,7 +8,7 @@ from training.data.schema import Field
 from training.data.sources import decimals, header
 from training.data.sources.delimited import Delimited
 from training.data.sources.reading import Reading
-from training.printable import listed, quoted
+from training.printable import quoted
 
 SAID = re.compile(rb'"?sep=[,;\t|]"?\r?\n')
 
@@ -64,10 +64,10 @@ class Layouts:
         self.unusual.setdefault("rows at its end have no field filled in, and are left out", []).append(name)
 
     def notes(self) -> tuple[str, ...]:
-        """What was found and is not usual, one sentence each."""
+        """What was found and is not usual, one sentence each. A path is told whole: its end says which file it is."""
         return tuple(
-            f"{listed(names[:1])}{f' and {len(names) - 1:,} more' if len(names) > 1 else ''}: {what}."
-            for what, names in self.unusual.items()
+            f"{first if first.isprintable() else repr(first)}{f' and {len(more):,} more' if more else ''}: {what}."
+            for what, (first, *more) in self.unusual.items()
         )
 
     def _note(self, name: str, usual: str, layout: Delimited) -> None:

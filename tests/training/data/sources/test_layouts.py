@@ -38,6 +38,11 @@ def test_how_a_file_is_written_is_found_and_said_where_it_is_not_usual(opened, n
         assert told in note and name in note
 
 
+def test_a_file_is_named_however_long_its_path_is(opened):
+    files = opened({f"{n}{'x' * 120}.csv": SEMICOLONS.encode() for n in "ab"}, FIELDS)
+    assert len(list(files.batches())) and f"a{'x' * 120}.csv and 1 more: fields are separated" in files.notes[0]
+
+
 @pytest.mark.parametrize("encoding", ["windows-1252", "latin-1", "iso8859-15", "cp437", "koi8-r"])
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz"])
 def test_utf_8_is_not_read_as_another_encoding(opened, name, encoding):
