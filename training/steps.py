@@ -7,7 +7,8 @@ exit code 75. Heavy imports wait inside, so that a wrong request fails within a 
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +30,7 @@ from training.storage import files, pinned, storage
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
     from training.pins.resolve import Resolved
+    from training.registry.registry import Registry
     from training.release.outcome import Outcome
 
 
@@ -94,11 +96,24 @@ def resolve(
         pipeline=pipeline, project=project or (output.project if output else ""),
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
+    if resolved.champion and approve == "auto":
+        words = (*resolved.words, *_used_up(place, confidence, nights))
+        resolved = replace(resolved, words=words)
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
     if record and not dry_run:
         resolve.write_record(resolved, record)
     return resolved
+
+
+def _used_up(place: "Registry", confidence: float, nights: int) -> tuple[str, ...]:
+    """What is told before anything is trained where no test of the run may promote."""
+    from training.evaluation import levels
+    from training.registry import tests_spent
+
+    level, now = levels.tonight(confidence, nights), datetime.now(UTC)
+    why = tests_spent.used_up(place.read().spent, "", level, confidence, now)
+    return (f"gate: a better model will wait as a candidate, for {why}.",) if why else ()
 
 
 @exits

@@ -116,7 +116,7 @@ def _test(decision: Decision) -> str:
     share = f"this decision's share of the {percent(1 - decision.confidence)} that {decision.nights:,} a year may err"
     level = percent(decision.level) + (f", {share}" if decision.nights > 1 else "")
     assert decision.lower_bound is not None
-    sure = f"the gain is above {amount(decision, decision.lower_bound, 3)}"
+    sure = f"the gain is above {amount(decision, decision.lower_bound, 3)}{careful(decision)}"
     seen = (
         f"; one of {amount(decision, decision.detectable, 3)} would have been seen with 80% probability"
         if decision.detectable is not None
@@ -129,6 +129,15 @@ def _test(decision: Decision) -> str:
         else ""
     )
     return f" By a t test{by} ({decision.degrees:,.0f} degrees of freedom{alike}) at {level}, {sure}{seen}."
+
+
+def careful(decision: Decision) -> str:
+    """Why the bound that decides is no gain where the interval for readers shows one, in parentheses; else ""."""
+    bound, margin = decision.lower_bound, decision.margin
+    if decision.interval is None or bound is None or not bound <= margin < decision.interval[0]:
+        return ""
+    why = "is of one comparison alone, at 2.5%" if decision.nights > 1 else "takes the groups to be symmetric"
+    return f" (and not the {amount(decision, decision.interval[0], 3)} of the 95% interval, which {why})"
 
 
 def worth(decision: Decision) -> str:

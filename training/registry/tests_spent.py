@@ -1,8 +1,8 @@
 """How much of a year's error its tests have spent, and whether another may still promote.
 
-All tests of 365 days together may promote a model by luck with a chance of 1 - confidence: each takes its level from
+All tests of a year together may promote a model by luck with a chance of 1 - confidence: each takes its level from
 that. One counts once, by its key, however often its night is repeated; a night that tested nothing takes nothing, and
-neither does one whose test may not promote.
+neither does one whose test may not promote: it stands in the record with a level of 0.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 from training.registry.documents import Spent
 
-YEAR = timedelta(days=365)
+#: 52 weeks less half a day: the nights of a plan end sooner or later in their day, and in 365 days there may be one of
+#: them more than in a year on average (53 Mondays). Neither is to push out a night of the plan.
+YEAR = timedelta(weeks=52, hours=-12)
 #: Of the year's error: what the levels of many tests may add up to beyond it by rounding.
 ROUNDING = 1e-9
 
 
 def within_a_year(spent: Sequence[Spent], now: datetime) -> tuple[Spent, ...]:
-    """The tests of the 365 days up to now, each key once, and what says that it is of later too: clocks differ."""
+    """The tests of the year up to now, each key once, and what says that it is of later too: clocks differ."""
     since, counted = now - YEAR, dict[str, Spent]()
     for test in spent:
         if _time(test) > since:
@@ -25,7 +27,7 @@ def within_a_year(spent: Sequence[Spent], now: datetime) -> tuple[Spent, ...]:
 
 
 def total(spent: Sequence[Spent], now: datetime) -> float:
-    """How much error the tests of the 365 days up to now have spent together."""
+    """How much error the tests of the year up to now have spent together."""
     return sum(sorted(test.level for test in within_a_year(spent, now)))
 
 
@@ -50,14 +52,16 @@ def again(spent: Sequence[Spent], key: str, level: float, confidence: float, now
 
 
 def used_up(spent: Sequence[Spent], key: str, level: float, confidence: float, now: datetime) -> str:
-    """Why a model that is better is not promoted, where `allows` says no, as a sentence."""
-    tests = within_a_year(_before(spent, key), now)
+    """Why, and until when, a test at this level promotes nothing, as a clause; "" where it may."""
+    if allows(spent, key, level, confidence, now):
+        return ""
+    before = _before(spent, key)
+    count = sum(test.level > 0 for test in within_a_year(before, now))
     moment = again(spent, key, level, confidence, now)
-    when = f"the next may on {moment:%Y-%m-%d}" if moment else "none at this level ever may"
     return (
-        f"The {_percent(1 - confidence)} that a year's tests may err together is used up: {len(tests):,} of the last "
-        f"365 days took {_percent(total(tests, now))}, and this one would take {_percent(level)}. {when.capitalize()}; "
-        "with more nights a year each takes less (nights = ...), and a person may promote: pipelines models promote."
+        f"the {_percent(1 - confidence)} that a year's tests may err together is used up"
+        f"{f' until {moment:%Y-%m-%d}' if moment else ''}: {count:,} test{'s' * (count != 1)} took "
+        f"{_percent(total(before, now))}, and one more would take {_percent(level)}"
     )
 
 

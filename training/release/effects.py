@@ -5,12 +5,15 @@ A process that is killed before leaves a record that knows nothing of it, and on
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from training.registry import changes, tests_spent
 from training.registry.documents import CHAMPION, Record, Spent, Version, VersionFile, now
 from training.release import key as keys
 from training.release.request import Approval
+
+#: What begins the reason in the history why a better model became no version, or not the champion.
+NOT_REGISTERED, NOT_CHAMPION = "Not registered: ", " Not champion: "
 
 
 @dataclass(frozen=True)
@@ -53,34 +56,35 @@ def applied(record: Record, release: Release) -> Record:
     """The record after the release; the same record if it is in there already.
 
     A better model reigns only if the champion that it was compared with still does: what it is against another one,
-    nothing tells. A model that people took back or rejected stays a matter of people, and so does one that is better by
-    a test for which a year's error has nothing left.
+    nothing tells. A model that people took back or rejected stays a matter of people. One that is better by a test for
+    which a year's error has nothing left waits for a person, and the test takes nothing, whatever it found: it could
+    promote nothing by luck.
     """
     if done(record, release.key):
         return record
-    why = release.version.reason
+    why, used_up = release.version.reason, _used_up(record, release)
     if not release.registers:
         record = changes.keep(record, who=release.who, why=why, key=release.key) if release.decided else record
     elif taken_back := _taken_back(record, release.version):
-        record = changes.keep(record, who=release.who, why=taken_back, key=release.key)
-    elif used_up := _used_up(record, release):
-        record = changes.keep(record, who=release.who, why=used_up, key=release.key)
+        record = changes.keep(record, who=release.who, why=f"{NOT_REGISTERED}{taken_back}.", key=release.key)
     else:
-        record = _registered(record, release, why)
+        record = _registered(record, release, why, used_up)
     if release.level is None:
         return record
-    outcome = "promote" if release.promote else "keep"
+    level, outcome = 0.0 if used_up else release.level, "promote" if release.promote else "keep"
     return changes.spend(record, Spent(
-        key=release.key, at=now(), level=release.level, version=release.version.champion, outcome=outcome,
+        key=release.key, at=now(), level=level, version=release.version.champion, outcome=outcome,
     ))  # fmt: skip
 
 
-def _registered(record: Record, release: Release, why: str) -> Record:
-    waits = release.approve == "manual"
+def _registered(record: Record, release: Release, why: str, used_up: str) -> Record:
+    waits = release.approve == "manual" or bool(used_up)
     version = release.version.model_copy(update={"state": "candidate" if waits else "registered"})
     expected, reigns = version.champion, record.aliases.get(CHAMPION)
-    if not waits and reigns != expected:
-        why = f"{why} Not champion: compared with {compared(expected)}, while the champion is {named(reigns)} by now."
+    if used_up:
+        why = f"{why}{NOT_CHAMPION}{used_up}."
+    elif not waits and reigns != expected:
+        why = f"{why}{NOT_CHAMPION}compared with {compared(expected)}, while the champion is {named(reigns)} by now."
     record = changes.register(record, version, who=release.who, why=why)
     registered = record.keyed(release.key)
     assert registered
@@ -90,7 +94,7 @@ def _registered(record: Record, release: Release, why: str) -> Record:
 
 
 def _taken_back(record: Record, version: Version) -> str:
-    """Why a model with these weights is no longer a machine's to promote; "" if it is."""
+    """Why a model with these weights is no longer a machine's to promote, as a clause; "" if it is."""
     weights = keys.weights(version.files)
     for known in reversed(record.versions):
         if keys.weights(known.files) != weights:
@@ -99,22 +103,18 @@ def _taken_back(record: Record, version: Version) -> str:
             rolled_back = event.what == "rolled_back" and event.before == known.number
             if rolled_back or (event.what == "rejected" and event.version == known.number):
                 word, why = ("taken back" if rolled_back else "rejected"), f": {event.why}" if event.why else ""
-                return (
-                    f"Not registered: version {known.number} has the same weights, and was {word} on {event.at} by "
-                    f"{event.who}{why}."
-                )
+                return f"version {known.number} has the same weights, and was {word} on {event.at} by {event.who}{why}"
             if event.what == "promoted" and event.version == known.number:
                 break
     return ""
 
 
 def _used_up(record: Record, release: Release) -> str:
-    """Why the test may not promote after those of a year, with the day on which one may; "" if it may, or a person is
-    asked."""
-    if release.level is None or release.approve == "manual":
+    """Why the test may promote nothing after those of a year, as a clause; "" if it may, or nothing was tested."""
+    if release.level is None:
         return ""
-    test = (record.spent, release.key, release.level, release.confidence, datetime.now(UTC))
-    return "" if tests_spent.allows(*test) else tests_spent.used_up(*test)
+    moment = datetime.fromisoformat(now())
+    return tests_spent.used_up(record.spent, release.key, release.level, release.confidence, moment)
 
 
 def compared(number: int | None) -> str:

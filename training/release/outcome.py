@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from training.registry.documents import CHAMPION, Event, Record, Version
-from training.release.effects import compared, named
+from training.release.effects import NOT_CHAMPION, NOT_REGISTERED, compared, named
 
 #: `nothing new`: another run had released the same model already.
 Code = Literal["promoted", "registered", "candidate", "kept", "not decided", "nothing new"]
@@ -70,11 +70,16 @@ def _first(record: Record, key: str) -> Event | None:
 
 
 def _kept(record: Record, event: Event) -> str:
+    why = event.why.removeprefix(NOT_REGISTERED).removesuffix(".") if event.why.startswith(NOT_REGISTERED) else ""
+    return f"not registered{_stays(record, event)}{f': {why}' if why else ''}"
+
+
+def _stays(record: Record, event: Event) -> str:
     if event.before is None:
-        return "not registered; there is no champion"
+        return "; there is no champion"
     if record.aliases.get(CHAMPION) != event.before:
-        return f"not registered; the champion was {named(event.before)}, and is {_now(record)}"
-    return f"not registered, {named(event.before)} stays the champion, since {_last(record, event.before).at}"
+        return f"; the champion was {named(event.before)}, and is {_now(record)}"
+    return f", {named(event.before)} stays the champion, since {_last(record, event.before).at}"
 
 
 def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
@@ -95,9 +100,11 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
             f"registered as version {number}, champion from {promoted.at}; the champion is {_now(record)}",
         )
     if version.state == "candidate":
+        event = record.event("registered", key)
+        why = event.why.partition(NOT_CHAMPION)[2].removesuffix(".") if event else ""
         return "candidate", (
             f"registered as version {number}, which waits as a candidate: pipelines models promote {number} --model "
-            f"{record.model}"
+            f"{record.model}{f'; {why}' if why else ''}"
         )
     if reigns == number:
         event = _last(record, number)

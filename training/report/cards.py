@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from training.evaluation.amounts import number, percent, plus
 from training.evaluation.decision import Decision
-from training.evaluation.reason import amount, metric, rival
+from training.evaluation.reason import amount, careful, metric, rival
 from training.evaluation.record import Evaluation, ModelMetrics
 from training.evaluation.regression import LOSSES, RegressionFigures
 
@@ -147,7 +147,8 @@ def _gain_check(decision: Decision) -> Check:
     assert decision.interval and decision.level is not None
     low, high = (_signed(decision, end) for end in decision.interval)
     year = f", of {decision.nights:,} decisions a year" if decision.nights > 1 else ""
-    sure = "nothing is sure" if decision.lower_bound is None else f"above {_signed(decision, decision.lower_bound)}"
+    bound = decision.lower_bound
+    sure = "nothing is sure" if bound is None else f"above {_signed(decision, bound)}{careful(decision)}"
     text = (
         f"Better: the gain in {metric(decision)} over {rival(decision)} is {_signed(decision, decision.difference)} "
         f"(95% interval {low} to {high}); at the level of this test, {percent(decision.level)}{year}, {sure}. "

@@ -88,8 +88,11 @@ def version(told: Values, now: datetime) -> RenderableType:
 
 
 def _why(why: str, decision: str) -> str:
-    """The reason of an event; the decision's, which stands above, is not told again."""
-    return "as decided" if why and why == decision else one_line(why)
+    """The reason of an event; the decision's, which stands above, is not told again, but what follows it."""
+    if not (decision and why.startswith(decision)):
+        return one_line(why)
+    further = why.removeprefix(decision)
+    return one_line(f"as decided.{further}") if further else "as decided"
 
 
 def _reign(reign: Values | None, decision: str, now: datetime) -> list[tuple[Cell, Cell]]:

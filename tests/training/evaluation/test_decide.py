@@ -209,7 +209,13 @@ def test_what_is_no_evidence_among_365_decisions_may_be_as_the_only_one(save):
     assert (
         not kept.promote and kept.lower_bound < 0 < kept.interval[0] and "not enough evidence of a gain" in kept.reason
     )
-    assert decide(folder, nights=1).promote
+    said = (
+        f"the gain is above {kept.lower_bound:z.4f} (and not the {kept.interval[0]:.4f} of the 95% interval, which is "
+        "of one comparison alone, at 2.5%)"
+    )
+    assert said in kept.reason
+    once = decide(folder, nights=1)
+    assert once.promote and "and not the" not in once.reason
 
 
 def test_users_on_many_days_are_told_from_as_many_independent_rows(save):
@@ -236,6 +242,18 @@ def test_a_few_days_that_are_far_worse_put_the_bound_far_down(save):
     result = decide(save(label, new, champion=np.where(label == 1, 0.55, 0.45), group=day))
     interval = result.interval[1] - result.interval[0]
     assert not result.promote and result.difference - result.lower_bound > 2.5 * interval  # 1 of symmetric days
+
+
+def test_an_interval_above_nothing_that_bad_days_made_too_short_is_told_from_the_bound(save):
+    label, day = np.tile([0, 1], 600), np.repeat(np.arange(DAYS), 40)
+    new = np.where(label == 1, 0.6, 0.4)
+    new[day < 2] = np.where(label == 1, 0.39, 0.61)[day < 2]
+    result = decide(
+        save(label, new, champion=np.where(label == 1, 0.55, 0.45), group=np.char.add("day ", day.astype(str))),
+        nights=1,
+    )
+    assert not result.promote and result.lower_bound <= 0 < result.interval[0], (result.lower_bound, result.interval)
+    assert "of the 95% interval, which takes the groups to be symmetric)" in result.reason
 
 
 def test_groups_that_are_too_few_for_a_years_level_are_told_from_those_that_suffice(save):

@@ -18,20 +18,24 @@ def nights(count, *, level=LEVEL, last=NOW, every=1):
     )
 
 
-def test_a_whole_year_of_planned_nights_is_allowed_and_no_night_more():
-    year = nights(364)
-    assert tests_spent.total(year, NOW) == pytest.approx(364 * LEVEL)
-    assert tests_spent.allows(year, "tonight", LEVEL, 0.95, NOW)
-    assert not tests_spent.allows((*year, year[-1].model_copy(update={"key": "by hand"})), "tonight", LEVEL, 0.95, NOW)
+def test_a_whole_year_of_planned_nights_is_allowed_and_runs_beyond_the_plan_are_not():
+    year = nights(365)
+    assert tests_spent.total(year, NOW) == pytest.approx(363 * LEVEL)  # and tonight's, and those of a year ago
+    by_hand = tuple(year[-1].model_copy(update={"key": f"by hand {number}"}) for number in range(2))
+    assert tests_spent.allows((*year, by_hand[0]), "tonight", LEVEL, 0.95, NOW)
+    assert not tests_spent.allows((*year, *by_hand), "tonight", LEVEL, 0.95, NOW)
 
 
-def test_a_test_of_a_year_ago_no_longer_counts():
-    assert len(tests_spent.within_a_year(nights(400), NOW)) == 364  # that of 365 days ago to the second is out
-    assert tests_spent.allows(nights(4000), "tonight", LEVEL, 0.95, NOW)
+def test_a_plan_goes_on_year_after_year_whenever_in_its_day_a_night_ends():
+    """Weeks, too: of 365 days 53 may be Mondays."""
+    late = NOW + timedelta(hours=11)
+    assert tests_spent.allows(nights(4000, last=late), "tonight", LEVEL, 0.95, NOW)
+    assert tests_spent.allows(nights(500, level=0.05 / 52, last=late, every=7), "x", 0.05 / 52, 0.95, NOW)
+    assert tests_spent.allows(nights(1, level=0.05, last=late, every=365), "x", 0.05, 0.95, NOW)
 
 
 def test_a_night_that_is_repeated_counts_once_and_is_allowed_as_it_was():
-    year = nights(365, last=NOW + timedelta(days=1))
+    year = nights(365, last=NOW + timedelta(days=2))  # clocks differ: those of later count, too
     again = (*year, *year)
     assert tests_spent.total(again, NOW) == pytest.approx(365 * LEVEL)
     assert tests_spent.allows(again, "364", LEVEL, 0.95, NOW)  # the last one is asked for again, after a kill
@@ -40,14 +44,20 @@ def test_a_night_that_is_repeated_counts_once_and_is_allowed_as_it_was():
 
 def test_what_was_used_up_is_told_with_the_day_on_which_it_goes_on():
     once = nights(1, level=0.05, every=10)
-    told = tests_spent.used_up(once, "tonight", LEVEL, 0.95, NOW)
-    assert told.startswith(
-        "The 5% that a year's tests may err together is used up: 1 of the last 365 days took 5%, and"
+    assert tests_spent.used_up(once, "tonight", LEVEL, 0.95, NOW) == (
+        "the 5% that a year's tests may err together is used up until 2027-11-10: 1 test took 5%, and one more would "
+        "take 0.0137%"
     )
-    assert "this one would take 0.0137%. The next may on 2027-11-12; with more nights" in told
-    assert tests_spent.again(once, "tonight", LEVEL, 0.95, NOW) == datetime(2027, 11, 12, 3, tzinfo=UTC)
+    assert tests_spent.again(once, "tonight", LEVEL, 0.95, NOW) == datetime(2027, 11, 10, 15, tzinfo=UTC)
+    assert tests_spent.used_up(once, "tonight", LEVEL, 0.95, datetime(2027, 11, 10, 15, tzinfo=UTC)) == ""
     assert tests_spent.again((), "tonight", 0.06, 0.95, NOW) is None
-    assert "None at this level ever may" in tests_spent.used_up((), "tonight", 0.06, 0.95, NOW)
+    assert "is used up: 0 tests took 0%" in tests_spent.used_up((), "tonight", 0.06, 0.95, NOW)
+
+
+def test_tests_that_took_nothing_are_not_counted():
+    idle = nights(3, level=0.0)
+    once = (*nights(1, level=0.05, every=10), *(s.model_copy(update={"key": f"idle {s.key}"}) for s in idle))
+    assert ": 1 test took 5%" in tests_spent.used_up(once, "tonight", 0.05, 0.95, NOW)
 
 
 def test_levels_of_other_plans_add_up():

@@ -58,6 +58,18 @@ def test_the_next_night_is_held_against_the_champion_and_nothing_new_is_said(nig
     assert "2 (champion)" in report and resolved(nights, "four").champion == again.champion
 
 
+def test_a_night_that_can_promote_nothing_is_told_so_before_it_costs_anything(nights, challengers, here, capsys):
+    nights.night("one", challengers[0])
+    nights.night("two", challengers[1], promote=False, level=0.05)
+    told = resolved(nights, "a")
+    assert told.words[-1].startswith(
+        "gate: a better model will wait as a candidate, for the 5% that a year's tests may err together is used up "
+    )
+    assert told.words[-1] in capsys.readouterr().err
+    assert "gate:" not in " ".join(resolved(nights, "b", approve="manual").words + resolved(nights, "c", "").words)
+    assert told.digest == resolved(nights, "d", approve="manual").digest, "what a year has spent changes no pins"
+
+
 def test_pins_of_the_champion_do_not_change_with_versions_that_come_later(nights, challengers, here):
     """Else a candidate that waits would have every night evaluate anew."""
     nights.night("one", challengers[0])

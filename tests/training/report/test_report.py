@@ -138,6 +138,15 @@ def test_every_part_of_the_story_is_told(made, tmp_path):
         assert part in text
 
 
+def test_a_page_that_says_promote_says_whose_word_it_is_and_where_the_outcome_is(made, tmp_path):
+    """It is made before the model is registered, and a hit of the cache shows it on any later night."""
+    arguments = made(champion=True)
+    word = "This is the gate's word. Whether the model reigns, the step register tells"
+    assert word in " ".join(Outline(page(tmp_path, arguments)).text.split())
+    kept = {**arguments, "decision": arguments["decision"].model_copy(update={"promote": False})}
+    assert "the gate's word" not in Outline(page(tmp_path, kept)).text
+
+
 def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(made):
     update = {"difference": 0.0069, "interval": (-0.00001, 0.0139), "lower_bound": -0.00004}
     decision = made(champion=True)["decision"].model_copy(update=update)

@@ -46,6 +46,18 @@ def test_a_new_champion_trains_nothing_and_is_not_nothing() -> None:
     assert not summary.nothing_new
 
 
+def test_a_night_that_found_no_reason_to_train_says_which() -> None:
+    """Of the pipeline retraining: what follows resolve lies in a branch that was not taken."""
+    states = {step: "NOT_TRIGGERED" for step in ("prepare", "train", "evaluate", "decide")}
+    job = night("b", {"resolve": "SUCCEEDED", **states})
+    details = job["jobDetail"]["taskDetails"]
+    resolve = next(detail for detail in details if detail["taskName"] == "resolve")
+    resolve["execution"] = {"metadata": {"output:why": "no data is new since version 1 was trained."}}
+    summary = told(job)
+    assert summary.words == "nothing was trained: no data is new since version 1 was trained"
+    assert (summary.nothing_new, summary.reason) == (False, "no data is new since version 1 was trained.")
+
+
 def test_a_retry_of_a_failed_night_goes_on_from_it() -> None:
     summary = told(night("b-a2", all_of("SUCCEEDED", prepare="SKIPPED"), since="b"))
     assert summary.words == "trained; decision: promote; prepare taken from b"

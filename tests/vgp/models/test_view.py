@@ -23,3 +23,10 @@ def test_the_columns_of_the_list_are_figures_that_tell_how_good_a_model_is() -> 
     version = {"number": 1, "aliases": [], "state": "registered", "created": "", "data": "", "run": "run-1"}
     titles = printed({**version, "metrics": {"rows": 9, "threshold": 0.1, "loss": 0.5, "auc": 0.7}}).splitlines()[1]
     assert titles.split() == ["version", "alias", "state", "registered", "loss", "auc", "data", "run"]
+
+
+def test_the_history_tells_what_followed_the_decision_and_not_the_decision_again() -> None:
+    assert view._why("Promote: it is better.", "Promote: it is better.") == "as decided"
+    why = "Promote: it is better. Not champion: the 5% is used up."
+    assert view._why(why, "Promote: it is better.") == "as decided. Not champion: the 5% is used up."
+    assert view._why("looked at it", "Promote: it is better.") == "looked at it" and view._why("x", "") == "x"
