@@ -51,7 +51,7 @@ def judge(
     reduction_server.judge(reader, nodes, judged)
     if not job_terms.is_persistent:
         _one_zone(reader, job_terms, judged)
-    has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
+    has_gpu = any(pool.spec.gpu or pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
     if not job_terms.is_persistent:
         if job_terms.strategy == "FLEX_START":

@@ -11,12 +11,12 @@ def judge_region(
     judgement: Judgement, step: str, at: Node, spec: MachineSpec, regions: list[str], serving: bool
 ) -> None:
     """Region rules for every region in question; without any, the accelerator must exist somewhere."""
-    row = catalog.accelerators().get(spec.accelerator or "")
+    row = catalog.accelerators().get(spec.gpu or "")
     for region in regions:
         problems = provisioning.region_known(region)
         if spec.is_tpu and not problems:
             problems = tpus.region(*spec.names, where=region, serving=serving)
-        elif row is not None and spec.combination and not problems:
+        elif row is not None and not problems:
             problems = provisioning.region(spec.machine, row, region, serving=serving)
         judgement.report(step, at, *problems, parts={"region": at} if at.text() == region else None)
 
