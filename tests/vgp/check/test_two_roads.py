@@ -189,3 +189,11 @@ def test_a_job_of_a_machine_with_a_part_that_only_the_run_knows_is_judged_by_reg
     judgement = Judgement(Document("job.py", job, ""), DAY, ["africa-south1"])
     custom_job.judge(judgement, "train", node)
     assert "GPU010" in {finding.rule for finding in judgement.findings}
+
+
+def test_a_reservation_whose_name_only_the_run_knows_is_none_for_spot(compiled):
+    words = {"ACCELERATOR": "NVIDIA_L4", "MACHINE": "g2-standard-24", str(COUNT): "2", "STRATEGY": "SPOT"}
+    text = filled(compiled, words).replace("NAME", "{{$.pipeline_job_name}}")
+    report = check([Document("ways.json", json.loads(text), text)], regions=["us-central1"], as_of=DAY)
+    wrong = [(finding.step, finding.message) for finding in report.findings if finding.rule == "GPU013"]
+    assert len(wrong) == len(WAYS) and all("Spot machines" in message for _, message in wrong), wrong
