@@ -197,3 +197,11 @@ def test_a_reservation_whose_name_only_the_run_knows_is_none_for_spot(compiled):
     report = check([Document("ways.json", json.loads(text), text)], regions=["us-central1"], as_of=DAY)
     wrong = [(finding.step, finding.message) for finding in report.findings if finding.rule == "GPU013"]
     assert len(wrong) == len(WAYS) and all("Spot machines" in message for _, message in wrong), wrong
+
+
+def test_a_field_of_a_pool_that_the_api_does_not_know_is_told(compiled):
+    report = check(
+        [Document("ways.json", json.loads(compiled.replace("replica_count", "replicas_count")), "")], as_of=DAY
+    )
+    told = {finding.step for finding in report.findings if "'replicas_count'" in finding.message}
+    assert len(told) == len(WAYS)
