@@ -5,6 +5,7 @@ machine.py      one machine type: size, the accelerators that it takes, how it i
 catalog.py      all of them, from the data files; short names; regions
 peaks.py        how fast a GPU multiplies at most
 prices.py       $/hour of a machine with its GPUs, by region and provisioning
+tpu_prices.py   $/hour of a slice of TPUs
 skus.py         of which SKUs of Google's catalog a price is the sum
 services.py     what BigQuery and Dataflow cost
 zones.py        which zones have which accelerator

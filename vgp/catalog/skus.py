@@ -6,7 +6,7 @@ Whoever has an id looks it up: https://cloud.google.com/skus?filter=ID
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -40,6 +40,13 @@ ATTACHED = {
     "NVIDIA_TESLA_P100": "Nvidia Tesla P100 GPU",
     "NVIDIA_TESLA_V100": "Nvidia Tesla V100 GPU",
 }
+#: Generation of a TPU machine -> what an hour of one of its chips is sold as.
+CHIPS = {"v5e": "TpuV5e", "v6e": "TpuV6e", "TPU7x": "TPU7x"}
+#: TPU v2 and v3 -> what an hour of one core is sold as: on a board of its own, and in a Pod. Of Vertex AI alone.
+CORES = {
+    "TPU_V2": ("Tpu-v2 Accelerator", "Tpu-v2 Pod Accelerator"),
+    "TPU_V3": ("Tpu-v3 Accelerator", "Tpu-v3 Pod Accelerator"),
+}
 #: The same part by another name, in some regions or by usage.
 ALSO = {
     "Nvidia H100 80GB Plus GPU": "Nvidia H100 80GB Mega GPU",
@@ -48,7 +55,8 @@ ALSO = {
     "Compute optimized Instance Core": "Compute optimized Core",
     "Compute optimized Instance Ram": "Compute optimized Ram",
 }
-PARTS = {part for row in _PARTS.values() for part in row if part} | set(ATTACHED.values())
+PARTS = {part for row in (*_PARTS.values(), *CORES.values()) for part in row if part}
+PARTS |= {*ATTACHED.values(), *CHIPS.values()}
 #: Every name of a part -> the part.
 NAMES = {**{part: part for part in PARTS}, **ALSO}
 COLUMNS = ("part", "region", "usage", "sku", "usd_h", "source")
@@ -79,7 +87,11 @@ def parts(machine: Machine, accelerator: str | None = None, count: int = 0) -> I
 
 def listed(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> Listed | None:
     """The SKUs of every part of the machine with its GPUs; None where one is not known."""
-    asked = list(parts(machine, accelerator, count))
+    return total(list(parts(machine, accelerator, count)), region, usage)
+
+
+def total(asked: Sequence[tuple[str, float]], region: str, usage: str) -> Listed | None:
+    """The SKUs of so much of each part; None where one is not known."""
     found = [_table().get((part, region, usage)) for part, _ in asked]
     rows = [row for row in found if row is not None]
     if not rows or len(rows) < len(asked):

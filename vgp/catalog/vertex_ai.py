@@ -10,7 +10,8 @@ from vgp.catalog import skus
 SERVICE = "C7E2-9256-1C43"
 
 _TRAINING = re.compile(
-    r"\s*(?:Vertex AI: ?Training(?:/Pipelines)? |Training - )(management fee on )?(?:on )?(.+?)(?: running)? in \S",
+    r"\s*(?:Vertex AI: ?Training(?:/Pipelines)? |Training - )(management fee on )?(?:on )?(.+?)(?: running)?"
+    r"(?: in \S| (?:USA|Europe|Asia)$)",
     re.I,
 )
 #: Words that are not in every name of a part.
@@ -30,6 +31,10 @@ _PARTS = {
     _words("H200"): "H200 141GB GPU",
     _words("B200"): "A4 Nvidia B200 (1 gpu slice)",
     _words("RTX 6000"): "RTX 6000 96GB",
+    _words("Tpu-v5e Accelerator"): "TpuV5e",
+    _words("Tpu V6e"): "TpuV6e",
+    _words("Tpu-7x Accelerator"): "TPU7x",
+    _words("Tpu 7x"): "TPU7x",
 }
 
 

@@ -9,7 +9,7 @@ from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.job_terms import Terms, judge_durations, persistent_resource, terms
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import MachineSpec
-from vgp.check.offer import price_of
+from vgp.check.offer import price_of, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.documents.node import Node
 from vgp.placement import provisioning, quota
@@ -51,7 +51,7 @@ def judge(
     reduction_server.judge(reader, nodes, judged)
     if not job_terms.is_persistent:
         _one_zone(reader, job_terms, judged)
-    has_gpu = any(pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
+    has_gpu = any(pool.spec.gpu or pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
     timeout_s = judge_durations(reader, job_terms, spec, has_gpu)
     if not job_terms.is_persistent:
         if job_terms.strategy == "FLEX_START":
@@ -157,5 +157,9 @@ def _rows(
     for spec, total, is_reserved in kinds.values():
         way = "reservation" if is_reserved else STRATEGIES.get(job_terms.strategy, "standard")
         usd, region = price_of(spec, job_terms.regions, way)
-        rows.append(spec.row(step, total, job_terms.strategy, usd, region, timeout_s, rounds))
+        row = spec.row(step, total, job_terms.strategy, usd, region, timeout_s, rounds)
+        price = tpu_price(spec, job_terms.regions, way) if spec.is_tpu else None
+        rows.append(
+            replace(row, usd_per_hour=price.usd_per_hour, region=price.region, tpu_price=price) if price else row
+        )
     return rows

@@ -111,6 +111,8 @@ class StepRow:
     ladder_s: float | None = None
     #: Seconds that probes of its Spot rungs may hold machines, for each hour on demand.
     probes_an_hour_s: float = 0.0
+    #: Of a slice of TPUs: the price that `usd_per_hour` is of.
+    tpu_price: Price | None = None
 
     @property
     def every(self) -> tuple["StepRow", ...]:
@@ -125,6 +127,8 @@ class StepRow:
     @property
     def price(self) -> Price | None:
         """The price that `usd_per_hour` is of; None where it has none."""
+        if self.tpu_price is not None:
+            return self.tpu_price
         if self.usd_per_hour is None or self.combination is None:
             return None
         return self.combination.price(STRATEGIES.get(self.strategy, "standard"), self.region)

@@ -30,6 +30,9 @@ class MachineSpec:
     combination: Combination | None
     #: How TPU chips are arranged; "" without, None where only the run knows it.
     topology: str | None = ""
+    #: The GPU that regions and images are asked about, also where its count or its machine is not known; None: a wrong
+    #: one, or none.
+    gpu: str | None = None
 
     @property
     def machine(self) -> Machine | None:
@@ -103,9 +106,17 @@ def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False)
     problems = _problems(judgement, fields, serving)
     for problem in problems:
         judgement.report(step, fields.of(problem), problem, parts=fields.nodes)
-    sound = fields.complete and first_error(problems) is None
+    sound = first_error(problems) is None
     names = fields.machine_type, fields.accelerator, fields.count or 0
-    return MachineSpec(*names, fields.complete, known(*names) if sound else None, fields.topology)
+    combination = known(*names) if sound and fields.complete else None
+    return MachineSpec(*names, fields.complete, combination, fields.topology, _gpu(fields) if sound else None)
+
+
+def _gpu(fields: _Fields) -> str | None:
+    """The accelerator of the request; where only the run knows that one, the machine's own."""
+    machine = catalog.machines().get(fields.machine_type or "")
+    is_unread = compatibility.TYPE in fields.unread
+    return machine.accelerator if is_unread and machine else fields.accelerator
 
 
 def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Problem]:

@@ -29,8 +29,8 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
         problems = [compatibility.unknown_accelerator(accelerator, judgement.as_of)]
     for problem in problems:
         judgement.report(step, _place(problem.field, kind, number, resources), problem)
-    sound = known and first_error(problems) is None
-    combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound else None
+    sound = first_error(problems) is None
+    combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound and known else None
     _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))

@@ -31,7 +31,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     node = body.get("imageUri" if container is not None else "executorImageUri")
     image = reader.text(node, "imageUri")
     command = _command(reader, body)
-    problems = images.problems(image or "", command, spec.accelerator if spec.combination else None, spec.machine)
+    problems = images.problems(image or "", command, spec.gpu, spec.machine)
     reader.judgement.report(reader.step, node, *problems)
     script = spec.machine.nccl_script if spec.machine and not is_chief else None
     if spec.machine and script and command.strip() and script not in command:

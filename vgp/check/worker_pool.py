@@ -89,10 +89,12 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
     name = _affinity(reader, kind)
     items = list(values.items())
     names = [text for item in items if (text := item.text()) is not None]
-    if len(names) < len(items) or not (kind.known and values.known and key.known):
+    if not kind.known:
         return None
     problems = job_fields.reservation(name, reader.text(key, "key"), names, terms.strategy, terms.regions)
-    reader.judgement.report(reader.step, affinity, *problems)
+    is_whole = len(names) == len(items) and values.known and key.known
+    told = [each for each in problems if is_whole or not each.field.endswith((".key", ".values"))]
+    reader.judgement.report(reader.step, affinity, *told)
     return name in ("ANY_RESERVATION", "SPECIFIC_RESERVATION")
 
 

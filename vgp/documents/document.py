@@ -16,6 +16,8 @@ from vgp.documents.place import Place
 from vgp.documents.reading import Unreadable, read
 
 MAX_DOCUMENTS, MAX_REPEATED = 2_000, 20
+#: Each line of such a file is a document.
+_JSON_LINES = (".jsonl", ".ndjson")
 LIMITS = yaml_text.Limits(values=1_000_000, characters=100_000_000, levels=200)
 
 
@@ -76,6 +78,8 @@ def load(path: Path) -> list[Document]:
 def parse(file: str, text: str) -> list[Document]:
     """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if file.lower().endswith(_JSON_LINES):
+        return numbered(list(_json_lines(file, text)))
     document = _json(file, text) if text.lstrip()[:1] in ("{", "[") else None
     if document is not None:
         return [document]
@@ -83,10 +87,23 @@ def parse(file: str, text: str) -> list[Document]:
     for part, above in _parts(text):
         documents += _yaml(file, part, above)
         if len(documents) > MAX_DOCUMENTS:
-            fault = Exhausted(f"The file has more than {MAX_DOCUMENTS:,} documents.")
-            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=fault)]
+            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=_too_many())]
             break
     return numbered(documents)
+
+
+def _json_lines(file: str, text: str) -> Iterator[Document]:
+    """A document of each line of JSON Lines that is not blank."""
+    lines = ((above, line) for above, line in enumerate(text.split("\n")) if line.strip())
+    for number, (above, line) in enumerate(lines):
+        if number == MAX_DOCUMENTS:
+            yield Document(file, None, "", above=above, fault=_too_many())
+            return
+        document = _json(file, line)
+        if document is None:
+            fault = Unreadable(file, f"line {above + 1} is no JSON: each line of JSON Lines is an object")
+            document = Document(file, None, "", fault=fault)
+        yield replace(document, above=above)
 
 
 def numbered(documents: list[Document]) -> list[Document]:
@@ -94,6 +111,10 @@ def numbered(documents: list[Document]) -> list[Document]:
     if len(documents) < 2:
         return documents
     return [replace(document, index=index) for index, document in enumerate(documents)]
+
+
+def _too_many() -> Exhausted:
+    return Exhausted(f"The file has more than {MAX_DOCUMENTS:,} documents.")
 
 
 def _json(file: str, text: str) -> Document | None:

@@ -103,6 +103,10 @@ class Line:
         return data
 
 
+#: Words after which the shell does something else than this command.
+_OPERATOR = re.compile(r"\|\|?|&&?|;|[0-9&]?>>?(&[0-9])?|<")
+
+
 def shielded(text: str) -> str:
     """The text with each $(...) and `...` of the shell as one word: what it does is not for us to read."""
     return _SUBSTITUTION.sub(lambda match: match.group().translate(_SHIELD), text)
@@ -113,12 +117,16 @@ def unshielded(word: str) -> str:
 
 
 def parse(line: str) -> Line:
-    """Raises FlagError: the line cannot be split into words."""
+    """Raises FlagError: the line cannot be split into words, or is more than one command."""
     joined = shielded(re.sub(r"\\[ \t]*\r?\n", " ", line))
     try:
         words = [unshielded(word) for word in shlex.split(joined, comments=True)]
     except ValueError as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
+    own = words[: words.index("--")] if "--" in words else words
+    at = next((number for number, word in enumerate(own) if _OPERATOR.fullmatch(word)), None)
+    if at is not None:
+        raise FlagError(f"one command is read at a time: leave out '{' '.join(words[at:])[:100]}'.")
     return of_words(words)
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from vgp.catalog import tpus
+from vgp.catalog import tpus, vertex_ai
 from vgp.check.check import check
 from vgp.documents.document import parse
 
@@ -122,3 +122,60 @@ def test_a_deployed_model_needs_the_machine_type_alone():
     assert not deployed(machineType="ct5lp-hightpu-4t", tpuTopology="4x4")
     assert deployed(machineType="cloud-tpu", acceleratorType="TPU_V2", acceleratorCount=8)[0][0] == "GPU001"
     assert deployed(machineType="tpu7x-standard-4t")[0][0] == "GPU010"
+
+
+@pytest.mark.parametrize(
+    ("pool", "region", "strategy", "usd", "sku"),
+    [
+        # Vertex AI's SKUs of a chip: 1.38, 3.105 and 13.80; of a core 0.646875, in a Pod 0.8625.
+        (job("ct5lp-hightpu-4t", "4x4"), "us-central1", "STANDARD", 16 * 1.38, "112B-51F1-4257"),
+        (job("ct5lp-hightpu-1t"), "us-west4", "STANDARD", 1.38, "38C4-2600-0FE3"),
+        (job("ct6e-standard-8t", "2x4"), "us-south1", "STANDARD", 8 * 3.105, "85DB-0FA9-0D08"),
+        (job("tpu7x-standard-4t", "2x2x1"), "us-central1", "STANDARD", 4 * 13.8, "F799-C34F-272D"),
+        (job("cloud-tpu", None, "TPU_V2", 8), "us-central1", "STANDARD", 5.175, "045F-D5A4-3CD1"),
+        (job("cloud-tpu", None, "TPU_V2", 32), "us-central1", "STANDARD", 27.6, "A24C-C7AA-28A9"),
+        (job("cloud-tpu", None, "TPU_V3", 8), "europe-west4", "STANDARD", 10.12, "2D73-FD36-8461"),
+        # Without a SKU of Vertex AI's own: Compute Engine's and the fee. Spot and reservations always.
+        (job("ct6e-standard-1t"), "us-central1", "STANDARD", 2.7 + 0.405, "446F-AA1E-245D"),
+        (job("ct5lp-hightpu-8t"), "us-west1", "SPOT", 8 * (0.244926 + 0.18), "A9FF-6143-F24B"),
+    ],
+)  # fmt: skip
+def test_a_slice_costs_what_its_chips_or_cores_cost(pool, region, strategy, usd, sku):
+    (row,) = judged(pool, regions=[region], strategy=strategy).steps
+    assert row.usd_per_hour == row.max_usd == pytest.approx(usd)
+    assert (row.region, row.price_date, row.as_json()["price_skus"][0]) == (region, "2026-04-30", sku)
+
+
+@pytest.mark.parametrize(
+    ("pool", "region", "strategy"),
+    [
+        (job("ct5lp-hightpu-4t"), "us-central1", "STANDARD"),  # as many chips as its topology, which is missing
+        (job("ct5lp-hightpu-1t"), "us-east1", "STANDARD"),  # Vertex AI has no SKU there
+        (job("ct6e-standard-1t"), "us-central1", "FLEX_START"),
+        (job("cloud-tpu", None, "TPU_V2", 16), "us-central1", "STANDARD"),
+        (job("cloud-tpu", None, "TPU_V2", 8), "us-central1", "SPOT"),
+    ],
+)  # fmt: skip
+def test_a_slice_of_which_no_sku_tells_the_price_has_none(pool, region, strategy):
+    (row,) = judged(pool, regions=[region], strategy=strategy).steps
+    assert row.usd_per_hour is None and row.max_usd is None and row.not_known
+
+
+def test_without_a_region_a_slice_has_the_price_of_the_default_one():
+    (row,) = judged(job("ct5lp-hightpu-1t")).steps
+    assert (row.usd_per_hour, row.region) == (pytest.approx(1.38), "us-central1")
+
+
+@pytest.mark.parametrize(
+    ("description", "sold"),
+    [
+        ("Vertex AI: Training/Pipelines on Tpu-v5e Accelerator in Las Vegas", ("TpuV5e", "Training")),
+        ("Vertex AI: Training/Pipelines Management fee on Tpu V6e in ${region_display_name}", ("TpuV6e", "Fee")),
+        ("Vertex AI: Training/Pipelines on Tpu-7x Accelerator in Iowa", ("TPU7x", "Training")),
+        ("Vertex AI: Training/Pipelines on Tpu-v2 Pod Accelerator USA", ("Tpu-v2 Pod Accelerator", "Training")),
+        ("Vertex AI: Ray on Vertex/Pipelines on Tpu-v5e Accelerator in Las Vegas", None),
+        ("Vertex AI: Online/Batch Prediction TPU-v5e (Viperlitepod) TPU running in Iowa", None),
+    ],
+)
+def test_a_refresh_knows_skus_of_tpus_by_their_words(description, sold):
+    assert vertex_ai.part(description) == sold

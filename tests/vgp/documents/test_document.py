@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.documents.document import parse
+from vgp.documents.document import MAX_DOCUMENTS, parse
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,17 @@ from vgp.documents.document import parse
 )
 def test_a_path_leads_to_its_line(text, path, line):
     assert parse("f.yaml", text)[0].line(path) == line
+
+
+def test_each_line_of_json_lines_is_a_document():
+    text = '{"a": 1}\r\n\n{"b": {"c": 2}}\n{"d": \n[5]\n---\n'
+    first, second, third, fourth, fifth = parse("jobs.JSONL", text)
+    assert (first.data, second.data, fourth.data) == ({"a": 1}, {"b": {"c": 2}}, [5])
+    assert (first.default_step, second.line(("b", "c")), fourth.line((0,))) == ("job[0]", 3, 5)
+    assert "line 4 is no JSON" in str(third.fault) and "line 6 is no JSON" in str(fifth.fault)
+    assert parse("jobs.jsonl", "\n") == []
+
+
+def test_json_lines_have_no_more_documents_than_other_files():
+    documents = parse("jobs.ndjson", '{"a": 1}\n' * (MAX_DOCUMENTS + 5))
+    assert len(documents) == MAX_DOCUMENTS + 1 and "more than 2,000 documents" in str(documents[-1].fault)
