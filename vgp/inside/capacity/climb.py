@@ -18,7 +18,7 @@ from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
 from vgp.inside.capacity.probes import Probes
-from vgp.inside.capacity.situation import offers_of, open_rungs, situation
+from vgp.inside.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.inside.capacity.step_run import StepRun
 from vgp.inside.capacity.sweep import Sweep
 from vgp.inside.capacity.verdict import Verdict, verdict
@@ -114,7 +114,10 @@ class Climb:
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
         """Starts the next attempt, or waits a little until one may be started."""
         last = ladder.attempts[-1] if ladder.attempts else None
-        again = last and (last.outputs != self.run.outputs or last.outcome == "lost")
+        silent = len(ladder.attempts) > 1 and all(
+            map(is_silent, ladder.attempts[-2:])
+        )  # its region may be out of order
+        again = last and (last.outputs != self.run.outputs or (last.outcome == "lost" and not silent))
         name = last.rung if last and again else last.next_rung if last else None
         for rung in open_rungs(self.plan, ladder, self.clock.now()):
             if rung.name == name:
