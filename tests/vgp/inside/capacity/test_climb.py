@@ -141,6 +141,15 @@ def test_answers_that_fail_are_asked_for_again(launcher, fault):
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
 
 
+@pytest.mark.parametrize(("times", "code"), [(7, 0), (10_000, 1)], ids=["a burst", "for ever"])
+def test_documents_that_always_changed_meanwhile_are_written_with_pauses_for_an_hour(launcher, times, code, capsys):
+    launcher.cloud.fail("storage.objects.insert", *[status(412)] * times)
+    assert launcher.run() == code
+    asked = launcher.calls.count("storage.objects.insert")
+    assert asked < 100 and ("Google answers 412: ladder.json is another one by now" in capsys.readouterr().err)
+    assert code or launcher.outcomes == ["succeeded"]
+
+
 def test_a_job_that_google_does_not_know_yet_is_waited_for(launcher, monkeypatch):
     monkeypatch.setattr(attempt, "POLL_S", 60.0)
     launcher.cloud.fail(GET, *[status(404)] * 4)
