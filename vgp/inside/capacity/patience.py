@@ -60,7 +60,7 @@ class Patience:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether a call may succeed later: Google is busy or down, a connection or a token was lost, another was sooner."""
+    """Whether a call may succeed later: Google is busy or down, a connection or token was lost, another was sooner."""
     from google.api_core.exceptions import Unauthorized
     from google.auth.exceptions import GoogleAuthError, TransportError
     from requests.exceptions import JSONDecodeError
