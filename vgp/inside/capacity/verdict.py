@@ -51,8 +51,8 @@ def verdict(
         return Verdict(1, f"{why_over(ladder)}: {_way(ladder)}")
     if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
         return Verdict(1, f"{last.rung}: {last.words}, and no step was saved: a larger timeout is needed")
-    if words := _why_lost(ladder):
-        return Verdict(1, words)
+    if gone := _why_lost(ladder):
+        return Verdict(1, gone)
     if last and (words := why_in_vain(ladder)):
         return failure(last, words)
     if not open_rungs(plan, ladder, now):
