@@ -63,6 +63,8 @@ def resume(
 ) -> Run:
     """Goes on with a run that failed or was stopped, with its own parameters, from its last checkpoint.
 
+    With as many processes and nodes as before, unless `nproc` or `nodes` says another number.
+
     Raises:
         RequestError: the folder holds no run.
         RunFailed: as `run`.

@@ -9,7 +9,7 @@ from vgp.text.figures import dollars, usd
 
 def text(proposal: Proposal) -> str:
     """The lines for [steps.train], each rung with its price and its reason above it."""
-    paid = f"at most {usd(proposal.max_usd)} until the deadline, and the machine that climbs"
+    paid = f"at most {usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
     most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
     lines = [
         f"# {most}. docs/capacity.md",

@@ -115,11 +115,17 @@ def run_(
     name: Workflow,
     set_: Parameters = None,
     nproc: Annotated[
-        int | None, typer.Option(help="Training processes; default: one per GPU, or 1.", show_default=False)
+        int | None,
+        typer.Option(
+            help="Training processes; default: as before with --resume, else one per GPU, or 1.", show_default=False
+        ),
     ] = None,
     nodes: Annotated[
         int | None,
-        typer.Option(help="Nodes of a step's own command, all on this machine; default: 1.", show_default=False),
+        typer.Option(
+            help="Nodes of a step's own command, all on this machine; default: as before with --resume, else 1.",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the run's own folder.")] = Path("runs"),
     resume: Annotated[

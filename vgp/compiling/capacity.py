@@ -18,7 +18,7 @@ from vgp.errors import RequestError
 from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.placement import plain
 from vgp.placement.dearest import PROBE_S, PROBES_AN_HOUR_S, is_probed
-from vgp.placement.ladder import Ladder, PlacedRung
+from vgp.placement.ladder import Ladder, PlacedRung, climber_s
 from vgp.placement.rules import Problem, refuse
 from vgp.settings import Settings
 from vgp.settings.rules import key_location
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); what Vertex AI fills in is longer than its placeholder.
 _MOST_BYTES = 120_000
-#: The step ends a while after its ladder does: its own limit is for a launcher that hangs.
-_GRACE_S = 1800
 #: Starts of the launcher after the first: its machine may be lost like any other. It goes on with the same ladder.
 RETRIES = 2
 #: What training reads of its rung: training/capacity.
@@ -88,8 +86,7 @@ def launcher(ready: Any, plan: Plan, image: str) -> Any:
     container.image, container.resources = image, None
     container.command = [*passing_on(step, "deadline"), "python3", "-m", PROGRAM]
     container.args = ["--plan", text, "--executor_input", "{{$}}"]
-    limit_s = min((int(plan.deadline_s) if plan.deadline_s else plain.MAX_TIMEOUT_S) + _GRACE_S, plain.MAX_TIMEOUT_S)
-    container.env = {plain.TIMEOUT_VARIABLE: str(limit_s)}
+    container.env = {plain.TIMEOUT_VARIABLE: str(climber_s(plan.deadline_s))}
     return climbing
 
 

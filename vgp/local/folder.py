@@ -42,6 +42,7 @@ class Run:
     workflow: str
     arguments: Mapping[str, Any]
     repository: Repository
+    #: Training processes of each node, and nodes of a command, where somebody said how many.
     nproc: int | None = None
     nodes: int | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -79,27 +80,29 @@ class Run:
 
     def resume_command(self) -> str:
         words = ["pipelines", "run", self.workflow]
-        words += ["--nproc", str(self.nproc)] if self.nproc else []
-        words += ["--nodes", str(self.nodes)] if self.nodes else []
         if not self.repository.is_nearest():
             words += ["--settings", os.path.relpath(self.repository.file)]
         return shlex.join([*words, "--resume", os.path.relpath(self.folder)])
 
 
-def new(out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository) -> Run:
+def new(
+    out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository,
+    nproc: int | None = None, nodes: int | None = None,
+) -> Run:  # fmt: skip
     """A run in an empty folder of its own under `out`.
 
     Raises:
         RequestError: `out` cannot be written.
     """
-    run = Run(_new(out, workflow), workflow, arguments, repository)
+    run = Run(_new(out, workflow), workflow, arguments, repository, nproc, nodes)
     files.write(run.folder / "pipeline.json", spec.text)
     _write_request(run)
     return run
 
 
 def _write_request(run: Run) -> None:
-    request = {"workflow": run.workflow, "arguments": dict(run.arguments)}
+    processes = {"nproc": run.nproc, "nodes": run.nodes}
+    request = {"workflow": run.workflow, "arguments": dict(run.arguments), **processes}
     files.write(run.folder / "request.json", json.dumps(request, indent=1, sort_keys=True) + "\n")
 
 
@@ -126,21 +129,23 @@ def existing(folder: Path, workflow: str, repository: Repository) -> Run:
     """
     try:
         request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-        run = Run(folder.resolve(), str(request["workflow"]), dict(request["arguments"]), repository)
+        processes = (request.get(name) for name in ("nproc", "nodes"))
+        nproc, nodes = (None if number is None else int(number) for number in processes)
+        run = Run(folder.resolve(), str(request["workflow"]), dict(request["arguments"]), repository, nproc, nodes)
         assert run.spec
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise RequestError(f"--resume {folder} is not the folder of a run.") from None
     if run.workflow != workflow:
         raise RequestError(f"--resume {folder} is a run of {run.workflow}, not of {workflow}.")
     return run
 
 
-def go_on_with_pins(run: Run) -> None:
-    """From now on the run takes what its earlier start pinned, whatever moved meanwhile."""
+def go_on(run: Run) -> None:
+    """From now on the run takes what its earlier start pinned, whatever moved meanwhile, and so many processes."""
     pins = run.pins() if _PINS in run.spec.parameters else ""
     if pins:
         run.arguments = {**run.arguments, _PINS: pins}
-        _write_request(run)
+    _write_request(run)
 
 
 def link(folder: Path, steps: Iterable[Step]) -> None:

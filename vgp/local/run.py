@@ -100,9 +100,7 @@ def started(
     values = workflows.expanded(name, values, repository, Path.cwd())
     workflows.check(name, spec, values, repository)
     portable.refuse(spec, out.absolute(), repository.root)
-    run = folder.new(out.absolute(), name, spec, values, repository)
-    run.nproc, run.nodes = nproc, nodes
-    return run
+    return folder.new(out.absolute(), name, spec, values, repository, nproc, nodes)
 
 
 def resumed(
@@ -110,14 +108,17 @@ def resumed(
 ) -> Run:
     """The run in a folder of an earlier start, which goes on with its own parameters, commands and pins.
 
+    With as many processes, too, unless another number is given: the default mode rounds otherwise with another.
+
     Raises:
         RequestError: the folder holds no run of this workflow.
     """
     run = folder.existing(path, name, repository)
-    _refuse(run.spec, nproc, nodes)
+    run.nproc = run.nproc if nproc is None else nproc
+    run.nodes = run.nodes if nodes is None else nodes
+    _refuse(run.spec, run.nproc, run.nodes)
     portable.refuse(run.spec, run.folder, repository.root)
-    folder.go_on_with_pins(run)
-    run.nproc, run.nodes = nproc, nodes
+    folder.go_on(run)
     return run
 
 

@@ -23,6 +23,8 @@ from vgp.text.figures import took
 #: image of some GB, and for the processes. Less than that no deadline can be.
 START_S = 600
 MAX_DEADLINE_S = plain.MAX_TIMEOUT_S
+#: The step that climbs ends a while after its ladder does: its own limit is for a launcher that hangs.
+_GRACE_S = 1800
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,11 @@ def deadline_s(text: str | None) -> int | None:
         raise PlacementError(Problem("GPU028", "deadline", str(error))) from None
     refuse(_deadline(Request(), seconds))
     return seconds
+
+
+def climber_s(deadline_s: float | None) -> int:
+    """How long the step that climbs may live."""
+    return MAX_DEADLINE_S if deadline_s is None else min(int(deadline_s) + _GRACE_S, MAX_DEADLINE_S)
 
 
 def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from vgp.catalog import catalog
 from vgp.errors import RequestError
-from vgp.placement import provisioning
+from vgp.placement import plain, provisioning
 from vgp.placement.combination import Combination
 from vgp.placement.dearest import PROBES_AN_HOUR_S, Terms, dearest_way
-from vgp.placement.ladder import MAX_DEADLINE_S, START_S
+from vgp.placement.ladder import MAX_DEADLINE_S, START_S, climber_s
 from vgp.placement.rules import first_error
 from vgp.placement.search import Need, search
 from vgp.text.figures import dollars, took, usd
@@ -45,7 +45,7 @@ class Proposal:
 
     rungs: tuple[ProposedRung, ...]
     deadline_s: int
-    #: What the jobs of the ladder can cost at most; None where a rung has no price.
+    #: What the ladder can cost at most, the machine that climbs it with it; None where something has no price.
     max_usd: float | None
     notes: tuple[str, ...] = ()
 
@@ -70,12 +70,19 @@ def proposed(
     unpriced = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is None]
     if not every and (max_usd is not None or not unpriced):
         raise RequestError(f"no price of {machine} is known for {region} or elsewhere: no budget can be promised.")
-    kept, deadline_s, notes = _within(every, deadline_s, max_usd)
+    climber = plain.default().price("standard", region)
+    if max_usd is not None and climber is None:
+        raise RequestError(
+            f"no price of {plain.DEFAULT_MACHINE}, which climbs, is known for {region}: no budget can be promised."
+        )
+    climber_usd = climber.usd_per_hour if climber else 0.0
+    kept, deadline_s, notes = _within(every, deadline_s, max_usd, climber_usd)
     rungs = kept if max_usd is not None else [*kept, *unpriced]
     if any("regions" in rung.keys for rung in rungs):
         notes = [*notes, "what a job in another region reads of the bucket is billed by the GB: pipelines preflight"]
-    priced = all(rung.usd_per_hour is not None for rung in rungs)
-    return Proposal(tuple(rungs), deadline_s, _most_usd(rungs, deadline_s) if priced else None, tuple(notes))
+    priced = climber and all(rung.usd_per_hour is not None for rung in rungs)
+    most_usd = _most_usd(rungs, deadline_s, climber_usd) if priced else None
+    return Proposal(tuple(rungs), deadline_s, most_usd, tuple(notes))
 
 
 def _machine(need: Need, region: str, gpus: int | None) -> tuple[Combination, int]:
@@ -160,20 +167,21 @@ def _has(machine: Combination, region: str) -> bool:
 
 
 def _within(
-    rungs: list[ProposedRung], deadline_s: int | None, max_usd: float | None
+    rungs: list[ProposedRung], deadline_s: int | None, max_usd: float | None, climber_usd: float
 ) -> tuple[list[ProposedRung], int, list[str]]:
     """The rungs that the budget affords until the deadline; without one the deadline that it affords."""
     if max_usd is None:
         return rungs, deadline_s or 86_400, []
     if deadline_s is None:
-        return rungs, _affordable_s(rungs, max_usd), [f"the deadline is what --max-usd {max_usd:g} pays for"]
+        deadline_s = _affordable_s(rungs, max_usd, climber_usd)
+        return rungs, deadline_s, [f"the deadline is what --max-usd {max_usd:g} pays for"]
     kept, left = rungs, list[str]()
-    while kept and (most_usd := _most_usd(kept, deadline_s)) > max_usd:
+    while kept and (most_usd := _most_usd(kept, deadline_s, climber_usd)) > max_usd:
         dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
         kept = [rung for rung in kept if rung is not dearest]
         left.append(f"left out, as a ladder of {took(deadline_s)} with it can cost {usd(most_usd)}: {dearest.reason}")
     if not kept:
-        least = min(rung.usd_per_hour or 0.0 for rung in rungs) * deadline_s / 3600
+        least = min(_most_usd([rung], deadline_s, climber_usd) for rung in rungs)
         raise RequestError(
             f"--max-usd {max_usd:g} is less than what {took(deadline_s)} on the cheapest rung can cost, {usd(least)}. "
             "Give it more, take fewer or smaller GPUs, or an earlier deadline."
@@ -181,17 +189,20 @@ def _within(
     return kept, deadline_s, left
 
 
-def _affordable_s(rungs: list[ProposedRung], max_usd: float) -> int:
+def _affordable_s(rungs: list[ProposedRung], max_usd: float, climber_usd: float) -> int:
     """The latest deadline whose dearest way the budget pays for, in whole minutes."""
     minutes = range(MAX_DEADLINE_S // 60 + 1)
-    affords_s = 60 * (bisect_right(minutes, max_usd, key=lambda minute: _most_usd(rungs, 60 * minute)) - 1)
+    beyond = bisect_right(minutes, max_usd, key=lambda minute: _most_usd(rungs, 60 * minute, climber_usd))
+    affords_s = 60 * max(0, beyond - 1)
     if affords_s <= START_S:
         pays = f"pays for {took(affords_s)} at ${dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
         raise RequestError(f"--max-usd {max_usd:g} {pays}, which is less than a start takes.")
     return affords_s
 
 
-def _most_usd(rungs: list[ProposedRung], deadline_s: int) -> float:
+def _most_usd(rungs: list[ProposedRung], deadline_s: int, climber_usd: float) -> float:
+    """As compile counts it; `climber_usd` is the price of an hour of the machine that climbs."""
     terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
     way = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
-    return sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True)) / 3600
+    jobs = sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True))
+    return (jobs + climber_usd * climber_s(deadline_s)) / 3600

@@ -11,6 +11,7 @@ import pytest
 
 from components.collect import collect
 from components.train import train
+from vgp.catalog import catalog
 from vgp.check.check import check
 from vgp.compiling.base_image import base_image
 from vgp.compiling.compile import different_worlds
@@ -19,8 +20,10 @@ from vgp.documents.document import Document
 from vgp.errors import RequestError
 from vgp.inside.capacity.plan import Plan, filled
 from vgp.inside.capacity.probe_body import probe_body
+from vgp.placement.proposal import proposed
 from vgp.placement.request import Request
 from vgp.placement.rules import PlacementError
+from vgp.placement.search import Need
 from vgp.settings import Settings
 from vgp.spec.engines import of_steps
 from vgp.spec.ladder import first_container, worlds
@@ -264,3 +267,13 @@ def test_the_checker_counts_the_dearest_way_up_and_the_machine_that_climbs(spec)
     dear = sorted(hourly, reverse=True)  # of twelve hours, six on each of the dearest two
     climbs = row.usd_per_hour * 12.5  # a further try goes on with the same ladder
     assert row.max_usd == pytest.approx(6 * dear[0] + 6 * dear[1] + climbs)
+
+
+def test_a_proposed_ladder_costs_when_it_is_compiled_what_its_proposal_said(tmp_path):
+    need = Need(as_of=date(2026, 11, 20), accelerator=catalog.accelerator("L4"))
+    made = proposed(need, region="us-central1", gpus=16, max_usd=100)
+    step = {"deadline": f"{made.deadline_s // 60}m"}
+    spec = laddered(tmp_path, rungs=[rung.keys for rung in made.rungs], step=step)
+    report = check([Document("p.json", spec, json.dumps(spec))], regions=["us-central1"])
+    (row,) = (each for each in report.steps if each.step == "train")
+    assert row.max_usd == pytest.approx(made.max_usd) and 99 < row.max_usd <= 100

@@ -6,6 +6,7 @@ import pytest
 
 from vgp.errors import RequestError
 from vgp.local import folder
+from vgp.local.run import resumed
 from vgp.settings import repository_of
 from vgp.spec.pipeline_spec import PipelineSpec
 
@@ -25,20 +26,33 @@ def test_a_run_is_found_again_by_the_name_of_its_workflow(tmp_path: Path) -> Non
 def test_the_pins_of_an_earlier_start_are_gone_on_with_also_in_a_folder_that_was_moved(tmp_path: Path) -> None:
     spec = PipelineSpec({"root": {"inputDefinitions": {"parameters": {"pins": {"parameterType": "STRING"}}}}})
     run = folder.new(tmp_path, "one", spec, {"epochs": 3}, REPOSITORY)
-    folder.go_on_with_pins(run)
+    folder.go_on(run)
     assert run.arguments == {"epochs": 3}, "nothing was pinned yet"
     written = run.folder / "steps" / "one-2026-11-21-1" / "resolve" / "executor_output.json"
     written.parent.mkdir(parents=True)
     written.write_text('{"parameterValues": {"uri": "/before/pins/4be6.json"}}')
-    folder.go_on_with_pins(run)
+    folder.go_on(run)
     assert folder.existing(run.folder, "one", REPOSITORY).arguments == {"epochs": 3, "pins": "/before/pins/4be6.json"}
     (run.folder / "pins").mkdir()
     (run.folder / "pins" / "4be6.json").write_text("{}")
-    folder.go_on_with_pins(run)
+    folder.go_on(run)
     assert run.arguments["pins"] == str(run.folder / "pins" / "4be6.json")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"workflow": "a"}', '{"workflow": "a", "arguments": 3}'])
+def test_it_goes_on_with_as_many_processes_unless_another_number_is_given(tmp_path: Path) -> None:
+    path = folder.new(tmp_path, "language_model", SPEC, {}, REPOSITORY, nproc=2).folder
+    again = resumed("language_model", path, REPOSITORY)
+    assert (again.nproc, again.nodes) == (2, None) and "--nproc" not in again.resume_command()
+    assert resumed("language_model", path, REPOSITORY, nproc=4).nproc == 4
+    assert resumed("language_model", path, REPOSITORY).nproc == 4, "what was said last"
+    with pytest.raises(RequestError, match="--nproc 0: at least 1 process"):
+        resumed("language_model", path, REPOSITORY, nproc=0)
+    assert folder.existing(path, "language_model", REPOSITORY).nproc == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"workflow": "a"}', '{"workflow": "a", "arguments": 3}', '{"nproc": "two"}']
+)
 def test_any_other_folder_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "request.json").write_text(text)
     with pytest.raises(RequestError, match="is not the folder of a run"):

@@ -178,12 +178,12 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "resume: pipelines run training --nproc 2 --resume" in rest
+    assert "resume: pipelines run training --resume" in rest
     assert members(session) == []
     (folder,) = (tmp_path / "runs").glob("training-*")
     data.write_text("this night's\n")
     resumed = subprocess.Popen(
-        [sys.executable, "-m", "vgp", "run", "training", "--nproc", "2", "--resume", str(folder)],
+        [sys.executable, "-m", "vgp", "run", "training", "--resume", str(folder)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY,
     )  # fmt: skip
     assert resumed.stdout
@@ -191,3 +191,4 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     resumed.send_signal(signal.SIGTERM)
     resumed.communicate(timeout=60)
     assert not any("prepare: started" in line or "train | step" in line for line in said), "it goes on where it was"
+    assert json.loads((folder / "request.json").read_text())["nproc"] == 2

@@ -93,13 +93,13 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
     assert len(kept) == 2, first.communicate(timeout=60)
     first.send_signal(signal.SIGINT)
     _, told = first.communicate(timeout=60)
-    assert first.returncode == 128 + signal.SIGINT and "--nproc 1 --nodes 2 --resume" in told
+    assert first.returncode == 128 + signal.SIGINT and "pipelines run own --resume" in told
     for path in kept:
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.read_text()), 0)
 
     (folder,) = (repository / "runs").iterdir()
-    second = started(repository, "--nproc", "1", "--nodes", "2", "--resume", str(folder))
+    second = started(repository, "--resume", str(folder))
     out, told = second.communicate(timeout=120)
     assert second.returncode == 0, told
     result = {step["step"]: step for step in json.loads(out)["steps"]}

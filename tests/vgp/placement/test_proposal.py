@@ -6,6 +6,7 @@ import pytest
 
 from vgp.catalog import catalog
 from vgp.errors import RequestError
+from vgp.placement import plain
 from vgp.placement.ladder import ladder
 from vgp.placement.proposal import Proposal, proposed
 from vgp.placement.request import Request
@@ -30,7 +31,9 @@ def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
     assert ways == [("spot", False), ("spot", True), ("flex_start", False), ("standard", False)]
     assert {(rung.keys["machine"], rung.keys["nodes"]) for rung in made.rungs} == {("g2-standard-96", 2)}
     spot = max(rung.usd_per_hour for rung in made.rungs if rung.keys.get("strategy") == "spot")
-    assert made.max_usd == pytest.approx(12 * max(rung.usd_per_hour for rung in made.rungs) + 12 * spot * 300 / 3600)
+    dearest = max(rung.usd_per_hour for rung in made.rungs)
+    climber = plain.default().price("standard", "us-central1").usd_per_hour
+    assert made.max_usd == pytest.approx(12 * dearest + 12 * spot * 300 / 3600 + 12.5 * climber)
     assert all(region.startswith("us-") for region in made.rungs[1].keys["regions"])
     taken(made, "us-central1")
 

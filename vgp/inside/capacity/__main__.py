@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
 
 def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
     """How the step ends; SIGTERM is handled from here on."""
-    launcher, climbs = uuid.uuid4().hex, list[Climb]()
+    launcher, climbs, since = uuid.uuid4().hex, list[Climb](), clock.now()
 
     def climb(go: Callable[[Climb], Verdict]) -> Verdict:
         with google_api.session() as session:
@@ -58,7 +58,7 @@ def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         tell("SIGTERM: the run is cancelled, and the job with it")
         began = any(each.journal.term for each in climbs)
-        return _explained(lambda: climb(lambda last: last.cancel(began)))
+        return _explained(lambda: climb(lambda last: last.cancel(began, since)))
 
 
 def tell(text: str) -> None:

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from vgp.inside.capacity.attempt import POLL_S, Attempts, End
-from vgp.inside.capacity.clock import Clock
+from vgp.inside.capacity.clock import Clock, read
 from vgp.inside.capacity.errors import Superseded
 from vgp.inside.capacity.folder import ControlFolder
+from vgp.inside.capacity.heartbeat import NAME as HEARTBEAT
 from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
 from vgp.inside.capacity.jobs import Jobs
 from vgp.inside.capacity.journal import Journal
@@ -18,7 +19,7 @@ from vgp.inside.capacity.patience import Patience
 from vgp.inside.capacity.plan import Plan, PlannedRung
 from vgp.inside.capacity.policy import Choice, decide
 from vgp.inside.capacity.probes import Probes
-from vgp.inside.capacity.situation import offers_of, open_rungs, situation
+from vgp.inside.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.inside.capacity.step_run import StepRun
 from vgp.inside.capacity.sweep import Sweep
 from vgp.inside.capacity.verdict import Verdict, verdict
@@ -26,6 +27,8 @@ from vgp.text.figures import plural, took, usd
 
 #: How long a job is searched for when the run is cancelled, seconds.
 CANCEL_SEARCH_S = 20.0
+#: How long after the start of a launcher without a term another's heartbeat tells that it was replaced: clocks differ.
+REPLACED_S = 120.0
 
 
 class Climb:
@@ -60,14 +63,18 @@ class Climb:
         finally:
             heartbeat.stop()
 
-    def cancel(self, again: bool) -> Verdict:
+    def cancel(self, again: bool, since: float) -> Verdict:
         """Ends the job, waits until it has ended, and writes down that the run was cancelled.
 
-        A newer launcher and its job are left alone by one that had a term before (`again`): what is told to end then is
-        a container of which Vertex AI had lost sight, and not the run.
+        A newer launcher and its job are left alone by one that was replaced: what is told to end then is a container of
+        which Vertex AI had lost sight, and not the run.
+
+        Args:
+            again: It had a term before.
+            since: When it was started.
         """
         try:
-            ladder = self.journal.begin(self._first(), again)
+            ladder = self.journal.begin(self._first(), again or self._was_replaced(since))
             heartbeat = self._heartbeat()
             known = ladder.open and ladder.open.job
             try:
@@ -78,6 +85,15 @@ class Climb:
         except Superseded as error:
             return Verdict(143, f"this launcher is to end; {error}")
         return Verdict(143, f"the run is cancelled, and no job of {self.plan.step} runs any more")
+
+    def _was_replaced(self, since: float) -> bool:
+        """Whether another launcher lived long after the start of this one, which had no term: it stood still.
+
+        Vertex AI starts a launcher when it has lost the one before, whose last heartbeat is older then.
+        """
+        there = self.patience("read the heartbeat", lambda: self.folder.read(HEARTBEAT))
+        at = read(there.content.get("at")) if there else None
+        return at is not None and at > since + REPLACED_S
 
     def _cancel(self, attempts: Attempts) -> None:
         ladder = self.journal.read()
@@ -114,7 +130,10 @@ class Climb:
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
         """Starts the next attempt, or waits a little until one may be started."""
         last = ladder.attempts[-1] if ladder.attempts else None
-        again = last and (last.outputs != self.run.outputs or last.outcome == "lost")
+        silent = len(ladder.attempts) > 1 and all(
+            map(is_silent, ladder.attempts[-2:])
+        )  # its region may be out of order
+        again = last and (last.outputs != self.run.outputs or (last.outcome == "lost" and not silent))
         name = last.rung if last and again else last.next_rung if last else None
         for rung in open_rungs(self.plan, ladder, self.clock.now()):
             if rung.name == name:

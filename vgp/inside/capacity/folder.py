@@ -17,6 +17,12 @@ _ATTEMPT_S = 20.0
 class Changed(Exception):
     """Another generation of the document is there than the one that was to be replaced."""
 
+    code = 412
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.message = f"{name} is another one by now"
+
 
 @dataclass(frozen=True)
 class Document:

@@ -71,18 +71,22 @@ class Heartbeat:
             raise Superseded("another launcher of this step has taken over.")
 
     def beat(self) -> None:
-        """One heartbeat. Raises Superseded, and Google's own errors."""
+        """One heartbeat. Raises Superseded, Changed where others write at once, and Google's own errors."""
         with self._lock:
-            while not self._ended.is_set():
-                try:
-                    self._generation = self.folder.write(NAME, self._content(), self._generation)
-                    return
-                except Changed:
-                    there = self.folder.read(NAME)
-                    if there and int(there.content.get("term", 0)) > self.term:
-                        self._superseded.set()
-                        raise Superseded("another launcher of this step has taken over.") from None
-                    self._generation = there.generation if there else 0
+            if self._ended.is_set():
+                return
+            try:
+                self._write()
+            except Changed:
+                there = self.folder.read(NAME)
+                if there and int(there.content.get("term", 0)) > self.term:
+                    self._superseded.set()
+                    raise Superseded("another launcher of this step has taken over.") from None
+                self._generation = there.generation if there else 0
+                self._write()
+
+    def _write(self) -> None:
+        self._generation = self.folder.write(NAME, self._content(), self._generation)
 
     def _content(self) -> Json:
         at = clock.written(self.clock.now())

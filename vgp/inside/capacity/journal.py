@@ -9,10 +9,9 @@ Each start of a launcher is a term. One that finds a later term than its own has
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from vgp.inside.capacity.errors import Superseded
-from vgp.inside.capacity.folder import Changed, ControlFolder
+from vgp.inside.capacity.folder import ControlFolder
 from vgp.inside.capacity.ladder import Creation, Ladder
 from vgp.inside.capacity.patience import Patience
 
@@ -81,18 +80,16 @@ class Journal:
         return self.change(lambda ladder: ladder.with_creation(new))
 
     def _swap(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
-        while True:
-            there = self.patience("read the ladder", lambda: self.folder.read(NAME))
-            before = Ladder.from_json(there.content) if there else None
-            after = alter(before)
-            if after == before:
-                self.ladder = after
-                return after
-            content = after.to_json()
-            write = partial(self.folder.write, NAME, content, there.generation if there else 0)
-            try:
-                self.patience("write the ladder", write)
-            except Changed:
-                continue
-            self.ladder = Ladder.from_json(content)
-            return self.ladder
+        self.ladder = self.patience("change the ladder", lambda: self._swapped(alter))
+        return self.ladder
+
+    def _swapped(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
+        """One try. Read anew at the next, an own change whose answer was lost is seen to be there."""
+        there = self.folder.read(NAME)
+        before = Ladder.from_json(there.content) if there else None
+        after = alter(before)
+        if after == before:
+            return after
+        content = after.to_json()
+        self.folder.write(NAME, content, there.generation if there else 0)
+        return Ladder.from_json(content)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from vgp.inside import google_api
 from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Unreachable
+from vgp.inside.capacity.folder import Changed
 from vgp.text.figures import took
 from vgp.text.printable import one_line
 
@@ -59,14 +60,16 @@ class Patience:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether a call may succeed later: Google is busy or down, the connection or a token was lost."""
+    """Whether a call may succeed later: Google is busy or down, a connection or token was lost, another was sooner."""
     from google.api_core.exceptions import Unauthorized
     from google.auth.exceptions import GoogleAuthError, TransportError
     from requests.exceptions import JSONDecodeError
 
     if isinstance(error, GoogleAuthError):
         return isinstance(error, TransportError) or bool(getattr(error, "retryable", False))
-    return google_api.is_transient(error) or isinstance(error, Unauthorized | JSONDecodeError | ConnectionError)
+    return google_api.is_transient(error) or isinstance(
+        error, Unauthorized | JSONDecodeError | ConnectionError | Changed
+    )
 
 
 def message(error: Any) -> str:

@@ -143,10 +143,15 @@ def _here(one: Creation, at: float, now: float) -> float:
 
 
 def _was_refused(attempt: Attempt) -> bool:
-    """Whether it ended for want of machines: refused, or left while it waited for them.
+    """Whether it ended for want of machines: refused, left while it waited for them, or asked for without an answer.
 
-    One that was lost, or that gave way to another on the same rung, says nothing of the rung.
+    One whose job was lost, or that gave way to another on the same rung, says nothing of the rung.
     """
-    if attempt.outcome in REFUSALS:
+    if attempt.outcome in REFUSALS or is_silent(attempt):
         return True
     return not attempt.started and attempt.outcome != "lost" and attempt.next_rung != attempt.rung
+
+
+def is_silent(attempt: Attempt) -> bool:
+    """Whether Google did not answer its creation, and no job was found."""
+    return attempt.outcome == "lost" and attempt.job is None

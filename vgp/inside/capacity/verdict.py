@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from vgp.inside.capacity.in_vain import why_in_vain
 from vgp.inside.capacity.ladder import Attempt, Ladder
 from vgp.inside.capacity.outcome import MOVES_ON
+from vgp.inside.capacity.patience import MOST_S
 from vgp.inside.capacity.plan import Plan
-from vgp.inside.capacity.situation import LEAST_S, last_moment, open_rungs, why_over
+from vgp.inside.capacity.situation import LEAST_S, is_silent, last_moment, open_rungs, why_over
 from vgp.inside.capacity.way import held
-from vgp.text.figures import plural, usd
+from vgp.text.figures import plural, took, usd
 
-#: So many attempts in a row may be lost by a fault of Google's, and save nothing, before the step fails.
+#: So many jobs in a row may be lost by a fault of Google's, and save nothing, before the step fails.
 MOST_LOST = 5
 
 
@@ -49,14 +51,28 @@ def verdict(
         return Verdict(1, f"{why_over(ladder)}: {_way(ladder)}")
     if last and last.outcome == "timeout" and (last.step_to or 0) <= (last.step_from or 0):
         return Verdict(1, f"{last.rung}: {last.words}, and no step was saved: a larger timeout is needed")
-    lost = [each for each in ladder.attempts[-MOST_LOST:] if each.outcome == "lost" and not _saved(each)]
-    if len(lost) == MOST_LOST:
-        return Verdict(1, f"{MOST_LOST} jobs in a row were lost: {lost[-1].words}")
+    if gone := _why_lost(ladder):
+        return Verdict(1, gone)
     if last and (words := why_in_vain(ladder)):
         return failure(last, words)
     if not open_rungs(plan, ladder, now):
         return Verdict(1, f"every rung has used up its timeout: {_way(ladder)}")
     return None
+
+
+def _why_lost(ladder: Ladder) -> str:
+    """What Google loses again and again; empty as long as it is tried once more.
+
+    An outage in which no creation is answered loses no machines: it may take as long as one of any other request.
+    """
+    lost = list(takewhile(lambda each: each.outcome == "lost" and not _saved(each), reversed(ladder.attempts)))
+    jobs, silent = [each for each in lost if each.job], list(takewhile(is_silent, lost))
+    if len(jobs) >= MOST_LOST:
+        return f"{MOST_LOST} jobs in a row were lost: {jobs[0].words}"
+    lasted_s = (silent[0].ended or 0.0) - silent[-1].intended if silent else 0.0
+    if len(silent) >= MOST_LOST and lasted_s >= MOST_S:
+        return f"no job could be created for {took(lasted_s)}: {silent[0].words}"
+    return ""
 
 
 def _saved(attempt: Attempt) -> bool:

@@ -127,13 +127,15 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     if last is None:
         return Outlook(pinned=steps, now=now)
     before, after = _known(outputs.returned(last)), _known({f"{pinned.STEP}.{key}": present[key] for key in present})
+    decided, data, champion = decides(spec.root), f"{pinned.STEP}.data", f"{pinned.STEP}.champion"
+    if data not in before:  # what it returned may be gone
+        then = f": {pinned.STEP} decides whether to train" if decided else ""
+        return Outlook(f"not known whether there is new data since {last.id}, which does not tell its own{then}")
     done = {step.path for step in last.steps if step.state in ("succeeded", "cached")}
     would = hits(keys(spec, values, after), _keys_of(last, before), done)
-    data, champion = f"{pinned.STEP}.data", f"{pinned.STEP}.champion"
     return Outlook(
-        "", last.id, steps, would, after[data] == before.get(data), after[champion] == before.get(champion),
-        decides(spec.root), now,
-    )  # fmt: skip
+        "", last.id, steps, would, after[data] == before[data], after[champion] == before.get(champion), decided, now
+    )
 
 
 def decides(group: Component) -> bool:

@@ -3,6 +3,7 @@ import signal
 
 import pytest
 from loopback.cloud import lost_response, repeated, reset, status
+from loopback.errors import ApiError
 
 from vgp.inside.capacity import attempt
 
@@ -140,6 +141,15 @@ def test_answers_that_fail_are_asked_for_again(launcher, fault):
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
 
 
+@pytest.mark.parametrize(("times", "code"), [(7, 0), (10_000, 1)], ids=["a burst", "for ever"])
+def test_documents_that_always_changed_meanwhile_are_written_with_pauses_for_an_hour(launcher, times, code, capsys):
+    launcher.cloud.fail("storage.objects.insert", *[status(412)] * times)
+    assert launcher.run() == code
+    asked = launcher.calls.count("storage.objects.insert")
+    assert asked < 100 and ("Google answers 412: ladder.json is another one by now" in capsys.readouterr().err)
+    assert code or launcher.outcomes == ["succeeded"]
+
+
 def test_a_job_that_google_does_not_know_yet_is_waited_for(launcher, monkeypatch):
     monkeypatch.setattr(attempt, "POLL_S", 60.0)
     launcher.cloud.fail(GET, *[status(404)] * 4)
@@ -151,6 +161,27 @@ def test_a_job_that_google_never_knows_is_lost_and_not_for_ever(launcher, capsys
     assert launcher.run() == 1 and launcher.outcomes == ["lost"] * 5
     assert "5 jobs in a row were lost" in capsys.readouterr().err
     assert set(launcher.jobs.values()) <= {"CANCELLED", "SUCCEEDED"}
+
+
+@pytest.mark.parametrize(("tries", "code"), [(5, 0), (99, 1)])
+def test_creations_that_are_not_answered_are_tried_for_an_hour_and_not_for_ever(launcher, tries, code, capsys):
+    launcher.cloud.fail(CREATE, *[status(503)] * tries)
+    assert launcher.run() == code and len(launcher.jobs) == (not code)
+    assert launcher.outcomes[-1] == ("lost" if code else "succeeded") and set(launcher.outcomes[:-1]) == {"lost"}
+    assert ("no job could be created for 1h 0" in capsys.readouterr().err) == bool(code)
+
+
+def test_a_region_that_answers_no_creation_is_left_for_another(launcher):
+    elsewhere = rung("elsewhere", region="us-east4", usd_per_hour=4.0)
+    launcher.plan = ladder_of(rung("here"), elsewhere)
+
+    def is_out_of_order(call):
+        if "us-central1" in call.path:
+            raise ApiError(503, "The service is currently unavailable.")
+
+    launcher.cloud.on(CREATE, is_out_of_order, before=True)
+    assert launcher.run() == 0
+    assert rungs(launcher) == ["here", "here", "elsewhere"] and launcher.outcomes == ["lost", "lost", "succeeded"]
 
 
 def test_a_lost_answer_of_create_is_found_by_its_label(launcher):

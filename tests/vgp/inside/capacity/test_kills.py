@@ -117,6 +117,32 @@ def test_a_job_that_is_created_after_a_newer_launcher_gave_it_up_is_cancelled(cl
     assert "came too late for its attempt and is cancelled" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("is_newer", [True, False])
+def test_sigterm_before_its_first_request_is_answered_cancels_the_job_of_an_older_launcher_alone(launcher, is_newer):
+    """One that stood still as it began, for so long that another took its place, is told to end: not the run."""
+    sent = Requests()
+
+    def another_works_a_while():
+        launcher.clock.sleep(1200)
+        launcher.at(300, launcher.kill)
+        assert launcher.run() == -9
+
+    def struck():
+        if is_newer:
+            another_works_a_while()
+        signal.raise_signal(signal.SIGTERM)
+
+    launcher.jobs_do({"seconds": 36_000})
+    if not is_newer:
+        another_works_a_while()
+    sent.fatal, sent.strike = 1, struck
+    with sent.counted():
+        assert launcher.run() == 143
+    assert list(launcher.jobs.values()) == ["RUNNING" if is_newer else "CANCELLED"]
+    assert launcher.outcomes == [None if is_newer else "cancelled"]
+    assert bool(launcher.heartbeat["attempt"]) == is_newer
+
+
 def test_sigterm_at_any_request_of_a_change_of_rungs_leaves_no_job(monkeypatch, cloud):
     monkeypatch.setattr(attempt, "POLL_S", 30.0)
     before = signal.getsignal(signal.SIGTERM)

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from vgp.inside.capacity.ladder import Attempt, Ladder, Probe
 from vgp.inside.capacity.policy import decide
 from vgp.inside.capacity.progress import Progress, progress_of
@@ -41,6 +43,7 @@ def test_all_jobs_of_a_rung_together_have_its_timeout():
 def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
     tried = (
         attempt(1, "a", ended=NOW - 500, outcome="stockout"),
+        attempt(2, "a", ended=NOW - 450, outcome="lost", job="j"),
         attempt(2, "a", ended=NOW - 400, outcome="lost"),
         attempt(3, "a", ended=NOW - 300, outcome="moved"),
         attempt(4, "a", started=NOW - 290, ended=NOW - 200, outcome="preempted"),
@@ -49,7 +52,7 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
     )
     known = situation(PLAN, ladder(*tried), PLAN.rungs, None, NOW)
     first, second, third = known.records
-    assert first.refused_s == (NOW - 500, NOW - 300) and first.preempted_s == (NOW - 200,)
+    assert first.refused_s == (NOW - 500, NOW - 400, NOW - 300) and first.preempted_s == (NOW - 200,)
     assert first.granted_s == (NOW - 290,) and first.held_s == 90
     assert second.held_s == 100 and third.granted_s == third.refused_s == ()
     assert (known.on, known.running, known.asked_s) == (1, True, NOW - 150)
@@ -66,7 +69,7 @@ def test_a_time_of_googles_that_cannot_be_by_this_clock_is_when_it_was_asked_for
 def test_jobs_that_are_lost_again_and_again_fail_the_step_unless_they_save_something():
     def ended(saves):
         lost = [
-            attempt(n, "a", outcome="lost", ended=NOW - 9, step_from=n, step_to=n + saves, words="gone")
+            attempt(n, "a", job="j", outcome="lost", ended=NOW - 9, step_from=n, step_to=n + saves, words="gone")
             for n in range(1, 6)
         ]
         return verdict(PLAN, replace(ladder(*lost), began=NOW - 60), "o", NOW, lambda job: ())
@@ -74,6 +77,27 @@ def test_jobs_that_are_lost_again_and_again_fail_the_step_unless_they_save_somet
     found = ended(0)
     assert found is not None and found.words == "5 jobs in a row were lost: gone"
     assert ended(1) is None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "silent", "each_s", "words"),
+    [
+        (4, 4, 120, None),
+        (5, 1, 120, "5 jobs in a row were lost: gone"),
+        (0, 5, 719, None),
+        (0, 5, 720, "no job could be created for 1h 00m: no answer"),
+        (0, 4, 7200, None),
+    ],
+    ids=["no jobs of the five", "five jobs", "not for an hour", "for an hour", "a launcher that was away for hours"],
+)
+def test_a_creation_without_an_answer_lost_no_machines_and_is_tried_for_an_hour(jobs, silent, each_s, words):
+    lost = [attempt(n, "a", job="j", outcome="lost", ended=NOW, words="gone") for n in range(jobs)]
+    began = NOW - silent * each_s
+    for n in range(silent):
+        times = {"intended": began + n * each_s, "ended": began + (n + 1) * each_s}
+        lost.append(attempt(9 + n, "a", outcome="lost", words="no answer", **times))
+    found = verdict(PLAN, replace(ladder(*lost), began=NOW - 30_000), "o", NOW, lambda job: ())
+    assert (found.words if found else None) == words
 
 
 def probe(number, name, outcome, **changed):

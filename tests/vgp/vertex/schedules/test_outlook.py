@@ -104,6 +104,21 @@ def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
     assert told.words(datetime.now(UTC), True) == "all steps run: it has no good run yet"
 
 
+@pytest.mark.parametrize("decides", [False, True])
+def test_data_is_not_called_new_since_a_run_that_does_not_tell_its_own(
+    cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch, decides: bool
+) -> None:
+    monkeypatch.setattr(outlook, "decides", lambda root: decides)
+    cloud.script("resolve", outputs={"data": None})
+    apply(settings, make(settings, spec=SPEC))
+    cloud.clock.advance(86400)
+    told = {"data": "runs/pins/1.json", "champion": ""}
+    look = outlook.outlook(settings, make(settings, spec=SPEC), ask=lambda _: (told, ""))
+    assert look.unknown.startswith("not known whether there is new data since ")
+    assert look.unknown.endswith(": resolve decides whether to train" if decides else ", which does not tell its own")
+    assert look.last is not None
+
+
 def test_a_run_with_another_champion_or_a_new_epoch_is_told(cloud: Cloud, settings: Settings) -> None:
     cloud.script("resolve", outputs={"data": "gs://b/pins/1.json", "champion": "gs://b/pins/2.json"})
     apply(settings, make(settings, spec=SPEC))
