@@ -31,12 +31,7 @@ def prepare(source: str, destination: Path, months: Months, ordered: bool = Fals
     del keys
     if ordered:
         flights = flights.with_columns(row_id=_ids(flights))
-    counted = (
-        flights.lazy()
-        .group_by("origin", "carrier", "dest", "hour", "left_at")
-        .agg(n=pl.len(), total=col("dep_delay").clip(0, MAX_DELAY_MIN).sum())
-    )
-    counts = counted.collect(engine="streaming")
+    counts = _counted(flights.lazy(), months).collect(engine="streaming")
     joined = flights.lazy().filter(col("arr_delay").is_not_null(), _month() <= months.test)
     for name, (by, windows) in RECENT_HOURS.items():
         joined = joined.join(_recent(counts, name, list(by), windows).lazy(), on=[*by, "hour"], how="left")
@@ -66,6 +61,15 @@ def _ids(flights: pl.DataFrame) -> pl.Series:
     numbers = duckdb.sql(f"SELECT {flights_work.md5_number('hour::BIGINT')} AS id FROM keys").to_arrow_table()
     assert len(keys) == len(numbers)
     return pl.Series(pl.from_arrow(numbers["id"]))
+
+
+def _counted(flights: pl.LazyFrame, months: Months) -> pl.LazyFrame:
+    """Departures and the sum of their delays at the finest grain that the windows need: added up where copies of one
+    year share it; of years that follow each other, nearly every flight has its own."""
+    grain, delay = ("origin", "carrier", "dest", "hour", "left_at"), col("dep_delay").clip(0, MAX_DELAY_MIN)
+    if months.years > 1:
+        return flights.select(*grain, n=pl.lit(1, pl.UInt32), total=delay.cast(pl.Int64))
+    return flights.group_by(*grain).agg(n=pl.len(), total=delay.sum())
 
 
 def _recent(counts: pl.DataFrame, name: str, by: list[str], windows: Any) -> pl.DataFrame:

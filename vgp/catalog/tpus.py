@@ -86,6 +86,14 @@ def boards() -> Mapping[str, TpuBoard]:
     }  # fmt: skip
 
 
+def sources(machine_type: str) -> list[dict[str, str]]:
+    """Of a machine that `is_tpu`, the pages that tell what is known of it, each with its date."""
+    data = document(DATA)
+    rows = data["boards"] if machine_type == board_machine() else data["generations"]
+    keys = [key for row in rows if machine_type in row.get("machines", (machine_type,)) for key in row["sources"]]
+    return [dict(data["sources"][key]) for key in dict.fromkeys(keys)]
+
+
 def board_machine() -> str:
     """The machine type that takes TPU v2 and v3."""
     return str(document(DATA)["board_machine"])

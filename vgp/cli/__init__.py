@@ -11,6 +11,7 @@ convert.py        convert
 machines.py       machines
 machine_list.py   the table of machines
 machine_card.py   one machine in full
+tpu_card.py       one TPU machine in full
 machine_ladder.py a proposed ladder, as lines of pipelines.toml
 image.py          image build
 preflight.py      preflight

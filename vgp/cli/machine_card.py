@@ -7,10 +7,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vgp.catalog import catalog
+from vgp.catalog import catalog, tpus
 from vgp.catalog.accelerator import Accelerator, Quota
 from vgp.catalog.machine import Machine
 from vgp.catalog.prices import Price, source
+from vgp.errors import RequestError
 from vgp.placement import compatibility
 from vgp.placement.combination import Combination, of_machine
 from vgp.placement.rules import PlacementError
@@ -27,6 +28,9 @@ def machine(name: str) -> Machine:
     Raises:
         RequestError: there is none; names the nearest.
     """
+    if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
+        ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpus.board_machine()
+        raise RequestError(f"{gpu.name} is no machine, but part of some: pipelines machines {ask}")
     if name not in catalog.machines():
         raise PlacementError(compatibility.unknown_machine(name))
     return catalog.machines()[name]

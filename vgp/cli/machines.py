@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from vgp.catalog import tpus
 from vgp.catalog.catalog import DEFAULT_REGION
-from vgp.cli import machine_card, machine_list
+from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, console, print_json, say, show
 from vgp.errors import RequestError, WorkFailed
 from vgp.placement.search import Need, search
@@ -59,6 +60,9 @@ def machines(
     if refresh:
         return _refresh(project, write, as_json)
     today = day(as_of) or date.today()
+    if name and tpus.is_tpu(name):
+        show(tpu_card.as_json(name), as_json, lambda _: tpu_card.card(name, today))
+        return
     if name:
         machine = machine_card.machine(name)
         value = machine_card.as_json(machine, today)

@@ -178,6 +178,28 @@ def test_what_is_about_to_retire_is_listed_with_its_day(capsys):
     assert {row["end_of_support"] for row in rows} == {"2026-09-15"}
 
 
+def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
+    card = _shown(capsys, "machines", "ct5lp-hightpu-4t")
+    assert "4 x TPU v5e" in card and "4x4 (4)" in card and "us-south1" in card
+    detail = json.loads(_shown(capsys, "machines", "ct5lp-hightpu-4t", "--json"))
+    (price,) = [row for row in detail["prices"] if (row["slice"], row["region"]) == ("4x4", "us-west1")
+                and row["provisioning"] == "standard"]  # fmt: skip
+    assert price["usd_per_hour"] == 22.08 and all(price["skus"]) and detail["topologies"]["4x4"] == 4
+    spot = {row["slice"] for row in detail["prices"] if row["provisioning"] == "spot"}
+    assert spot == {"2x2"}  # a slice of several machines is a Pod, which compile refuses as Spot
+    boards = json.loads(_shown(capsys, "machines", "cloud-tpu", "--json"))
+    assert [board["name"] for board in boards["accelerators"]] == ["TPU_V2", "TPU_V3"]
+    assert {row["slice"] for row in boards["prices"]} >= {"TPU_V3 x 8", "TPU_V3 x 32"}
+    assert all(price["sources"] and price["region"] for price in boards["prices"]) and len(boards["sources"]) == 4
+
+
+@pytest.mark.parametrize(("name", "ask"), [("L4", "--accelerator L4"), ("nvidia-h100", "--accelerator nvidia-h100"),
+                                           ("TPU_V3", "cloud-tpu")])  # fmt: skip
+def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
+    with pytest.raises(RequestError, match=f"is no machine, but part of some: pipelines machines {ask}$"):
+        machine_card.machine(name)
+
+
 def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
     card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
     assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_T4 or NVIDIA_L4" in card

@@ -1,0 +1,128 @@
+"""One TPU machine: its chips, topologies and regions, and what a slice costs where; for a person and as JSON."""
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from vgp.catalog import tpu_prices, tpus
+from vgp.catalog.prices import Price, source
+from vgp.catalog.tpus import TpuBoard, TpuMachine
+from vgp.placement import tpus as placement
+from vgp.text import price_dates
+from vgp.text.figures import dollars
+from vgp.text.table import facts, table
+
+_WAYS = {"standard": "standard", "spot": "Spot", "reservation": "reservation"}
+
+#: A slice, such as 2x4 or TPU_V3 x 8, and its price.
+Priced = tuple[str, Price]
+
+
+def card(name: str, as_of: date) -> RenderableType:
+    """A table of facts, and a table of the prices that are known; `name` is a TPU machine."""
+    prices, machine = list(_prices(name)), tpus.machines().get(name)
+    parts: list[RenderableType] = [f"[bold]{name}[/]", facts(_machine(machine) if machine else _boards())]
+    if prices:
+        parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]", _price_table(prices)]
+        old = price_dates.too_old((price.date for _, price in prices), as_of)
+        parts += [f"prices{old.removeprefix(',')}"] if old else []
+    sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpus.sources(name)]
+    sources += [f"prices of {row['date']}: {row['page']}" for row in _price_sources(prices).values()]
+    return Group(*parts, "", "[bold]sources[/]", *sources)
+
+
+def as_json(name: str) -> dict[str, Any]:
+    """Everything that the catalog knows about the TPU machine; null = no page tells it."""
+    machine, prices = tpus.machines().get(name), list(_prices(name))
+    return {
+        "machine_type": name,
+        **(_machine_json(machine) if machine else {"accelerators": list(map(_board_json, tpus.boards().values()))}),
+        "prices": [
+            {
+                "slice": size, "region": price.region, "provisioning": price.provisioning,
+                "usd_per_hour": round(price.usd_per_hour, 4), "date": price.date, "sources": list(price.sources),
+                "skus": list(price.skus) or None,
+            }
+            for size, price in prices
+        ],
+        "price_sources": _price_sources(prices),
+        "sources": tpus.sources(name),
+    }  # fmt: skip
+
+
+def _machine(machine: TpuMachine) -> Iterator[tuple[str, str]]:
+    yield "chips", f"{machine.chips} x TPU {machine.generation.removeprefix('TPU')}"
+    yield "vCPU", str(machine.vcpu or "no page tells")
+    yield "memory", f"{machine.memory_gb:g} GB" if machine.memory_gb else "no page tells"
+    sizes = (f"{size} ({machine.vms(size)})" for size in machine.topologies)
+    yield "topologies", f"{', '.join(sizes)} (machines of each)"
+    yield "training", ", ".join(sorted(machine.training_regions)) or "no region"
+    yield "serving", ", ".join(sorted(machine.serving_regions)) or "no region"
+
+
+def _boards() -> Iterator[tuple[str, str]]:
+    for board in tpus.boards().values():
+        yield board.accelerator, f"accelerator_count {board.single}: one board, {board.single} cores"
+        yield "regions", ", ".join(sorted(board.regions))
+        yield "Pods", f"{board.pod} to {board.largest} cores, in steps of {board.pod}"
+        yield "regions", ", ".join(sorted(board.pod_regions))
+
+
+def _prices(name: str) -> Iterator[Priced]:
+    """Of each topology, or of a board and the smallest Pod, as compile takes them."""
+    for size, accelerator, count, topology, regions in _slices(name):
+        for region in regions:
+            parts = name, accelerator, count, topology
+            ways = (way for way in _WAYS if way != "spot" or not placement.spot(*parts))
+            found = (tpu_prices.price(*parts, region, way) for way in ways)
+            yield from ((size, price) for price in found if price)
+
+
+def _slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Iterable[str]]]:
+    """What a slice is called; accelerator, count and topology that ask for it; and the regions that have it."""
+    if machine := tpus.machines().get(name):
+        yield from ((size, None, 1, size, sorted(machine.training_regions)) for size in machine.topologies)
+        return
+    for kind, board in tpus.boards().items():
+        yield f"{kind} x {board.single}", kind, board.single, None, sorted(board.regions)
+        yield f"{kind} x {board.pod}", kind, board.pod, None, sorted(board.pod_regions)
+
+
+def _price_table(prices: list[Priced]) -> Table:
+    ways = [way for way in _WAYS if any(price.provisioning == way for _, price in prices)]
+    rows: dict[tuple[str, str, str], dict[str, str]] = {}
+    for size, price in prices:
+        rows.setdefault((size, price.region, price.date), {})[price.provisioning] = dollars(price.usd_per_hour)
+    cells = ((size, region, *(usd.get(way, "") for way in ways), day) for (size, region, day), usd in rows.items())
+    titles = [_WAYS[way] for way in ways]
+    return table(("slice", "region", *titles, "price of"), cells, right=titles, whole=("region", *titles))
+
+
+def _price_sources(prices: Iterable[Priced]) -> dict[str, dict[str, Any]]:
+    """Name of a source -> page, date and words, of every price."""
+    return {key: source(key) for key in sorted({key for _, price in prices for key in price.sources})}
+
+
+def _machine_json(machine: TpuMachine) -> dict[str, Any]:
+    return {
+        "generation": machine.generation,
+        "accelerator": machine.accelerator,
+        "chips": machine.chips,
+        "vcpu": machine.vcpu,
+        "memory_gb": machine.memory_gb,
+        "topologies": {size: machine.vms(size) for size in machine.topologies},
+        "training_regions": sorted(machine.training_regions),
+        "serving_regions": sorted(machine.serving_regions),
+    }
+
+
+def _board_json(board: TpuBoard) -> dict[str, Any]:
+    return {
+        "name": board.accelerator,
+        "counts": list(board.counts),
+        "regions": sorted(board.regions),
+        "pod_regions": sorted(board.pod_regions),
+    }
