@@ -282,6 +282,11 @@ def test_a_price_names_all_skus_that_are_in_it_or_none():
     assert len(described) == len(set(ids)), "an id is of one part and one usage"
 
 
+def test_no_price_lacks_the_skus_that_it_is_made_of():
+    lacking = [(row.machine.name, known.region) for row, known in every_price() if not known.skus]
+    assert lacking == []
+
+
 def test_the_page_counts_the_prices_whose_skus_are_known(page):
     counts = Counter((row.accelerator_type is not None, bool(known.skus)) for row, known in every_price())
     told = f"{counts[True, True]:,} of {counts[True, True] + counts[True, False]:,} prices with GPUs"
