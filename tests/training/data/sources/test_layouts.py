@@ -99,7 +99,10 @@ def test_what_is_given_is_taken_and_not_said_again(opened, content, reading):
             SEMICOLONS.encode("utf-16-le"),
             r"it is UTF-16: give task_options={\"encoding\": \"utf-16-le\"}",
         ),
-        (gzip.compress(SEMICOLONS.encode(), mtime=0), "x.csv is no text; by its first bytes its name should end in .gz"),
+        (
+            gzip.compress(SEMICOLONS.encode(), mtime=0),
+            "x.csv is no text; by its first bytes its name should end in .gz",
+        ),
         (b"PAR1" + bytes(80), "by its first bytes its name should end in .parquet"),
         (
             b"n;size;word\n1;1,500;b\n2;3,250;c\n",
