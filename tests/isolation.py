@@ -28,7 +28,7 @@ def as_found(temporary: Path) -> Iterator[None]:
 
     What libraries add to the import path when they are first imported stays: they are imported once.
     """
-    environment, folder, path = dict(os.environ), os.getcwd(), list(sys.path)
+    environment, folder, path, finders = dict(os.environ), os.getcwd(), list(sys.path), list(sys.meta_path)
     sign_out()
     try:
         yield
@@ -39,7 +39,8 @@ def as_found(temporary: Path) -> Iterator[None]:
         os.environ.update(environment)
         ours = str(temporary)
         sys.path[:] = path + [entry for entry in sys.path if entry not in path and not entry.startswith(ours)]
-        sys.meta_path[:] = [f for f in sys.meta_path if not str(getattr(f, "root", "")).startswith(ours)]
+        stay = [finder for finder in sys.meta_path if not str(getattr(finder, "root", "")).startswith(ours)]
+        sys.meta_path[:] = [finder for finder in finders if finder not in stay] + stay
         for name in [name for name, module in sys.modules.items() if _file(module).startswith(ours)]:
             del sys.modules[name]
 

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 
 def test_a_file_leaves_its_process_as_it_found_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ISOLATED", "before")
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    serve(str(ROOT), ROOT / "pipelines")  # as a file before may have left it
     before = os.getcwd(), list(sys.path), list(sys.meta_path), dict(os.environ)
     (tmp_path / "left_behind.py").touch()
     with as_found(tmp_path):
