@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +29,6 @@ from training.storage import files, pinned, storage
 if TYPE_CHECKING:
     from training.evaluation.record import Evaluation
     from training.pins.resolve import Resolved
-    from training.registry.registry import Registry
     from training.release.outcome import Outcome
 
 
@@ -84,6 +82,7 @@ def resolve(
     from training.loop import selection
     from training.pins import reigning, resolve
     from training.pins.model_name import chosen
+    from training.release import foreseen
 
     request = run_request.pinned_request(data, task, task_options, champion, registry, model_name, training_options)
     work = tasks.load(request.task, request.task_options)
@@ -97,23 +96,12 @@ def resolve(
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
     if resolved.champion and approve == "auto":
-        words = (*resolved.words, *_used_up(place, confidence, nights))
-        resolved = replace(resolved, words=words)
+        resolved = replace(resolved, words=(*resolved.words, *foreseen.words(place, confidence, nights)))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
     if record and not dry_run:
         resolve.write_record(resolved, record)
     return resolved
-
-
-def _used_up(place: "Registry", confidence: float, nights: int) -> tuple[str, ...]:
-    """What is told before anything is trained where no test of the run may promote."""
-    from training.evaluation import levels
-    from training.registry import tests_spent
-
-    level, now = levels.tonight(confidence, nights), datetime.now(UTC)
-    why = tests_spent.used_up(place.read().spent, "", level, confidence, now)
-    return (f"gate: a better model will wait as a candidate, for {why}.",) if why else ()
 
 
 @exits

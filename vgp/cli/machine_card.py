@@ -1,6 +1,6 @@
 """One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -10,16 +10,15 @@ from rich.table import Table
 from vgp.catalog import catalog, tpus
 from vgp.catalog.accelerator import Accelerator, Quota
 from vgp.catalog.machine import Machine
-from vgp.catalog.prices import Price, source
+from vgp.catalog.prices import Price
+from vgp.cli.price_table import WAYS, price_sources, price_table
 from vgp.errors import RequestError
 from vgp.placement import compatibility
 from vgp.placement.combination import Combination, of_machine
 from vgp.placement.rules import PlacementError
 from vgp.text import price_dates
-from vgp.text.figures import dollars, listed
-from vgp.text.table import facts, table
-
-_WORDS = {"standard": "standard", "spot": "Spot", "flex_start": "Flex-start", "reservation": "reservation"}
+from vgp.text.figures import listed
+from vgp.text.table import facts
 
 
 def machine(name: str) -> Machine:
@@ -48,7 +47,9 @@ def card(machine: Machine, as_of: date) -> RenderableType:
     for quota in _quotas(machine, as_of):
         parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in _sources(machine)]
-    sources += [f"prices of {row['date']}: {row['page']}" for row in _price_sources(prices).values()]
+    sources += [
+        f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
+    ]
     return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
@@ -69,7 +70,7 @@ def as_json(machine: Machine, as_of: date) -> dict[str, Any]:
         "provisioning": list(machine.provisioning),
         "boot_disks": {"allowed": list(machine.boot_disks), "not_confirmed": list(machine.unconfirmed_boot_disks)},
         "prices": [_price_json(combination, price) for combination, price in _prices(machine, as_of)],
-        "price_sources": _price_sources(_prices(machine, as_of)),
+        "price_sources": price_sources(price for _, price in _prices(machine, as_of)),
         "quotas": [_quota_json(quota) for quota in _quotas(machine, as_of)],
         "note": machine.note,
         "confidence": machine.confidence,
@@ -102,12 +103,6 @@ def _sources(machine: Machine) -> list[dict[str, str]]:
     return [dict(catalog.source(key)) for key in machine.sources]
 
 
-def _price_sources(prices: Iterable[tuple[Combination, Price]]) -> dict[str, dict[str, Any]]:
-    """Name of a source -> page, date and words, of every price."""
-    keys = sorted({key for _, price in prices for key in price.sources})
-    return {key: source(key) for key in keys}
-
-
 def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
     yield "vCPU", f"{machine.vcpu} ({', '.join(filter(None, [machine.cpu_platform, machine.architecture]))})"
     yield "memory", f"{machine.memory_gb:g} GB"
@@ -121,7 +116,7 @@ def _facts(machine: Machine, as_of: date) -> Iterator[tuple[str, str]]:
         yield "NCCL", f"several machines: source {machine.nccl_script}; training steps do"
     if machine.local_ssd_gib:
         yield "local SSD", f"{machine.local_ssd_gib} GiB, {machine.local_ssd}"
-    yield "provisioning", ", ".join(_WORDS[way] for way in machine.provisioning)
+    yield "provisioning", ", ".join(WAYS[way] for way in machine.provisioning)
     unconfirmed = ", ".join(machine.unconfirmed_boot_disks)
     yield "boot disk", ", ".join(machine.boot_disks) + (f" (not confirmed: {unconfirmed})" if unconfirmed else "")
     if machine.note:
@@ -142,16 +137,12 @@ def _gpu_facts(gpu: Accelerator, counts: tuple[int, ...], as_of: date) -> Iterat
 
 
 def _price_table(prices: list[tuple[Combination, Price]]) -> Table:
-    """A row for each region and GPU count, a column for each provisioning."""
-    ways = [way for way in _WORDS if any(price.provisioning == way for _, price in prices)]
-    rows: dict[tuple[str, str, str], dict[str, str]] = {}
-    for combination, price in prices:
-        gpus = f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else "-"
-        usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}"
-        rows.setdefault((price.region, gpus, price.date), {})[price.provisioning] = usd
-    cells = ((region, gpus, *(usd.get(way, "") for way in ways), day) for (region, gpus, day), usd in rows.items())
-    titles = [_WORDS[way] for way in ways]
-    return table(("region", "GPUs", *titles, "price of"), cells, right=titles, whole=("region", *titles))
+    """A row for each region and GPU count."""
+
+    def gpus(combination: Combination) -> str:
+        return f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else "-"
+
+    return price_table(("region", "GPUs"), (((price.region, gpus(each)), price) for each, price in prices))
 
 
 def _quota_facts(quota: Quota) -> Iterator[tuple[str, str]]:

@@ -5,17 +5,14 @@ from datetime import date
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 
 from vgp.catalog import tpu_prices, tpus
-from vgp.catalog.prices import Price, source
+from vgp.catalog.prices import Price
 from vgp.catalog.tpus import TpuBoard, TpuMachine
+from vgp.cli.price_table import WAYS, price_sources, price_table
 from vgp.placement import tpus as placement
 from vgp.text import price_dates
-from vgp.text.figures import dollars
-from vgp.text.table import facts, table
-
-_WAYS = {"standard": "standard", "spot": "Spot", "reservation": "reservation"}
+from vgp.text.table import facts
 
 #: A slice, such as 2x4 or TPU_V3 x 8, and its price.
 Priced = tuple[str, Price]
@@ -26,11 +23,14 @@ def card(name: str, as_of: date) -> RenderableType:
     prices, machine = list(_prices(name)), tpus.machines().get(name)
     parts: list[RenderableType] = [f"[bold]{name}[/]", facts(_machine(machine) if machine else _boards())]
     if prices:
-        parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]", _price_table(prices)]
+        parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]"]
+        parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
         old = price_dates.too_old((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpus.sources(name)]
-    sources += [f"prices of {row['date']}: {row['page']}" for row in _price_sources(prices).values()]
+    sources += [
+        f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
+    ]
     return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
@@ -48,7 +48,7 @@ def as_json(name: str) -> dict[str, Any]:
             }
             for size, price in prices
         ],
-        "price_sources": _price_sources(prices),
+        "price_sources": price_sources(price for _, price in prices),
         "sources": tpus.sources(name),
     }  # fmt: skip
 
@@ -76,7 +76,7 @@ def _prices(name: str) -> Iterator[Priced]:
     for size, accelerator, count, topology, regions in _slices(name):
         for region in regions:
             parts = name, accelerator, count, topology
-            ways = (way for way in _WAYS if way != "spot" or not placement.spot(*parts))
+            ways = (way for way in WAYS if way != "spot" or not placement.spot(*parts))
             found = (tpu_prices.price(*parts, region, way) for way in ways)
             yield from ((size, price) for price in found if price)
 
@@ -89,21 +89,6 @@ def _slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Itera
     for kind, board in tpus.boards().items():
         yield f"{kind} x {board.single}", kind, board.single, None, sorted(board.regions)
         yield f"{kind} x {board.pod}", kind, board.pod, None, sorted(board.pod_regions)
-
-
-def _price_table(prices: list[Priced]) -> Table:
-    ways = [way for way in _WAYS if any(price.provisioning == way for _, price in prices)]
-    rows: dict[tuple[str, str, str], dict[str, str]] = {}
-    for size, price in prices:
-        rows.setdefault((size, price.region, price.date), {})[price.provisioning] = dollars(price.usd_per_hour)
-    cells = ((size, region, *(usd.get(way, "") for way in ways), day) for (size, region, day), usd in rows.items())
-    titles = [_WAYS[way] for way in ways]
-    return table(("slice", "region", *titles, "price of"), cells, right=titles, whole=("region", *titles))
-
-
-def _price_sources(prices: Iterable[Priced]) -> dict[str, dict[str, Any]]:
-    """Name of a source -> page, date and words, of every price."""
-    return {key: source(key) for key in sorted({key for _, price in prices for key in price.sources})}
 
 
 def _machine_json(machine: TpuMachine) -> dict[str, Any]:

@@ -130,9 +130,8 @@ class Climb:
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
         """Starts the next attempt, or waits a little until one may be started."""
         last = ladder.attempts[-1] if ladder.attempts else None
-        silent = len(ladder.attempts) > 1 and all(
-            map(is_silent, ladder.attempts[-2:])
-        )  # its region may be out of order
+        # Two creations without an answer: the region may be out of order.
+        silent = len(ladder.attempts) > 1 and all(map(is_silent, ladder.attempts[-2:]))
         again = last and (last.outputs != self.run.outputs or (last.outcome == "lost" and not silent))
         name = last.rung if last and again else last.next_rung if last else None
         for rung in open_rungs(self.plan, ladder, self.clock.now()):
