@@ -141,7 +141,7 @@ def test_every_part_of_the_story_is_told(made, tmp_path):
 def test_a_page_that_says_promote_says_whose_word_it_is_and_where_the_outcome_is(made, tmp_path):
     """It is made before the model is registered, and a hit of the cache shows it on any later night."""
     arguments = made(champion=True)
-    word = "This is the gate's word. Whether the model reigns, the step register tells"
+    word = "This is the gate's word. Whether the model became the champion is told by the step register"
     assert word in " ".join(Outline(page(tmp_path, arguments)).text.split())
     kept = {**arguments, "decision": arguments["decision"].model_copy(update={"promote": False})}
     assert "the gate's word" not in Outline(page(tmp_path, kept)).text
