@@ -14,6 +14,7 @@ from vgp.catalog.prices import Price
 from vgp.cli.price_table import WAYS, price_sources, price_table
 from vgp.errors import RequestError
 from vgp.placement import compatibility
+from vgp.placement import tpus as placement_tpus
 from vgp.placement.combination import Combination, of_machine
 from vgp.placement.rules import PlacementError
 from vgp.text import price_dates
@@ -31,6 +32,8 @@ def machine(name: str) -> Machine:
         ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpus.board_machine()
         raise RequestError(f"{gpu.name} is no machine, but part of some: pipelines machines {ask}")
     if name not in catalog.machines():
+        if placement_tpus.looks_like(name):
+            raise PlacementError(placement_tpus.problems(name, None, 0, None)[0])
         raise PlacementError(compatibility.unknown_machine(name))
     return catalog.machines()[name]
 

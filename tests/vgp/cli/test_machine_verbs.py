@@ -200,6 +200,11 @@ def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
         machine_card.machine(name)
 
 
+def test_a_tpu_machine_that_is_none_is_told_with_those_that_are():
+    with pytest.raises(RequestError, match=r"ct5lp-hightpu-3t looks like a TPU machine(.|\n)*ct5lp-hightpu-4t"):
+        machine_card.machine("ct5lp-hightpu-3t")
+
+
 def test_a_machine_shows_no_price_and_no_quota_of_what_is_retired(capsys):
     card = _shown(capsys, "machines", "n1-standard-8", "--as-of", "2026-11-20")
     assert "retired since 2026-09-15: compile refuses it. Instead: NVIDIA_TESLA_T4 or NVIDIA_L4" in card
