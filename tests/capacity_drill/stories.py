@@ -3,6 +3,7 @@
 orphaned     after a lost answer, a preemption and a stockout the launcher is killed, and nobody starts it again for a
              while: the job saves and stops by itself
 cancelled    the run is cancelled: the launcher gets SIGTERM, and the job ends with it
+evicted      the launcher's machine goes while the run goes on: SIGTERM, SIGKILL half a minute later, and another one
 mistaken     the program fails: the step fails at once, with its last words
 paused       a launcher stands still for twenty minutes while another one takes over, goes on, and is told to end
 twins        Google makes two jobs of one request: one of them works
@@ -24,6 +25,7 @@ from tests.loopback.call import Call
 from tests.loopback.capacity import World
 from tests.loopback.faults import lost_response, repeated
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING
+from vgp.inside.capacity.plan import Plan
 
 CREATE = "aiplatform.*.customJobs.create"
 #: Real seconds that anything may take.
@@ -91,9 +93,11 @@ def killed_after(climb: Climb, number: int) -> list[tuple[str, int]]:
 
 def cancelled(folder: Path, speed: float) -> list[str]:
     task = work.StandIn()
-    with begun(folder, task, Scenario.calm(), speed=speed) as climb:
+    with begun(folder, task, Scenario.calm(), speed=speed, plan=in_a_run(task)) as climb:
+        run = climb.cloud.pipeline_jobs.going_on(work.RUN, work.STEP)
         process = climb.start()
         at_step(climb, 2)
+        climb.cloud.pipeline_jobs.stop(run)
         process.send_signal(signal.SIGTERM)
         code = process.wait(PATIENCE_S)
         found, states = climb.evidence(code), [job.state for job in climb.region.jobs.values()]
@@ -101,6 +105,27 @@ def cancelled(folder: Path, speed: float) -> list[str]:
         wrong = [] if code == 143 else [f"the launcher ended with {code}"]
         wrong += [] if states == [CANCELLED] else [f"the jobs are {states}"]
         return wrong + ([] if outcomes == ["cancelled"] else [f"the ladder says {outcomes}"])
+
+
+def in_a_run(task: work.StandIn) -> Plan:
+    return replace(work.plan(task), location="us-central1")
+
+
+def evicted(folder: Path, speed: float) -> list[str]:
+    task = work.StandIn()
+    with begun(folder, task, Scenario.calm(), speed=speed, plan=in_a_run(task)) as climb:
+        climb.cloud.pipeline_jobs.going_on(work.RUN, work.STEP)
+        for step in (2, 12):
+            process = climb.start()
+            at_step(climb, step)
+            process.send_signal(signal.SIGTERM)
+            until_s = climb.now_s + 30
+            wait(lambda until_s=until_s: climb.now_s >= until_s)
+            climb.kill()
+        found = climb.evidence(climb.run())
+        outcomes = [attempt["outcome"] for attempt in found.ladder["attempts"]]
+        wrong = [] if outcomes == ["succeeded"] else [f"the ladder says {outcomes}"]
+        return [*wrong, *checks.problems(found, task, climb.plan)]
 
 
 def mistaken(folder: Path, speed: float) -> list[str]:
@@ -145,4 +170,4 @@ def twins(folder: Path, speed: float) -> list[str]:
         return [*checks.problems(found, task, climb.plan), *(["a second job still works"] if at_work else [])]
 
 
-ALL = (orphaned, cancelled, mistaken, paused, twins, *restarts.ALL)
+ALL = (orphaned, cancelled, evicted, mistaken, paused, twins, *restarts.ALL)

@@ -168,6 +168,20 @@ class PipelineJobs:
             live.labels = job.labels
         return job
 
+    def going_on(self, run: str, step: str) -> Job:
+        """A run of one step that goes on until it is cancelled, for what is done in its step."""
+        self.scripts = [Script(step, seconds=LONG.total_seconds())]
+        container = {"image": "image"}
+        spec = {
+            "pipelineInfo": {"name": run},
+            "schemaVersion": "2.1.0",
+            "root": {"dag": {"tasks": {step: {"componentRef": {"name": f"comp-{step}"}}}}},
+            "components": {f"comp-{step}": {"executorLabel": f"exec-{step}"}},
+            "deploymentSpec": {"executors": {f"exec-{step}": {"container": container}}},
+        }
+        parent = self.cloud.resource(f"projects/{self.cloud.project}/locations/{self.cloud.region}", "")
+        return self.start(parent, run, new("PipelineJob"), spec)
+
     def find(self, name: str, permission: str) -> Job:
         job = self.jobs.get(self.cloud.resource(name, permission))
         if job is None:

@@ -125,6 +125,15 @@ def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
     assert task["retryPolicy"]["maxRetryCount"] == 2
 
 
+def test_the_launcher_is_told_project_and_region_of_its_run_by_texts_that_are_the_same_in_every_run(spec):
+    """With them it asks for the run's state; the name of the run would make every run's step another one."""
+    told = json.loads(container_of(spec)["args"][1])
+    assert (told["project"], told["location"]) == (
+        "{{$.pipeline_google_cloud_project_id}}", "{{$.pipeline_google_cloud_location}}",
+    )  # fmt: skip
+    assert "{{$.pipeline_job_" not in json.dumps(container_of(spec))
+
+
 def test_each_rung_has_the_body_of_a_job_of_googles_wrapper(plan):
     spot, flex, away = plan.rungs
     assert (plan.step, plan.deadline_s, spot.timeout_s, flex.max_wait_s) == ("train", 43200, 21600, 7200)

@@ -11,6 +11,7 @@ attempt.py        one attempt: intention, creation, following, end
 probes.py         probes: small jobs that see whether there is Spot while an attempt works on demand
 probe_body.py     the job of a probe
 verdict.py        how the step ends, if it does
+run_state.py      whether the run goes on, when the launcher is told to end
 sweep.py          jobs of the step that nobody follows
 policy.py         which rung is next: pure functions
 prospect.py       what follows from a situation: prices of work, the net, the slack

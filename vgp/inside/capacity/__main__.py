@@ -10,6 +10,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 
 from vgp.inside import google_api
@@ -18,8 +19,10 @@ from vgp.inside.capacity.clock import Clock
 from vgp.inside.capacity.errors import Stopped, Superseded, Unreachable
 from vgp.inside.capacity.patience import reason
 from vgp.inside.capacity.plan import Plan
+from vgp.inside.capacity.run_state import why_ended
 from vgp.inside.capacity.step_run import StepRun
 from vgp.inside.capacity.verdict import Verdict
+from vgp.text.figures import took
 from vgp.text.printable import one_line, printable
 
 
@@ -51,14 +54,22 @@ def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
             climbs.append(Climb(plan, run, session, launcher, clock, tell))
             return go(climbs[-1])
 
-    signal.signal(signal.SIGTERM, _stop)
-    try:
-        return _explained(lambda: climb(Climb.go))
-    except Stopped:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        tell("SIGTERM: the run is cancelled, and the job with it")
+    go: Callable[[Climb], Verdict] = Climb.go
+    while True:
+        try:
+            signal.signal(signal.SIGTERM, _stop)
+            return _explained(partial(climb, go))
+        except Stopped:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         began = any(each.journal.term for each in climbs)
-        return _explained(lambda: climb(lambda last: last.cancel(began, since)))
+        if why := why_ended(plan, run.run, clock):
+            tell(f"SIGTERM: {why}; its job is cancelled")
+            return _explained(partial(climb, partial(Climb.cancel, why=why, again=began, since=since)))
+        tell(
+            "SIGTERM, but the run goes on, so this machine alone ends: the job is left to the launcher that follows. "
+            f"Without one it saves and stops after {took(plan.orphan_s)}"
+        )
+        go = partial(Climb.go_on, again=began, since=since)
 
 
 def tell(text: str) -> None:

@@ -52,7 +52,13 @@ class Climb:
 
     def go(self) -> Verdict:
         """Until the step ends. Raises Superseded and Unreachable, and Google's own errors."""
-        ladder = self.journal.begin(self._first())
+        return self._go(self.journal.begin(self._first()))
+
+    def go_on(self, again: bool, since: float) -> Verdict:
+        """The same where this launcher had begun already, or had been about to: arguments as of `cancel`."""
+        return self._go(self._taken_up(again, since))
+
+    def _go(self, ladder: Ladder) -> Verdict:
         self.tell(f"{self.uri}: {plural(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}")
         if ladder.attempts:
             self.tell(f"taken up again after {plural(len(ladder.attempts), 'attempt')}, {usd(ladder.usd)} so far")
@@ -63,28 +69,32 @@ class Climb:
         finally:
             heartbeat.stop()
 
-    def cancel(self, again: bool, since: float) -> Verdict:
-        """Ends the job, waits until it has ended, and writes down that the run was cancelled.
+    def cancel(self, why: str, again: bool, since: float) -> Verdict:
+        """Ends the job, waits until it has ended, and writes down why.
 
         A newer launcher and its job are left alone by one that was replaced: what is told to end then is a container of
         which Vertex AI had lost sight, and not the run.
 
         Args:
+            why: As `why_ended` has it.
             again: It had a term before.
             since: When it was started.
         """
         try:
-            ladder = self.journal.begin(self._first(), again or self._was_replaced(since))
+            ladder = self._taken_up(again, since)
             heartbeat = self._heartbeat()
             known = ladder.open and ladder.open.job
             try:
                 heartbeat.start(ladder.open.token if ladder.open and known else NOBODY)
-                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S))
+                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S), why)
             finally:
                 heartbeat.stop()
         except Superseded as error:
             return Verdict(143, f"this launcher is to end; {error}")
-        return Verdict(143, f"the run is cancelled, and no job of {self.plan.step} runs any more")
+        return Verdict(143, f"{why}, and no job of {self.plan.step} runs any more")
+
+    def _taken_up(self, again: bool, since: float) -> Ladder:
+        return self.journal.begin(self._first(), again or self._was_replaced(since))
 
     def _was_replaced(self, since: float) -> bool:
         """Whether another launcher lived long after the start of this one, which had no term: it stood still.
@@ -95,14 +105,14 @@ class Climb:
         at = read(there.content.get("at")) if there else None
         return at is not None and at > since + REPLACED_S
 
-    def _cancel(self, attempts: Attempts) -> None:
+    def _cancel(self, attempts: Attempts, why: str) -> None:
         ladder = self.journal.read()
         if ladder.open and ladder.open.job is None:
             attempts.find(ladder.open)
         attempt = self.journal.read().open
         if attempt:
             if attempt.ending != "cancelled":
-                attempt = attempts.end(attempt, End("cancelled", "the run was cancelled"))
+                attempt = attempts.end(attempt, End("cancelled", why))
             attempts.follow(attempt, lambda attempt: None)
         self._probes(attempts).end()
         attempts.sweep()

@@ -10,4 +10,4 @@ class Unreachable(Exception):
 
 
 class Stopped(BaseException):
-    """SIGTERM: the run is cancelled. No `except Exception` may hold it up."""
+    """SIGTERM: the run is cancelled, or this machine goes. No `except Exception` may hold it up."""

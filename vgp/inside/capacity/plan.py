@@ -15,8 +15,8 @@ _Kind = TypeVar("_Kind")
 
 #: Stands in a container's arguments for the executor input, which is known when the step begins.
 EXECUTOR_INPUT = "@executor_input@"
-#: What Vertex AI replaces by the project of the run.
-PROJECT = "{{$.pipeline_google_cloud_project_id}}"
+#: What Vertex AI replaces by the project of the run, and by its region.
+PROJECT, LOCATION = "{{$.pipeline_google_cloud_project_id}}", "{{$.pipeline_google_cloud_location}}"
 STRATEGIES = ("standard", "spot", "flex_start", "reservation")
 #: A text that is at least so long is written once; the mark takes its place.
 _LONG = 64
@@ -65,6 +65,8 @@ class Plan:
     probe_s: float = 0.0
     probes_an_hour_s: float = 0.0
     project: str = PROJECT
+    #: The run's region, where its PipelineJob is.
+    location: str = LOCATION
 
     def to_json(self) -> str:
         """One line; texts that occur more than once are written once."""
@@ -145,7 +147,10 @@ def _read(kind: Callable[..., _Kind], value: Any, what: str) -> _Kind:
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     given = _object(value, what)
     if unknown := sorted(given.keys() - names):
-        raise ValueError(f"{what} has {', '.join(unknown)}, which this launcher does not know: compile again.")
+        raise ValueError(
+            f"{what} has {', '.join(unknown)}, which this launcher does not know: the image is older "
+            "than what compiled the pipeline. Build it again: pipelines image build."
+        )
     try:
         return kind(**given)
     except TypeError as error:

@@ -4,7 +4,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -111,6 +111,11 @@ class Launcher:
         if not self.stopped:
             self.stopped = True
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+    def in_a_run(self, run: str = "run-1") -> Any:
+        """Has the step be that of a PipelineJob that goes on, and its launcher know where that is."""
+        self.plan = replace(self.plan, location=self.cloud.region)
+        return self.cloud.pipeline_jobs.going_on(run, "train")
 
     def cancel_in_console(self) -> None:
         (job,) = self.cloud.custom_jobs.jobs.values()

@@ -219,7 +219,7 @@ def test_sigterm_cancels_the_job_and_waits_for_its_end(launcher, capsys):
     assert launcher.run() == 143
     assert launcher.outcomes == ["cancelled"] and list(launcher.jobs.values()) == ["CANCELLED"]
     assert launcher.heartbeat["attempt"] == ""
-    assert "the run is cancelled, and no job of train runs any more" in capsys.readouterr().err
+    assert "counts as cancelled, and no job of train runs any more" in capsys.readouterr().err
 
 
 def test_sigterm_while_the_job_is_being_created_cancels_it_too(launcher):
