@@ -101,7 +101,7 @@ class Work:
         self.model = json.loads(given.executor_input)["outputs"]["artifacts"]["model"]["artifacts"][0]["uri"]
         self.checkpoints = f"{self.control.replace('/capacity/', '/checkpoints/')}/"
         self.began, self.told = time.monotonic(), False
-        self.step, self.saved, self.state = 0, 0, "begin"
+        self.step, self.saved, self.began, self.state = 0, 0, 0, "begin"
 
     def fence(self) -> None:
         """Ends where another attempt is named."""
@@ -131,7 +131,7 @@ class Work:
     def resume(self) -> None:
         if saved := names(self.checkpoints):
             kept = json.loads(read(self.checkpoints + saved[-1]) or b"{}")
-            self.step = self.saved = kept["step"]
+            self.step = self.saved = self.began = kept["step"]
             self.state = kept["state"]
         self.progress()
 
@@ -147,7 +147,8 @@ class Work:
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         told = {
             "format": 1, "attempt": self.token, "at": now, "step": self.step, "steps": self.given.steps,
-            "saved_step": self.saved, "seconds_per_step": self.given.seconds, "save_s": 1, "start_s": 1,
+            "saved_step": self.saved, "from_step": self.began, "seconds_per_step": self.given.seconds, "save_s": 1,
+            "start_s": 1,
         }  # fmt: skip
         write(f"{self.control}/progress.json", json.dumps(told).encode())
 

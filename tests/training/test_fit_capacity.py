@@ -58,6 +58,11 @@ def test_a_job_that_its_launcher_forgets_saves_on_all_ranks_and_stops(control, d
     assert progress["saved_step"] == progress["step"] and progress["steps"] == 25000 and progress["attempt"] == "a1"
     assert progress["seconds_per_step"] > 0 and progress["save_s"] > 0 and progress["start_s"] > 0
     assert "stopping: the launcher of this job has given no sign of life for 1 s (orphan_s)" in capfd.readouterr().err
+    assert progress["from_step"] == 0
+    beat(control)
+    with pytest.raises(Preempted):
+        run(tmp_path, digits, epochs=2000, checkpoint_every_steps=60)
+    assert json.loads(files.read(control / "progress.json"))["from_step"] == progress["saved_step"]
 
 
 @pytest.mark.parametrize(

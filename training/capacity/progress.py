@@ -27,6 +27,8 @@ class Progress:
     step: int = 0
     steps: int = 0
     saved_step: int = 0
+    #: The step of the checkpoint that this job began with, of whichever run it was; 0 = it began anew.
+    from_step: int = 0
     #: Since this job went on, validations and saves counted; 0 = not known yet.
     seconds_per_step: float = 0.0
     #: From the moment of the last save until it could be read; 0 = there was none.
@@ -101,11 +103,11 @@ class Pace:
         return (now - self.at) / (step - self.step) if step > self.step else 0.0
 
 
-def reporter(environment: Mapping[str, str], steps: int, start_s: float) -> Reporter | None:
+def reporter(environment: Mapping[str, str], steps: int, from_step: int, start_s: float) -> Reporter | None:
     """What tells how far this job is; None for one that nobody follows."""
     control = told(environment)
     if not control:
         return None
     made = Reporter(control)
-    made.tell(replace(made.progress, steps=steps, start_s=start_s))
+    made.tell(replace(made.progress, steps=steps, from_step=from_step, start_s=start_s))
     return made

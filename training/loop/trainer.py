@@ -91,7 +91,7 @@ class Trainer:
         self.began = self.saving.saved_at = time.monotonic()
         #: What tells the job's launcher how far it is, where there is one.
         start_s = clock() - request.asked_at
-        self.reporter = reporter(os.environ, self.plan.steps, start_s) if rank.leads else None
+        self.reporter = reporter(os.environ, self.plan.steps, self.step, start_s) if rank.leads else None
         self.pace = Pace()
         self._tell_progress()
 

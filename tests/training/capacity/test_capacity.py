@@ -123,7 +123,8 @@ def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
     """With what a launcher reads of it, and by which attempt."""
     reporter = Reporter(control, every_s=60, least_s=0.01)
     first = progress.Progress(
-        step=5, steps=90, saved_step=4, seconds_per_step=0.25, save_s=1.5, start_s=9.0, checkpoint_every_s=84.0
+        step=5, steps=90, saved_step=4, from_step=3, seconds_per_step=0.25, save_s=1.5, start_s=9.0,
+        checkpoint_every_s=84.0,
     )
     reporter.tell(first)
     deadline = time.monotonic() + 10
@@ -131,8 +132,9 @@ def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
         time.sleep(0.02)
     written = json.loads(storage.read(control.progress, most=1 << 20))
     assert written.pop("at").endswith("Z")
-    assert written == {"format": 1, "attempt": "a1", "step": 5, "steps": 90, "saved_step": 4, "seconds_per_step": 0.25,
-                       "save_s": 1.5, "start_s": 9.0, "save_cost_s": 0.0, "checkpoint_every_s": 84.0}  # fmt: skip
+    assert written == {"format": 1, "attempt": "a1", "step": 5, "steps": 90, "saved_step": 4, "from_step": 3,
+                       "seconds_per_step": 0.25, "save_s": 1.5, "start_s": 9.0, "save_cost_s": 0.0,
+                       "checkpoint_every_s": 84.0}  # fmt: skip
     reporter.tell(progress.Progress(step=90, steps=90, saved_step=4))
     reporter.close()
     assert json.loads(storage.read(control.progress, most=1 << 20))["step"] == 90
@@ -158,7 +160,7 @@ def test_progress_that_cannot_be_written_stops_nothing_and_is_told_once(tmp_path
 def test_a_job_that_nobody_follows_reads_nothing_and_starts_no_thread(tmp_path):
     before = threading.active_count()
     with followed({}, leads=True) as watcher:
-        assert watcher is None and progress.reporter({}, 9, 1.0) is None
+        assert watcher is None and progress.reporter({}, 9, 0, 1.0) is None
         assert threading.active_count() == before
     with pytest.raises(UserError, match="TRAINING_ATTEMPT is not set"):
         told({"TRAINING_CAPACITY": str(tmp_path)})

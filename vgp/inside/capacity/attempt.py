@@ -152,6 +152,7 @@ class Attempts:
             replace(
                 attempt, ended=at, outcome=how.kind, words=attempt.words if attempt.ending else how.words, hours=hours,
                 usd=None if rung.usd_per_hour is None else hours * rung.usd_per_hour,
+                step_from=attempt.step_from if here is None or here.from_step is None else here.from_step,
                 step_to=here.saved_step if here else attempt.step_from,
                 steps_lost=here.steps_unsaved if here and how.kind != "succeeded" else None,
                 **({name: getattr(here, name) for name in progress.FIGURES} if here else {}),

@@ -21,6 +21,8 @@ class Progress:
     steps: int
     #: The step of the newest checkpoint.
     saved_step: int
+    #: The step of the checkpoint that the job began with, whichever run wrote it; an older image does not tell.
+    from_step: int | None = None
     seconds_per_step: float | None = None
     #: From the first line of the program to its first step.
     start_s: float | None = None
@@ -38,8 +40,12 @@ def progress_of(content: Json) -> Progress | None:
     step, steps, saved = (content.get(key) for key in ("step", "steps", "saved_step"))
     if not all(isinstance(each, int) and not isinstance(each, bool) for each in (step, steps)):
         return None
+    began = content.get("from_step")
     figures = {name: _seconds(content.get(name)) for name in FIGURES}
-    return Progress(str(content.get("attempt", "")), int(step or 0), int(steps or 0), int(saved or 0), **figures)
+    return Progress(
+        str(content.get("attempt", "")), int(step or 0), int(steps or 0), int(saved or 0),
+        began if isinstance(began, int) and not isinstance(began, bool) else None, **figures,
+    )  # fmt: skip
 
 
 def _seconds(value: Any) -> float | None:

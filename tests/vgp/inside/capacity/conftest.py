@@ -129,10 +129,10 @@ class Launcher:
         """Its machines come so much later."""
         job.waits_s = seconds
 
-    def progress(self, *, step: int, saved_step: int, steps: int) -> None:
+    def progress(self, *, step: int, saved_step: int, steps: int, **more: int) -> None:
         """What the first machine of the job of the moment tells."""
         token = self.ladder["attempts"][-1]["token"]
-        told = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps}
+        told = {"format": 1, "attempt": token, "step": step, "saved_step": saved_step, "steps": steps, **more}
         self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
 
     def jobs_do(self, *jobs: dict[str, Any]) -> None:

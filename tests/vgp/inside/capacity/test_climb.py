@@ -99,6 +99,17 @@ def test_the_work_that_is_left_is_that_after_the_newest_checkpoint(launcher):
     assert (first["step_from"], first["step_to"], first["steps_lost"], second["step_from"]) == (None, 40, 10, 40)
 
 
+def test_steps_that_an_earlier_run_had_saved_are_none_of_an_attempts(launcher, capsys):
+    """A rerun goes on from its checkpoints: what was not added to them in a whole timeout needs a larger one."""
+    launcher.plan = ladder_of(rung("short", timeout_s=900), rung("long", timeout_s=3600))
+    launcher.jobs_do({"seconds": 900, "fail": "The job ran too long."})
+    launcher.at(300, lambda: launcher.progress(step=50, saved_step=40, steps=100, from_step=40))
+    assert launcher.run() == 1 and launcher.outcomes == ["timeout"]
+    assert "no step was saved: a larger timeout is needed" in capsys.readouterr().err
+    (attempt,) = launcher.ladder["attempts"]
+    assert (attempt["step_from"], attempt["step_to"], attempt["steps_lost"]) == (40, 40, 10)
+
+
 def test_a_program_that_ends_the_same_way_everywhere_ends_the_step_and_not_the_budget(launcher, capsys):
     launcher.jobs_do({"seconds": 60, "fail": EXITED.format(75)})
     assert launcher.run() == 1 and launcher.outcomes == ["preempted"] * 5
