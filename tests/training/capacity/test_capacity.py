@@ -123,7 +123,13 @@ def test_progress_is_written_soon_after_a_save_and_at_the_end(control):
     """With what a launcher reads of it, and by which attempt."""
     reporter = Reporter(control, every_s=60, least_s=0.01)
     first = progress.Progress(
-        step=5, steps=90, saved_step=4, from_step=3, seconds_per_step=0.25, save_s=1.5, start_s=9.0,
+        step=5,
+        steps=90,
+        saved_step=4,
+        from_step=3,
+        seconds_per_step=0.25,
+        save_s=1.5,
+        start_s=9.0,
         checkpoint_every_s=84.0,
     )
     reporter.tell(first)
