@@ -77,7 +77,7 @@ def test_a_plan_of_its_schedule_does_not_say_that_all_steps_run(spec: dict[str, 
     assert outlook.decides(PipelineSpec(spec).root)
     assert not outlook.decides(PipelineSpec.read(REPOSITORY.root / "tests/golden/training.json").root)
     known = outlook.Outlook(run="retraining-1", pinned=BRANCH, decides=True)
-    assert known.words(known.now, first=True) == "new data since retraining-1: resolve decides whether to train"
+    assert known.words(known.now, None) == "new data since retraining-1: resolve decides whether to train"
 
 
 def test_behind_its_branch_it_is_the_pipeline_training(spec: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import Any
 
 from vgp.check import cost
@@ -82,9 +83,9 @@ def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = N
             {
                 "local": time.isoformat(),
                 "utc": f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-                **({"would": outlook.as_json(time, number == 0)} if outlook else {}),
+                **({"would": outlook.as_json(time, before)} if outlook else {}),
             }
-            for number, time in enumerate(runs(declaration, now))
+            for before, time in pairwise([None, *runs(declaration, now)])
         ],
         **({"last_good": outlook.run or None, "not_known": outlook.unknown or None} if outlook else {}),
         **({"last_runs": outlook.last.as_json()} if outlook and outlook.last else {}),

@@ -59,19 +59,23 @@ class Outlook:
     #: What the pipeline's last runs cost, whoever started them.
     last: LastRuns | None = None
 
-    def taken(self, time: datetime) -> Sequence[str]:
-        """The steps that would be hits at that time, unless data arrives."""
+    def taken(self, time: datetime, before: datetime | None) -> Sequence[str]:
+        """The steps that would be hits at that time, unless data arrives: behind another run, all that may be."""
+        if before and not self.decides:
+            return self.pinned if cache_epoch.epoch(time) == cache_epoch.epoch(before) else ()
         return self.hits if cache_epoch.epoch(time) == cache_epoch.epoch(self.now) else ()
 
-    def words(self, time: datetime, first: bool) -> str:
-        """What the run of that time would do."""
+    def words(self, time: datetime, before: datetime | None) -> str:
+        """What the run of that time would do; `before`: the time of the one before it, None for the next one."""
         if self.decides and self.run:
             data = "data as in" if self.same_data else "new data since"
             return f"{data} {self.run}: {pinned.STEP} decides whether to train"
-        if self.hits and not self.taken(time):
-            return f"all steps run: the cache epoch ends on {cache_epoch.end(self.now):%Y-%m-%d}"
-        if not first:
-            return "as the first, unless data arrives"
+        if self.decides and before:
+            return f"{pinned.STEP} decides whether to train"
+        if (self.hits or before) and not self.taken(time, before):
+            return f"all steps run: the cache epoch ends on {cache_epoch.end(before or self.now):%Y-%m-%d}"
+        if before:
+            return "nothing would be trained, unless data arrives"
         if not self.run:
             return "all steps run: it has no good run yet"
         if not self.same_data:
@@ -84,15 +88,15 @@ class Outlook:
         run = "runs" if len(missed) == 1 else "run"
         return f"data as in {self.run}, {changed}: {listed(missed, 'and')} {run}{kept}"
 
-    def as_json(self, time: datetime, first: bool) -> dict[str, Any] | None:
+    def as_json(self, time: datetime, before: datetime | None) -> dict[str, Any] | None:
         """For --json: None where it is not known."""
         if self.unknown:
             return None
         return {
-            "words": self.words(time, first),
-            "run": [step for step in self.pinned if step not in self.taken(time)],
-            "hit": list(self.taken(time)),
-            "unless_data_arrives": not first,
+            "words": self.words(time, before),
+            "run": [step for step in self.pinned if step not in self.taken(time, before)],
+            "hit": list(self.taken(time, before)),
+            "unless_data_arrives": before is not None,
         }
 
 

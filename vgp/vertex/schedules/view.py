@@ -128,7 +128,7 @@ def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) 
         label, width = "" if number else "next runs", max(map(len, local))
         yield Text(f"{_label(label)}  {local[number]:<{width}}  {run.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
         if outlook and not outlook.unknown:
-            yield Text(f"{_label('')}    {one_line(outlook.words(run, number == 0))}", "dim")
+            yield Text(f"{_label('')}    {one_line(outlook.words(run, runs[number - 1] if number else None))}", "dim")
     if declaration.steps:
         first, *more = forecast.cost_words(declaration, now)
         more += [outlook.last.words] if outlook and outlook.last else []

@@ -104,7 +104,7 @@ class Project:
         """What `schedule plan` says of the next night, in the letters of `became`."""
         told = outlook(self.settings, self.declaration, now=self.cloud.clock.now(), ask=self.asked)
         (schedule,) = self.cloud.schedules.values()
-        taken = told.taken(schedule.next_run_time.ToDatetime(tzinfo=UTC))
+        taken = told.taken(schedule.next_run_time.ToDatetime(tzinfo=UTC), None)
         return "".join("C" if step in taken else "R" for step in PINNED)
 
     def asked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -4,6 +4,7 @@ import copy
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import outlook
 from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.hits import hits, keys
+from vgp.vertex.schedules.outlook import Outlook
 
 from .conftest import SMALL, SPEC, make
 
@@ -101,7 +103,7 @@ def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
         "resolve", "--dry-run", "--json", "--to=gs://test-bucket/runs/pins", "--pipeline=training", "--data=--help",
         "--task=flights", '--options={"train": "6 months", "share": 0.5}', "--champion=auto",
     ]  # fmt: skip
-    assert told.words(datetime.now(UTC), True) == "all steps run: it has no good run yet"
+    assert told.words(datetime.now(UTC), None) == "all steps run: it has no good run yet"
 
 
 @pytest.mark.parametrize("decides", [False, True])
@@ -130,13 +132,28 @@ def test_a_run_with_another_champion_or_a_new_epoch_is_told(cloud: Cloud, settin
         return outlook.outlook(settings, make(settings, spec=SPEC), now=now, ask=lambda _: (told, ""))
 
     same = look()
-    assert same.words(now, True) == f"data as in {same.run}: nothing would be trained"
-    assert same.words(now + timedelta(days=1), False) == "as the first, unless data arrives"
+    assert same.words(now, None) == f"data as in {same.run}: nothing would be trained"
+    assert same.words(now + timedelta(days=1), now) == "nothing would be trained, unless data arrives"
     over = now + timedelta(days=7)
-    assert same.words(over, False) == "all steps run: the cache epoch ends on 2026-03-26"
-    assert same.as_json(over, False)["hit"] == []  # type: ignore[index]
-    assert look(champion="9.json").words(now, True) == (
+    assert same.words(over, now) == "all steps run: the cache epoch ends on 2026-03-26"
+    assert same.as_json(over, now)["hit"] == []  # type: ignore[index]
+    assert same.words(over + timedelta(days=1), over) == "nothing would be trained, unless data arrives"
+    assert look(champion="9.json").words(now, None) == (
         f"data as in {same.run}, another champion: evaluate and decide run, prepare and train as there"
     )
-    assert look(data="9.json").words(now, True) == f"new data since {same.run}: all steps run"
-    json.dumps(same.as_json(now, True))
+    assert look(data="9.json").words(now, None) == f"new data since {same.run}: all steps run"
+    json.dumps(same.as_json(now, None))
+
+
+@pytest.mark.parametrize("known", [Outlook(pinned=["prepare", "train"]), Outlook(run="nightly-1", pinned=["train"])])
+def test_a_night_behind_one_that_trains_takes_what_that_made(known: Outlook) -> None:
+    """The first because nothing is there yet, or because data is new: the next one finds its results."""
+    first = datetime(2026, 3, 20, tzinfo=UTC)
+    known, second = replace(known, now=first), first + timedelta(days=1)
+    assert "all steps run" in known.words(first, None)
+    assert known.words(second, first) == "nothing would be trained, unless data arrives"
+    assert known.as_json(second, first) == {
+        "words": known.words(second, first), "run": [], "hit": known.pinned, "unless_data_arrives": True,
+    }  # fmt: skip
+    decides = replace(known, decides=True)
+    assert decides.words(second, first).endswith("resolve decides whether to train")
