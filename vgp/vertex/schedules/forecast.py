@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from itertools import pairwise
 from typing import Any
 
 from vgp.check import cost
@@ -76,7 +75,7 @@ def warnings(declaration: Declaration, now: datetime) -> list[str]:
 def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = None) -> dict[str, Any]:
     """The forecast for --json; with an outlook also what each run would do."""
     run, month = cost.most_usd(declaration.steps), per_month(declaration, now)
-    unpriced = cost.unpriced(declaration.steps)
+    unpriced, coming = cost.unpriced(declaration.steps), runs(declaration, now)
     return {
         "cron": str(declaration.cron),
         "runs": [
@@ -85,7 +84,7 @@ def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = N
                 "utc": f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
                 **({"would": outlook.as_json(time, before)} if outlook else {}),
             }
-            for before, time in pairwise([None, *runs(declaration, now)])
+            for before, time in zip([None, *coming], coming, strict=False)
         ],
         **({"last_good": outlook.run or None, "not_known": outlook.unknown or None} if outlook else {}),
         **({"last_runs": outlook.last.as_json()} if outlook and outlook.last else {}),
