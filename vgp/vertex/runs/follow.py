@@ -125,7 +125,7 @@ class Display:
     def update(self, run: Run) -> bool:
         """Takes a new look at the run; whether anything changed."""
         self.rows = self.rows or cost.machines(run)
-        now = {step.name: f"{step.state} {len(step.jobs)} {step.retrying}" for step in run.steps} | {"": run.state}
+        now = {step.name: f"{step.state} {step.tries} {step.retrying}" for step in run.steps} | {"": run.state}
         now |= {f"{way.step} ": _way(way) for way in run.ways}
         changed = [name for name, state in now.items() if self.seen.get(name, "waiting 0 ") != state]
         self.run, self.seen = run, now

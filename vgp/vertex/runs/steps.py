@@ -46,6 +46,8 @@ class Step:
     retrying: str = ""
     #: Google's custom jobs that ran it, by number, earlier attempts first.
     jobs: tuple[str, ...] = ()
+    #: How often Vertex AI has started it. What it starts itself, such as the jobs of a ladder, are no tries of it.
+    tries: int = 0
     #: What its ladder has cost, where somebody asked for that and it is known.
     ladder_usd: float | None = None
     #: The PipelineTaskDetail.
@@ -153,19 +155,25 @@ def _step(detail: Any, name: str, path: str) -> Step:
     state = _TASK_STATES.get(detail.state.name, detail.state.name.lower())
     step = Step(
         name, state, path, detail.task_name, moment(detail.start_time), moment(detail.end_time), detail.error.message,
-        jobs=_jobs(detail), detail=detail,
+        jobs=_jobs(detail), tries=len(_own(detail)), detail=detail,
     )  # fmt: skip
-    tries = [status.error.message for status in detail.pipeline_task_status if status.error.message]
-    return replace(step, retrying=tries[-1]) if tries and state in ("pending", "running") else step
+    failed = [status.error.message for status in detail.pipeline_task_status if status.error.message]
+    return replace(step, retrying=failed[-1]) if failed and state in ("pending", "running") else step
 
 
 def _jobs(detail: Any) -> tuple[str, ...]:
     """The jobs of the step itself, and the one that a step of Google's components started (`gcp_resources`)."""
-    container, custom = detail.executor_detail.container_detail, detail.executor_detail.custom_job_detail
-    listed = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
+    listed = _own(detail)
     if detail.state.name != "SKIPPED":  # the outputs of a cached step name the job of an earlier run
         listed += _started(detail.execution.metadata or {})
     return tuple(dict.fromkeys(number for number in map(names.short, listed) if number.isdigit()))
+
+
+def _own(detail: Any) -> list[str]:
+    """A job for each try, the failed ones first."""
+    container, custom = detail.executor_detail.container_detail, detail.executor_detail.custom_job_detail
+    listed = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
+    return list(dict.fromkeys(filter(None, listed)))
 
 
 def _started(metadata: Any) -> list[str]:

@@ -148,7 +148,7 @@ class _Ending(Text):
 
 def _cells(step: Step, rows: Rows, now: datetime) -> dict[str, Text]:
     seconds, machine = step.seconds(now), cost.machine(step, rows)
-    word = f"{step.state}, try {len(step.jobs)}" if step.state == "running" and len(step.jobs) > 1 else step.state
+    word = f"{step.state}, try {step.tries}" if step.state == "running" and step.tries > 1 else step.state
     amount = usd(cost.spent(step, rows, now)) if seconds is not None and machine else ""
     colour = COLOURS.get(step.state, "dim")
     return {

@@ -143,7 +143,20 @@ def test_retries_show_every_job_and_why_google_tries_again() -> None:
         "pipeline_task_status": [{"state": "RUNNING", "error": {"message": "The zone is out of resources"}}],
     }  # fmt: skip
     step = read(job(LOOP, [task])).steps[0]
-    assert step.jobs == ("11", "12") and step.retrying == "The zone is out of resources"
+    assert step.jobs == ("11", "12") and step.tries == 2 and step.retrying == "The zone is out of resources"
+
+
+def test_jobs_that_a_step_starts_are_no_tries_of_it() -> None:
+    """As Google's launcher of one job does, and ours of a ladder with one for each attempt."""
+    uri = "https://r-aiplatform.googleapis.com/v1/projects/1/locations/r/customJobs/13"
+    resources = {"resources": [{"resourceType": "CustomJob", "resourceUri": uri}]}
+    task = {
+        "task_id": 1, "task_name": "first", "state": "RUNNING",
+        "executor_detail": {"container_detail": {"main_job": "projects/1/locations/r/customJobs/12"}},
+        "execution": {"metadata": {"output:gcp_resources": json.dumps(resources)}},
+    }  # fmt: skip
+    step = read(job(LOOP, [task])).steps[0]
+    assert step.jobs == ("12", "13") and step.tries == 1
 
 
 @pytest.mark.parametrize(

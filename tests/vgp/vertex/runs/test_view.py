@@ -53,6 +53,14 @@ def test_where_there_is_room_nothing_is_cut() -> None:
     ]  # fmt: skip
 
 
+def test_a_step_is_at_its_second_try_when_vertex_ai_has_started_it_twice() -> None:
+    """Not when it has started jobs of its own, as Google's launcher does, and that of a ladder again and again."""
+    for tries, words in ((1, "running"), (2, "running, try 2")):
+        step = Step("train", "running", "train", "a", BEGIN, jobs=("1", "2", "3"), tries=tries)
+        lines = drawn(view.steps(run([step]), ROWS, BEGIN + timedelta(hours=2), width=200), 200)
+        assert lines[1].split("  ")[2].strip() == words
+
+
 def test_where_it_is_narrow_a_name_keeps_its_end_and_the_cost_stays() -> None:
     step = Step("exit-handler-1/condition-branches-2/condition-3/for-loop-1/train[11]", "running", "x", "a", BEGIN)
     lines = drawn(view.steps(run([step]), ROWS, BEGIN + timedelta(hours=2), width=80), 80)
