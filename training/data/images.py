@@ -57,11 +57,11 @@ class Scan:
     """What shards hold: images, their bytes, a digest for each shard, and how many cannot be decoded."""
 
     images: int
+    #: Of each split, 8 bytes of the digest of every file that is kept.
+    prints: Mapping[str, bytes]
     bytes: int
     digests: tuple[str, ...]
     damaged: tuple[str, ...]
-    #: Of each split, 8 bytes of the digest of every file that is kept.
-    prints: Mapping[str, bytes]
 
 
 class ImageTask(Task):
@@ -145,13 +145,13 @@ class ImageTask(Task):
                     damaged.append(picture.name)
                     continue
             prints[picture.split] += own[:8]
-        return Scan(len(shard), size, (digest.hexdigest(),), tuple(damaged), {k: bytes(v) for k, v in prints.items()})
+        kept = {split: bytes(made) for split, made in prints.items()}
+        return Scan(len(shard), kept, size, (digest.hexdigest(),), tuple(damaged))
 
     def merge(self, first: Scan, second: Scan) -> Scan:
         return Scan(
-            first.images + second.images, first.bytes + second.bytes,
-            first.digests + second.digests, first.damaged + second.damaged,
-            {split: first.prints[split] + second.prints[split] for split in SPLITS},
+            first.images + second.images, {split: first.prints[split] + second.prints[split] for split in SPLITS},
+            first.bytes + second.bytes, first.digests + second.digests, first.damaged + second.damaged,
         )  # fmt: skip
 
     def combine(self, scans: Iterable[Scan]) -> dict[str, Any]:
@@ -219,11 +219,11 @@ def _file_of(row: Mapping[str, Any], name: str) -> tuple[str, bytes]:
 def _copies(prints: Mapping[str, bytes]) -> Iterator[str]:
     """Says how many files lie in the train split too, byte for byte, under other names: they test nothing."""
     train, *others = (np.frombuffer(prints[split], "<u8") for split in SPLITS)
-    for split, files in zip(SPLITS[1:], others, strict=True):
-        if count := int(np.isin(files, train).sum()):
+    for split, tested in zip(SPLITS[1:], others, strict=True):
+        if count := int(np.isin(tested, train).sum()):
             yield (
-                f"Of the {len(files):,} images of the {split} split {count:,} are in the train split too, byte for byte: "
-                "leave copies out, or say the splits in a table."
+                f"Of the {len(tested):,} images of the {split} split {count:,} are in the train split too, byte for "
+                "byte: leave copies out, or say the splits in a table."
             )
 
 

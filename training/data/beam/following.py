@@ -52,6 +52,27 @@ def cancelling_on_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+def uncancelled(jobs: Jobs, name: str, stop: threading.Event) -> Job | None:
+    """The job of that name that runs, if one does; one that is being cancelled, as by an earlier try, is waited for.
+
+    The service starts no other of its name before it has ended, which takes minutes where workers must stop.
+
+    Raises:
+        Preempted: `stop` was set meanwhile.
+    """
+    said = False
+    while job := next((job for job in jobs.named(name) if job.active), None):
+        if job.state != "CANCELLING":
+            return job
+        if stop.is_set():
+            raise Preempted(f"no Dataflow job was started: {name} was still being cancelled.")
+        if not said:
+            said = True
+            print(f"Dataflow job {name} is still being cancelled: waiting for its end", file=sys.stderr, flush=True)
+        stop.wait(LOOK_EVERY_S)
+    return None
+
+
 def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, stop: threading.Event) -> None:
     """Waits until the job is done.
 
