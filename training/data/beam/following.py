@@ -117,8 +117,9 @@ def _explained(jobs: Jobs, job: Job, folder: str) -> Exception:
     known = failures(folder)
     if known and known[0].final:
         return UserError(known[0].words)
-    if job.state == "CANCELLED" and not known:
-        return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}")
+    if job.state == "CANCELLED":  # what else is known, Dataflow was still trying again
+        tried = f" A worker had failed before, which may be why: {known[0].words}" if known else ""
+        return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}.{tried}")
     words = known[0].words if known else _last_words(_errors(jobs, job))
     fix = next((fix for pattern, fix in CAUSES.items() if not known and re.search(pattern, words)), "")
     return ProcessFailed(f"the Dataflow job {job.name} failed: {words} {fix}".rstrip() + f" Its log: {jobs.link(job)}")

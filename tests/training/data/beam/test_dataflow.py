@@ -15,6 +15,7 @@ from loopback.errors import ApiError
 
 from training.data.beam import dataflow as runner
 from training.data.beam.following import follow
+from training.data.beam.work import leave
 from training.data.prepare import prepare
 from training.errors import Preempted, ProcessFailed, UserError
 from training.storage.dataflow import Jobs, explained
@@ -259,6 +260,14 @@ def test_why_a_job_failed_is_said_in_words(dataflow, message, says):
         job.say("Workflow failed. Causes: S01: a work item was attempted 4 times without success.")
     job.end("FAILED")
     with pytest.raises(ProcessFailed, match=says):
+        followed(job)
+
+
+def test_a_job_that_somebody_cancels_is_said_to_be_though_a_worker_has_failed_before(dataflow):
+    job = begun(dataflow)
+    leave("gs://test-bucket/temp/1/failures/scanning-1.json", b'{"words": "a process died", "final": false}')
+    job.end("CANCELLED")
+    with pytest.raises(ProcessFailed, match=r"cancelled, not by this step: http.* A worker had failed.*a process died"):
         followed(job)
 
 
