@@ -109,7 +109,7 @@ class Dataflow:
         title = job_name(name, task, self.inputs, target.path, self.settings.image)
         with cancelling_on_signals() as stop:
             if (ended := self._finished(title)) is None:
-                job, place = self._running(title, stop) or self._submitted(title, name, task, shards, target)
+                job, place = self._running(title, stop) or self._submitted(title, name, task, shards, target, stop)
                 self._follow(job, place, len(shards), stop)
                 ended = _made(place), place
         made, place = ended
@@ -155,7 +155,7 @@ class Dataflow:
             raise
 
     def _submitted(
-        self, title: str, name: str, task: Task, shards: Sequence[Any], target: Dataset
+        self, title: str, name: str, task: Task, shards: Sequence[Any], target: Dataset, stop: threading.Event
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
@@ -164,7 +164,7 @@ class Dataflow:
             place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
         work = Work(name, task, len(shards), place.folder, place.output, APART)
         marks = {**labels(target.path), "attempt": str(attempt)}
-        job = submit(work, shards, title, marks, self.settings, self.jobs)
+        job = submit(work, shards, title, marks, self.settings, self.jobs, stop)
         _say(f"Dataflow job {title} was started: {self.jobs.link(job)}")
         return job, place
 

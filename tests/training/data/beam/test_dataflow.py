@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from google.cloud import storage as client
-from loopback.cloud import lost_response, reset, status
+from loopback.cloud import late, lost_response, reset, slow, status
 from loopback.dataflow import Job
 from loopback.errors import ApiError
 
 from training.data.beam import dataflow as runner
+from training.data.beam import submission
 from training.data.beam.following import follow
 from training.data.beam.work import leave
 from training.data.prepare import prepare
@@ -194,6 +195,27 @@ def test_a_step_that_is_cancelled_cancels_its_job(dataflow):
     finally:
         signal.signal(signal.SIGTERM, before)
     assert [job.state for job in dataflow.dataflow.jobs.values()] == ["CANCELLED"]
+
+
+def test_a_job_whose_creation_is_answered_too_late_is_found_by_its_name(dataflow):
+    dataflow.fail("dataflow.projects.locations.jobs.create", late(40))
+    began = time.monotonic()
+    prepare("letters:Letters", "", OUT)
+    assert time.monotonic() - began < 40 and "manifest.json" in objects("out/data/")
+
+
+def test_a_step_that_is_cancelled_while_nobody_answers_ends(dataflow, monkeypatch):
+    dataflow.fail("dataflow.projects.locations.jobs.create", slow(40))
+    monkeypatch.setattr(submission, "STOPS_WITHIN_S", 0.1)
+
+    def stops():
+        while not called(dataflow, "create"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stops).start()
+    with pytest.raises(Preempted, match="cancelled before Dataflow had answered"):
+        prepare("letters:Letters", "", OUT)
 
 
 def test_a_job_that_an_earlier_try_still_cancels_is_waited_for(dataflow, here, capsys):
