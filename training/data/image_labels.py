@@ -3,7 +3,8 @@
 import csv
 import hashlib
 import io
-from collections.abc import Container, Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from training.errors import UserError
@@ -26,6 +27,7 @@ class Line:
 class Labels:
     #: Of the table, below what was given.
     name: str
+    #: By the name of the image, composed.
     lines: Mapping[str, Line]
 
     @classmethod
@@ -48,15 +50,16 @@ class Labels:
         return cls(name, _lines(name, text))
 
     def of(self, image: str) -> Line | None:
-        return self.lines.get(image)
+        return self.lines.get(composed(image))
 
     def place(self, image: str) -> str:
-        return f"{self.name}, line {self.lines[image].number}"
+        return f"{self.name}, line {self.lines[composed(image)].number}"
 
-    def require_all(self, images: Container[str]) -> None:
+    def require_all(self, images: Iterable[str]) -> None:
         """Raises UserError for a line whose image is not there."""
+        there = set(map(composed, images))
         for image, line in self.lines.items():
-            if image not in images:
+            if image not in there:
                 raise UserError(
                     f"{self.name}, line {line.number}: there is no image {quoted(image)}; write its path below the "
                     "folder that was given."
@@ -73,7 +76,7 @@ def _lines(name: str, text: str) -> dict[str, Line]:
     try:
         for row in rows:
             line = Line(rows.line_num, (row["label"] or "").strip(), (row.get("split") or "").strip())
-            image = (row["file"] or "").strip()
+            image = composed((row["file"] or "").strip())
             _require_sound(name, image, line, lines)
             lines[image] = line
     except csv.Error as error:
@@ -88,6 +91,12 @@ def _require_sound(name: str, image: str, line: Line, lines: Mapping[str, Line])
         raise UserError(f"{name}, line {line.number}: {quoted(image)} has no label; leave the line out if it has none.")
     if line.split not in ("", *SPLITS):
         raise UserError(f"{name}, line {line.number}: the split {quoted(line.split)} is none of {', '.join(SPLITS)}.")
+
+
+def composed(name: str) -> str:
+    """A name as most programs write it: Macs take letters with marks apart in names of files (Unicode's NFD), and then
+    two that look alike differ."""
+    return unicodedata.normalize("NFC", name)
 
 
 def folder_of(image: str) -> str:

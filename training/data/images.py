@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from training.data import image_labels, place, raw
-from training.data.image_labels import SPLITS, Labels, folder_of, split_of
+from training.data.image_labels import SPLITS, Labels, composed, folder_of, split_of
 from training.data.manifest import SourceFile
 from training.data.pixels import Damaged, pixels
 from training.errors import UserError
@@ -56,6 +57,8 @@ class Scan:
     """What shards hold: images, their bytes, a digest for each shard, and how many cannot be decoded."""
 
     images: int
+    #: Of each split, 8 bytes of the digest of every file that is kept.
+    prints: Mapping[str, bytes]
     bytes: int
     digests: tuple[str, ...]
     damaged: tuple[str, ...]
@@ -107,12 +110,14 @@ class ImageTask(Task):
     def _pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
         """Those that have a class, in the order of their names."""
         shares = self.chosen["validation_share"], self.chosen["test_share"]
+        codes = {composed(title): code for code, title in enumerate(self.classes)}
         for name, file in images.items():
             line = labels.of(name) if labels else None
             if labels and line is None and not self.predicting:
                 continue
             label = line.label if line else "" if self.predicting and "/" not in name else folder_of(name)
-            if label not in self.classes and not self.predicting:
+            code = codes.get(composed(label), UNKNOWN)
+            if code == UNKNOWN and not self.predicting:
                 where = labels.place(name) if labels else name
                 raise UserError(f"{where}: {quoted(label)} is no class of the task. {nearest(label, self.classes)}")
             pinned = (
@@ -122,27 +127,31 @@ class ImageTask(Task):
             yield Picture(
                 name,
                 replace(file, path=pinned or file.path),
-                self.classes.index(label) if label in self.classes else UNKNOWN,
+                code,
                 split,
             )
 
     def scan(self, shard: tuple[Picture, ...]) -> Scan:
         """Reads every image; decodes it only if it may be dropped."""
-        digest, size, damaged = hashlib.sha256(), 0, []
+        digest, size, damaged, prints = hashlib.sha256(), 0, [], {split: bytearray() for split in SPLITS}
         for picture, data in _read(shard):
             size += len(data)
-            digest.update(picture.name.encode() + b"\0" + hashlib.sha256(data).digest())
+            own = hashlib.sha256(data).digest()
+            digest.update(picture.name.encode() + b"\0" + own)
             if self.chosen["damaged"] == "drop":
                 try:
                     self._pixels(picture, data)
                 except Damaged:
                     damaged.append(picture.name)
-        return Scan(len(shard), size, (digest.hexdigest(),), tuple(damaged))
+                    continue
+            prints[picture.split] += own[:8]
+        kept = {split: bytes(made) for split, made in prints.items()}
+        return Scan(len(shard), kept, size, (digest.hexdigest(),), tuple(damaged))
 
     def merge(self, first: Scan, second: Scan) -> Scan:
         return Scan(
-            first.images + second.images, first.bytes + second.bytes,
-            first.digests + second.digests, first.damaged + second.damaged,
+            first.images + second.images, {split: first.prints[split] + second.prints[split] for split in SPLITS},
+            first.bytes + second.bytes, first.digests + second.digests, first.damaged + second.damaged,
         )  # fmt: skip
 
     def combine(self, scans: Iterable[Scan]) -> dict[str, Any]:
@@ -153,6 +162,7 @@ class ImageTask(Task):
             notes.append(f"Cannot be decoded, and were dropped: {_counted(scan.damaged, 'image')}.")
         if self.others:
             notes.append(f"No images by their names, and passed over: {_counted(self.others, 'file')}.")
+        notes += _copies(scan.prints)
         digest = hashlib.sha256("".join(scan.digests).encode()).hexdigest()
         shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
         return {
@@ -204,6 +214,17 @@ def _file_of(row: Mapping[str, Any], name: str) -> tuple[str, bytes]:
         return name, image if isinstance(image, bytes) else base64.b64decode(image or b"", validate=True)
     except (TypeError, ValueError):
         raise UserError(f"{name}: image must be the bytes of an image file, in base64 where they are text.") from None
+
+
+def _copies(prints: Mapping[str, bytes]) -> Iterator[str]:
+    """Says how many files lie in the train split too, byte for byte, under other names: they test nothing."""
+    train, *others = (np.frombuffer(prints[split], "<u8") for split in SPLITS)
+    for split, tested in zip(SPLITS[1:], others, strict=True):
+        if count := int(np.isin(tested, train).sum()):
+            yield (
+                f"Of the {len(tested):,} images of the {split} split {count:,} are in the train split too, byte for "
+                "byte: leave copies out, or say the splits in a table."
+            )
 
 
 def _counted(names: Sequence[str], noun: str) -> str:

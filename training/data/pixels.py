@@ -31,8 +31,8 @@ def pixels(name: str, data: bytes, size: int, channels: int) -> bytes:
         raise UserError("images are decoded by the package pillow: pip install pillow.") from None
     Image.MAX_IMAGE_PIXELS = None  # we say it in our words
     try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(data)) as image:
-            warnings.simplefilter("ignore")  # of metadata that nobody reads
+        # Warnings are of metadata that nobody reads.
+        with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise Damaged(f"{name} has {image.width:,} x {image.height:,} pixels; {MOST_PIXELS:,} are the most.")
             upright = ImageOps.exif_transpose(_in_bytes(name, image))
@@ -41,7 +41,9 @@ def pixels(name: str, data: bytes, size: int, channels: int) -> bytes:
     except UnidentifiedImageError:
         kind = "is empty" if not data else "is no image that can be decoded"
         raise Damaged(f"{name} {kind}: {_FIX}") from None
-    except (OSError, SyntaxError, ValueError, EOFError, IndexError, OverflowError) as error:
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # each of pillow's decoders raises what it likes
         raise Damaged(f"{name} is damaged: {error}. {_FIX.capitalize()}") from None
 
 

@@ -36,6 +36,8 @@ SHARDS_PER_WORKER = 4
 LINE_EVERY_S = 10.0
 #: How long the end of a pool's processes is waited for, once one was killed.
 ENDS_WITHIN_S = 5.0
+#: By which a process ends that does what no machine allows.
+CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGILL)
 
 
 class ProcessDied(UserError):
@@ -97,21 +99,18 @@ class WorkerPool:
         except BrokenProcessPool:
             processes = dict(getattr(self._executor, "_processes", None) or {})
             self._executor = None
-            fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
-            raise ProcessDied(
-                f"a process died while {title}{self._last_places(processes.values())}, most likely for lack of memory: "
-                f"{fix}."
-            ) from None
+            died = self._died(processes.values())
+            places = [place.last(self.scratch / f"place-{process.pid}") for process in died] if self.scratch else []
+            where = f" ({'; '.join(told)})" if (told := sorted({text for text in places if text})) else ""
+            raise ProcessDied(f"a process died while {title}{where}, {_why(died, workers)}") from None
 
-    def _last_places(self, processes: Collection[BaseProcess]) -> str:
-        """What those that died by themselves were at; the others were ended when the first was missed."""
+    def _died(self, processes: Collection[BaseProcess]) -> list[BaseProcess]:
+        """Those that died by themselves; the others were ended when the first was missed."""
         deadline = time.monotonic() + ENDS_WITHIN_S
         # Not join: of two threads that wait for a process one learns how it ended, here or in the pool's own.
         while any(process.exitcode is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.01)
-        died = [process for process in processes if process.exitcode not in (0, None, -signal.SIGTERM)]
-        places = [place.last(self.scratch / f"place-{process.pid}") for process in died] if self.scratch else []
-        return f" ({'; '.join(told)})" if (told := sorted({text for text in places if text})) else ""
+        return [process for process in processes if process.exitcode not in (0, None, -signal.SIGTERM)]
 
     def _pool(self, workers: int) -> ProcessPoolExecutor:
         if self._executor is None:
@@ -120,6 +119,17 @@ class WorkerPool:
             start = partial(_start_worker, self.scratch)
             self._executor = ProcessPoolExecutor(workers, mp_context=context, initializer=start)
         return self._executor
+
+
+def _why(died: Collection[BaseProcess], workers: int) -> str:
+    """What its end tells: neither a crash nor a call of `os._exit` is for lack of memory, and more of it no help."""
+    codes = {process.exitcode or 0 for process in died}
+    if crashes := sorted(signal.Signals(-code).name for code in codes if -code in CRASHES):
+        return f"by {crashes[0]}: a library crashed there, or the task's own code. Leave that out, or have it mended."
+    if ends := sorted(code for code in codes if code > 0):
+        return f"with exit code {ends[0]}: the task's code ended it, or a library that it calls."
+    fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
+    return f"most likely for lack of memory: {fix}."
 
 
 @contextmanager
@@ -158,7 +168,7 @@ def _called(title: str, function: Callable[[Item], Result], item: Item) -> Resul
     place.forget()
     try:
         return function(item)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if place.current() and not isinstance(error, UserError):
             error.add_note(f"while {title}: {place.current()}")
         raise

@@ -41,8 +41,8 @@ def _tell(title: str, path: str) -> None:
         last = Path(path).read_bytes().rstrip(b"\0").decode(errors="replace")
         where = f" ({last})" if last else ""
         print(
-            f"error: the process died while {title}{where}. If nobody stopped it, most likely for lack of memory: try "
-            "smaller shards, or a larger machine.",
+            f"error: the process died while {title}{where}. If nobody stopped it, it lacked memory (try smaller "
+            "shards, or a larger machine), or a library crashed there.",
             file=sys.stderr,
         )
 

@@ -4,6 +4,7 @@ https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jo
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -183,15 +184,20 @@ def explained(project: str, region: str, permission: str) -> Iterator[None]:
             fix = "give the step's account roles/iam.serviceAccountUser on the workers' account"
         else:
             fix = f"the step's account needs {permission} (roles/dataflow.developer has it)"
-        raise UserError(f"{where} refuses: {error.message} Fix: {fix}.") from None
+        raise UserError(f"{where} refuses: {_said(error)}. Fix: {fix}.") from None
     except TooManyRequests as error:
         raise UserError(
-            f"{where} has no room for the job: {error.message} Wait until others have ended, or ask for more quota."
+            f"{where} has no room for the job: {_said(error)}. Wait until others have ended, or ask for more quota."
         ) from None
     except (BadRequest, NotFound) as error:
-        raise UserError(f"{where} refuses the job: {error.message}") from None
+        raise UserError(f"{where} refuses the job: {_said(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
         raise ProcessFailed(f"{where} could not be reached: {type(error).__name__}: {error}") from None
+
+
+def _said(error: Any) -> str:
+    """What Google says, without the address that its client was asked at."""
+    return re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message).rstrip(". ")
 
 
 def project() -> str:
@@ -206,7 +212,7 @@ def project() -> str:
             "Dataflow needs Google credentials and there are none: run `gcloud auth application-default login`."
         ) from None
     if not named:
-        raise UserError("Dataflow needs a project: set it under [steps.prepare.dataflow] in pipelines.toml.")
+        raise UserError("Dataflow needs a project, and the credentials name none: set project in pipelines.toml.")
     return str(named)
 
 

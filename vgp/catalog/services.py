@@ -14,10 +14,13 @@ def bigquery_usd(gib: float, location: str = "") -> float:
 
 
 def dataflow_usd(machine: str, disk_gb: int, workers: int, hours: float, region: str) -> float | None:
-    """So many batch workers for so long, without what they shuffle; None where a price or the machine is not known."""
+    """So many batch workers for so long, without what they shuffle; None where a price or the machine is not known.
+
+    The rates are of vCPU, memory and disk: a machine that brings GPUs costs more than they say.
+    """
     rates = document("prices.json")["dataflow"]["usd_h"].get(region)
     known = machines().get(machine)
-    if rates is None or known is None:
+    if rates is None or known is None or known.gpus:
         return None
     hourly = known.vcpu * rates["vcpu"] + known.memory_gb * rates["memory_gb"] + disk_gb * rates["disk_gb"]
     return float(hourly * workers * hours)

@@ -1,17 +1,18 @@
 """What a step is told that it may use to prepare data: of the settings, with what they have for every step."""
 
+from vgp.errors import RequestError
 from vgp.placement.engines import BigQuery, Dataflow, Engines, Job
 from vgp.settings import Settings
-from vgp.text import bucket_uri
+from vgp.text import bucket_uri, google_names
 
 
 def on_vertex(settings: Settings, step: str, bigquery_of: str, image: str) -> Engines:
-    """Of a step on Vertex AI, in that image."""
+    """Of a step on Vertex AI, in that image. Raises RequestError for a subnetwork of another region."""
     request = settings.request(step)
     return Engines(
         memory_gb=request.memory_gb or 0,
         bigquery=_bigquery(settings, step, bigquery_of),
-        dataflow=_job(settings, request.dataflow, image) if request.dataflow else None,
+        dataflow=_job(settings, step, request.dataflow, image) if request.dataflow else None,
     )
 
 
@@ -26,10 +27,16 @@ def _bigquery(settings: Settings, step: str, of: str) -> BigQuery | None:
     return asked and asked.model_copy(update={"project": asked.project or settings.project or ""})
 
 
-def _job(settings: Settings, asked: Dataflow, image: str) -> Job:
+def _job(settings: Settings, step: str, asked: Dataflow, image: str) -> Job:
+    region = asked.region or settings.region
+    if asked.subnetwork and (its := google_names.subnetwork_region(asked.subnetwork)) != region:
+        raise RequestError(
+            f"steps.{step}.dataflow.subnetwork is in {its}, and the job is in {region}, the region of the settings: "
+            f"name a subnetwork of {region}, or set region under [steps.{step}.dataflow]."
+        )
     given = {
         **asked.model_dump(),
-        "region": asked.region or settings.region,
+        "region": region,
         "service_account": asked.service_account or settings.service_account or "",
     }
     temp = bucket_uri.join(*bucket_uri.cut(settings.bucket), "dataflow") if settings.bucket else ""

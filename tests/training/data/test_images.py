@@ -1,4 +1,8 @@
 import random
+import shutil
+import struct
+import unicodedata
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +11,8 @@ import torch
 from PIL import Image, ImageDraw
 
 from docs.examples.shapes import Shapes
-from training.data.pixels import pixels
+from training.data.image_labels import split_of
+from training.data.pixels import Damaged, pixels
 from training.data.prepare import prepare
 from training.data.rows import open_rows
 from training.errors import UserError
@@ -127,3 +132,43 @@ def test_the_split_of_an_image_follows_from_its_name_alone(shapes, tmp_path):
     one, two = homes(tmp_path / "one"), homes(tmp_path / "two")
     assert one.items() <= two.items() and len(two) == 61
     assert first.fingerprint != second.fingerprint
+
+
+class Sizes(Shapes):
+    classes = ("größe", "square")
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_letters_with_marks_are_the_same_however_a_folder_or_a_table_writes_them(shapes, tmp_path, form):
+    (shapes / "circle").rename(shapes / unicodedata.normalize(form, "größe"))
+    task = f"{__name__}:Sizes"
+    made = prepare(task, str(shapes), tmp_path / "folders", workers=1)
+    assert sum(map(made.rows, made.splits)) == 60
+    other = {"NFC": "NFD", "NFD": "NFC"}[form]
+    lines = [f"{p.relative_to(shapes)},{'square' if n % 2 else 'größe'}" for n, p in enumerate(shapes.rglob("*.*"))]
+    (shapes / "labels.csv").write_text(unicodedata.normalize(other, "\n".join(["file,label", *lines])))
+    made = prepare(task, str(shapes), tmp_path / "table", workers=1)
+    assert sum(map(made.rows, made.splits)) == 60
+
+
+def test_images_that_test_what_was_learnt_by_heart_are_counted(shapes, tmp_path):
+    for path in sorted((shapes / "circle").iterdir())[:10]:
+        shutil.copy(path, path.with_stem(f"{path.stem}-copy"))
+    for number in range(30):
+        (shapes / "circle" / f"empty-{number}.png").touch()
+    made = prepare(TASK, str(shapes), tmp_path / "data", options={"damaged": "drop"}, workers=1)
+    splits = {path.stem: split_of(f"{path.parent.name}/{path.name}", 0.05, 0.2) for path in shapes.rglob("*.*")}
+    pairs = [(splits[stem], splits[stem.removesuffix("-copy")]) for stem in splits if stem.endswith("-copy")]
+    parted = sum({"train", "test"} == set(pair) for pair in pairs)
+    said = f"images of the test split {parted} are in the train split too, byte for"
+    assert parted and any(said in note for note in made.notes)
+
+
+def test_whatever_a_decoder_raises_is_a_damaged_image_and_its_warnings_are_not_shown():
+    flags = struct.pack("<4s7I44x8I", b"DDS ", 124, 4111, 8, 8, 24, 0, 0, 32, 128, 0, 24, 255, 255, 255, 0)
+    with pytest.raises(Damaged, match=r"a.png is damaged: Unknown pixel format flags 128. Write it anew"):
+        pixels("a.png", flags.ljust(300, b"\0"), 8, 1)
+    Image.new("L", (8, 8), 7).save(file := BytesIO(), "TIFF")
+    tiff = bytearray(file.getvalue())
+    tiff[12], tiff[14] = 3, 2  # two widths, of which pillow warns; tests take warnings for errors
+    assert pixels("a.tif", bytes(tiff), 2, 1) == bytes([7] * 4)

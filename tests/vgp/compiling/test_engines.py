@@ -11,11 +11,14 @@ import pytest
 from components.image import step
 from training.data.settings import VARIABLE, engines
 from vgp import settings
+from vgp.catalog.services import dataflow_usd
 from vgp.check import check
 from vgp.compiling import compile, workflows
+from vgp.compiling.engines import on_vertex
 from vgp.compiling.target import Local, Target
 from vgp.compiling.vertex import Vertex
 from vgp.documents.document import Document
+from vgp.errors import RequestError
 from vgp.placement.rules import PlacementError
 
 REPOSITORY = Path(__file__).parents[3]
@@ -101,6 +104,23 @@ def test_a_step_is_told_what_the_settings_have_for_every_step(vertex) -> None:
     assert job and (job.max_workers, job.max_hours, job.image) == (3, 2, IMAGE)
     assert (job.project, job.region, job.temp) == ("my-project", "us-central1", "gs://my-bucket/below/dataflow")
     assert job.service_account == "runner@my-project.iam.gserviceaccount.com"
+
+
+def test_a_subnetwork_of_another_region_than_the_jobs_is_refused() -> None:
+    asked = {"prepare": {"dataflow": {"subnetwork": "regions/europe-west4/subnetworks/s"}}}
+    given = {"region": "us-central1", "image": IMAGE, "steps": asked}
+    with pytest.raises(
+        RequestError, match=r"prepare.dataflow.subnetwork is in europe-west4, .* name a subnetwork of us"
+    ):
+        on_vertex(settings.Settings.model_validate(given), "prepare", "", IMAGE)
+    near = settings.Settings.model_validate(given | {"region": "europe-west4"})
+    assert on_vertex(near, "prepare", "", IMAGE).dataflow
+
+
+def test_workers_with_gpus_have_no_price_since_the_rates_are_without_them() -> None:
+    assert dataflow_usd("n2-standard-8", 50, 2, 1, "us-central1") and not dataflow_usd(
+        "g2-standard-8", 50, 2, 1, "us-central1"
+    )
 
 
 def test_the_step_that_resolves_asks_the_same_bigquery_and_nothing_else(vertex) -> None:

@@ -7,6 +7,7 @@ again. Workers write shards into the dataset's folder; they count once the manif
 import json
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,14 +18,15 @@ from typing import Any
 from training import run_folder
 from training.data import finish
 from training.data.beam.dataset import THREADS, Dataset
-from training.data.beam.following import cancelling_on_signals, follow
+from training.data.beam.following import cancelling_on_signals, follow, uncancelled
 from training.data.beam.local import require_beam
 from training.data.beam.naming import job_name, labels
 from training.data.beam.submission import submit
 from training.data.beam.work import NOTES_FILE, Work
 from training.data.manifest import FILE_NAME, Manifest
+from training.data.settings import VARIABLE
 from training.data.settings import Dataflow as Settings
-from training.errors import ProcessFailed, UserError
+from training.errors import Preempted, ProcessFailed, UserError
 from training.storage import objects, storage, strict
 from training.storage.dataflow import Job, Jobs, project
 from training.storage.storage import File
@@ -36,6 +38,8 @@ IMAGE_VARIABLE, REGION_VARIABLE = "TRAINING_IMAGE", "CLOUD_ML_REGION"
 APART = True
 #: Of what a job says where its shards go.
 PLACE_FILE = "place.json"
+#: States of a job whose shards nobody takes.
+LOST = {"FAILED", "CANCELLING", "CANCELLED"}
 
 
 def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Path, settings: Settings) -> Manifest:
@@ -91,7 +95,10 @@ class Dataflow:
         )
         for name, value in (("region", self.settings.region), ("image", self.settings.image)):
             if not value:
-                raise UserError(f"Dataflow needs {name}: set it under [steps.prepare.dataflow] in pipelines.toml.")
+                raise UserError(
+                    f"Dataflow needs {name}: a pipeline has it from {name} in pipelines.toml; by hand it is "
+                    f'{VARIABLE}=\'{{"dataflow": {{"{name}": ...}}}}\'.'
+                )
         self.inputs = inputs
         self.jobs = Jobs(self.settings.project, self.settings.region)
 
@@ -102,8 +109,8 @@ class Dataflow:
         title = job_name(name, task, self.inputs, target.path, self.settings.image)
         with cancelling_on_signals() as stop:
             if (ended := self._finished(title)) is None:
-                job, place = self._running(title) or self._submitted(title, name, task, shards, target)
-                follow(self.jobs, job, place.folder, len(shards), self.settings.max_hours, stop)
+                job, place = self._running(title, stop) or self._submitted(title, name, task, shards, target, stop)
+                self._follow(job, place, len(shards), stop)
                 ended = _made(place), place
         made, place = ended
         finish.say(json.loads(objects.read(f"{place.folder}/{NOTES_FILE}")))
@@ -125,20 +132,30 @@ class Dataflow:
         _say(f"Dataflow job {title} has ended before: its shards are taken")
         return made, place
 
-    def _running(self, title: str) -> tuple[Job, Place] | None:
-        active = [job for job in self.jobs.named(title) if job.active and job.state != "CANCELLING"]
-        if not active:
+    def _running(self, title: str, stop: threading.Event) -> tuple[Job, Place] | None:
+        job = uncancelled(self.jobs, title, stop)
+        if job is None:
             return None
-        place = _place(self._folder(title, active[0]))
+        place = _place(self._folder(title, job))
         if place is None:
             raise UserError(
-                f"a Dataflow job called {title} runs, and is none of this run: cancel it ({self.jobs.link(active[0])})."
+                f"a Dataflow job called {title} runs, and is none of this run: cancel it ({self.jobs.link(job)})."
             )
-        _say(f"Dataflow job {title} runs already: {self.jobs.link(active[0])}")
-        return active[0], place
+        _say(f"Dataflow job {title} runs already: {self.jobs.link(job)}")
+        return job, place
+
+    def _follow(self, job: Job, place: Place, shards: int, stop: threading.Event) -> None:
+        """As `follow`; nobody takes the rows of a job that has failed or is cancelled, so they are removed."""
+        try:
+            follow(self.jobs, job, place.folder, shards, self.settings.max_hours, stop)
+        except (Preempted, ProcessFailed, UserError):
+            with suppress(ProcessFailed, UserError):
+                if self.jobs.get(job.id).state in LOST:
+                    _clear(place)
+            raise
 
     def _submitted(
-        self, title: str, name: str, task: Task, shards: Sequence[Any], target: Dataset
+        self, title: str, name: str, task: Task, shards: Sequence[Any], target: Dataset, stop: threading.Event
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
@@ -147,7 +164,7 @@ class Dataflow:
             place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
         work = Work(name, task, len(shards), place.folder, place.output, APART)
         marks = {**labels(target.path), "attempt": str(attempt)}
-        job = submit(work, shards, title, marks, self.settings, self.jobs)
+        job = submit(work, shards, title, marks, self.settings, self.jobs, stop)
         _say(f"Dataflow job {title} was started: {self.jobs.link(job)}")
         return job, place
 
@@ -159,7 +176,10 @@ class Dataflow:
 
 
 def _clear(place: Place) -> None:
-    """Removes the rows that waited to be written; the manifest stays, for a step that is killed now."""
+    """Removes the rows that waited to be written; the manifest stays, for a step that is killed now.
+
+    What workers left of failures lies in a folder below, and stays.
+    """
     kept = {FILE_NAME, NOTES_FILE, PLACE_FILE}
     with suppress(OSError), ThreadPoolExecutor(THREADS) as pool:
         folders = {place.folder, *([place.output] if place.output.startswith(f"{place.folder}/") else [])}

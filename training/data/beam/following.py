@@ -52,6 +52,27 @@ def cancelling_on_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
+def uncancelled(jobs: Jobs, name: str, stop: threading.Event) -> Job | None:
+    """The job of that name that runs, if one does; one that is being cancelled, as by an earlier try, is waited for.
+
+    The service starts no other of its name before it has ended, which takes minutes where workers must stop.
+
+    Raises:
+        Preempted: `stop` was set meanwhile.
+    """
+    said = False
+    while job := next((job for job in jobs.named(name) if job.active), None):
+        if job.state != "CANCELLING":
+            return job
+        if stop.is_set():
+            raise Preempted(f"no Dataflow job was started: {name} was still being cancelled.")
+        if not said:
+            said = True
+            print(f"Dataflow job {name} is still being cancelled: waiting for its end", file=sys.stderr, flush=True)
+        stop.wait(LOOK_EVERY_S)
+    return None
+
+
 def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, stop: threading.Event) -> None:
     """Waits until the job is done.
 
@@ -96,8 +117,9 @@ def _explained(jobs: Jobs, job: Job, folder: str) -> Exception:
     known = failures(folder)
     if known and known[0].final:
         return UserError(known[0].words)
-    if job.state == "CANCELLED" and not known:
-        return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}")
+    if job.state == "CANCELLED":  # what else is known, Dataflow was still trying again
+        tried = f" A worker had failed before, which may be why: {known[0].words}" if known else ""
+        return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}.{tried}")
     words = known[0].words if known else _last_words(_errors(jobs, job))
     fix = next((fix for pattern, fix in CAUSES.items() if not known and re.search(pattern, words)), "")
     return ProcessFailed(f"the Dataflow job {job.name} failed: {words} {fix}".rstrip() + f" Its log: {jobs.link(job)}")

@@ -55,6 +55,7 @@ class Local:
 
         mode = "multi_processing" if self.workers > 1 else "in_memory"
         options = PipelineOptions(
+            [],  # not the arguments of the program that this is called in
             direct_running_mode=mode,
             direct_num_workers=self.workers,
             pickle_library="cloudpickle",

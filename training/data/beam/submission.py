@@ -2,25 +2,38 @@
 
 import logging
 import os
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
+from training.data.beam import following
 from training.data.beam.local import require_beam
 from training.data.beam.work import Work
 from training.data.settings import Dataflow as Settings
-from training.errors import UserError
+from training.errors import Preempted, ProcessFailed, UserError
 from training.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, explained
+
+#: Seconds within which a job must have been created, and those that are left for it once the step is to stop.
+CREATED_WITHIN_S, STOPS_WITHIN_S = 1800.0, 10.0
 
 
 def submit(
-    work: Work, shards: Sequence[Any], title: str, labels: Mapping[str, str], settings: Settings, jobs: Jobs
+    work: Work,
+    shards: Sequence[Any],
+    title: str,
+    labels: Mapping[str, str],
+    settings: Settings,
+    jobs: Jobs,
+    stop: threading.Event,
 ) -> Job:
     """Starts the job called `title`; if one of that name runs, such as after a lost answer, it is that one.
 
     Raises:
         UserError: a permission, a quota or a setting is wrong, in words.
         ProcessFailed: Dataflow or the bucket could not be reached.
+        Preempted: `stop` was set, and no answer had come.
     """
     require_beam()
     import apache_beam as beam
@@ -31,13 +44,47 @@ def submit(
     pipeline = beam.Pipeline(runner=DataflowRunner(), options=_options(work, title, labels, settings))
     build(pipeline, work, shards)
     with _quiet(), _refusals_in_words(work.folder), explained(jobs.project, jobs.region, "dataflow.jobs.create"):
-        try:
-            return jobs.get(pipeline.run().job_id())
-        except Exception:
-            # Another step was faster (DataflowJobAlreadyExistsError), or the answer was lost and the job is there.
+        asking = _Asking(pipeline)
+        asking.start()
+        ends = time.monotonic() + CREATED_WITHIN_S
+        while asking.waits(following.LOOK_EVERY_S):
             if (job := _active(jobs, title)) is not None:
                 return job
-            raise
+            ends = min(ends, time.monotonic() + STOPS_WITHIN_S) if stop.is_set() else ends
+            if time.monotonic() > ends:
+                _give_up(title, stop)
+        if not asking.error:
+            return jobs.get(asking.job_id)
+        # Another step was faster (DataflowJobAlreadyExistsError), or the answer was lost and the job is there.
+        if (job := _active(jobs, title)) is not None:
+            return job
+        raise asking.error
+
+
+class _Asking(threading.Thread):
+    """Beam's runner, which sets no limit to how long it waits for an answer: beside it the job is looked for."""
+
+    def __init__(self, pipeline: Any):
+        super().__init__(daemon=True)
+        self.pipeline, self.job_id = pipeline, ""
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self.job_id = self.pipeline.run().job_id()
+        except Exception as error:
+            self.error = error
+
+    def waits(self, seconds: float) -> bool:
+        """Whether it still does, so many seconds later."""
+        self.join(seconds)
+        return self.is_alive()
+
+
+def _give_up(title: str, stop: threading.Event) -> NoReturn:
+    if stop.is_set():
+        raise Preempted(f"this step was cancelled before Dataflow had answered that it starts {title}.")
+    raise ProcessFailed(f"Dataflow has not answered in {CREATED_WITHIN_S / 60:.0f} minutes whether it starts {title}.")
 
 
 def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> Any:

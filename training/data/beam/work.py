@@ -5,6 +5,7 @@ in the folder of the job, in the words that a person reads.
 """
 
 import json
+import re
 import tempfile
 import threading
 import traceback
@@ -33,6 +34,8 @@ Numbered = tuple[int, Any]
 NOTES_FILE = "notes.json"
 #: Where failures lie, in the folder of the job: it is looked at again and again, and holds nothing else.
 FAILURES = "failures"
+#: A frame of a traceback, as Python prints it.
+FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 #: Parts in which ids are compared: as many elements go from each shard.
 MOST_PARTS = 256
 
@@ -143,19 +146,26 @@ class _Kept:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception):
+        if isinstance(error, (Exception, SystemExit)):
             final = isinstance(error, UserError) and not isinstance(error, ProcessDied)
             leave(self.path, json.dumps({"words": self._words(error), "final": final}).encode())
 
-    def _words(self, error: Exception) -> str:
+    def _words(self, error: BaseException) -> str:
         if isinstance(error, UserError):
             at = f" It was {self.title} {self.shard}." if isinstance(error, ProcessDied) and self.shard else ""
             return f"{error}{at}"
-        last = traceback.extract_tb(error.__traceback__)[-1]
         notes = [note.removeprefix(f"while {self.title}: ") for note in getattr(error, "__notes__", ())]
         where = ", ".join(part for part in (notes[-1] if notes else place.current(), self.shard) if part)
         text = f"{self.title}{f' of {where}' if where else ''}: {type(error).__name__}: {error}"
-        return f"{text} ({Path(last.filename).name}, line {last.lineno}, in {last.name})"
+        return f"{text} ({_raised_at(error)})"
+
+
+def _raised_at(error: BaseException) -> str:
+    """The line that raised it; of one from a pool's process its cause is the text of the traceback there."""
+    told = FRAME.findall(str(error.__cause__ or ""))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    file, line, name = told[-1] if told else (last.filename, last.lineno, last.name)
+    return f"{Path(file).name}, line {line}, in {name}"
 
 
 def leave(path: str, data: bytes) -> None:

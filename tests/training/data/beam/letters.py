@@ -39,6 +39,8 @@ class Letters(Task):
         match self.options.get("wrong"):
             case "value":
                 raise ValueError("this word has no letters")
+            case "ends":
+                raise SystemExit(4)
             case "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
 

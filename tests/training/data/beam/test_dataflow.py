@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from google.cloud import storage as client
-from loopback.cloud import lost_response, reset, status
+from loopback.cloud import late, lost_response, reset, slow, status
 from loopback.dataflow import Job
 from loopback.errors import ApiError
 
 from training.data.beam import dataflow as runner
+from training.data.beam import submission
 from training.data.beam.following import follow
+from training.data.beam.work import leave
 from training.data.prepare import prepare
 from training.errors import Preempted, ProcessFailed, UserError
 from training.storage.dataflow import Jobs, explained
@@ -89,7 +91,7 @@ def test_what_is_wrong_with_the_input_ends_the_job_at_once_and_leaves_a_dataset_
     before = objects("out/data/")
     with pytest.raises(UserError, match=r"row_id \d+ occurs in shard \d .* and in shard \d"):
         prepare("letters:Letters", "", OUT, options={"wrong": "ids", "shards": 2})
-    assert objects("out/data/") == before
+    assert objects("out/data/") == before and not [name for name in objects("temp/") if name.endswith(".arrow")]
     prepare("letters:Letters", "", OUT, options={"shards": 1})
     assert objects("out/data/") == here(shards=1) != before
 
@@ -195,11 +197,62 @@ def test_a_step_that_is_cancelled_cancels_its_job(dataflow):
     assert [job.state for job in dataflow.dataflow.jobs.values()] == ["CANCELLED"]
 
 
-def test_a_record_that_kills_a_worker_is_named_with_its_file(dataflow, monkeypatch):
+def test_a_job_whose_creation_is_answered_too_late_is_found_by_its_name(dataflow):
+    dataflow.fail("dataflow.projects.locations.jobs.create", late(40))
+    began = time.monotonic()
+    prepare("letters:Letters", "", OUT)
+    assert time.monotonic() - began < 40 and "manifest.json" in objects("out/data/")
+
+
+def test_a_step_that_is_cancelled_while_nobody_answers_ends(dataflow, monkeypatch):
+    dataflow.fail("dataflow.projects.locations.jobs.create", slow(40))
+    monkeypatch.setattr(submission, "STOPS_WITHIN_S", 0.1)
+
+    def stops():
+        while not called(dataflow, "create"):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stops).start()
+    with pytest.raises(Preempted, match="cancelled before Dataflow had answered"):
+        prepare("letters:Letters", "", OUT)
+
+
+def test_a_job_that_an_earlier_try_still_cancels_is_waited_for(dataflow, here, capsys):
+    """The service has no two jobs of a name, and takes minutes to cancel one."""
+    server, run = dataflow.dataflow, dataflow.dataflow.runs
+    server.cancels_at_once = False
+    server.runs = lambda job: (os.kill(os.getpid(), signal.SIGTERM), job.ended.wait(60))
+    with pytest.raises(Preempted):
+        prepare("letters:Letters", "", OUT)
+    (first,) = server.jobs.values()
+    assert first.state == "CANCELLING"
+    looks = called(dataflow, "list")
+
+    def ends_while_it_is_waited_for():
+        while called(dataflow, "list") < looks + 4:
+            time.sleep(0.01)
+        first.state = "CANCELLED"
+        first.ended.set()
+
+    server.runs = run
+    threading.Thread(target=ends_while_it_is_waited_for).start()
+    prepare("letters:Letters", "", OUT)
+    assert [job.state for job in server.jobs.values()] == ["CANCELLED", "DONE"] and objects("out/data/") == here()
+    assert "is still being cancelled: waiting for its end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("killed", r"died while scanning \(words-1.txt, record 7\), most likely for lack of memory.*scanning shard 1"),
+        ("ends", r"scanning of words-1.txt, record 7, shard 1, .*SystemExit: 4 \(letters.py, line \d+, in go_wrong\)"),
+    ],
+)
+def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeypatch, wrong, says):
     monkeypatch.setattr(runner, "APART", True)
-    says = r"died while scanning \(words-1.txt, record 7\), most likely for lack of memory.*scanning shard 1"
     with pytest.raises(ProcessFailed, match=says):
-        prepare("letters:Letters", "", OUT, options={"wrong": "killed"})
+        prepare("letters:Letters", "", OUT, options={"wrong": wrong})
     assert objects("out/data/") == {}
 
 
@@ -232,6 +285,14 @@ def test_why_a_job_failed_is_said_in_words(dataflow, message, says):
         followed(job)
 
 
+def test_a_job_that_somebody_cancels_is_said_to_be_though_a_worker_has_failed_before(dataflow):
+    job = begun(dataflow)
+    leave("gs://test-bucket/temp/1/failures/scanning-1.json", b'{"words": "a process died", "final": false}')
+    job.end("CANCELLED")
+    with pytest.raises(ProcessFailed, match=r"cancelled, not by this step: http.* A worker had failed.*a process died"):
+        followed(job)
+
+
 def begun(cloud) -> Job:
     """A job that runs on, of which nobody asked what it does."""
     message = {"id": "j1", "name": "prepare-1", "projectId": "test-project", "location": "us-central1"}
@@ -246,7 +307,10 @@ def followed(job: Job, max_hours: float = 1) -> None:
 @pytest.mark.parametrize(
     ("refusal", "says"),
     [
-        (ApiError(403, "Permission denied."), r"refuses: .* Fix: the step's account needs dataflow.jobs.create"),
+        (
+            ApiError(403, "Not you."),
+            r"test-project refuses: Not you\. Fix: the step's account needs dataflow.jobs.create",
+        ),
         (ApiError(403, "Dataflow API has not been used in project 1 before"), "gcloud services enable dataflow"),
         (ApiError(429, "Too many jobs: 25 run."), r"has no room for the job: .* Wait until others have ended"),
         (ApiError(400, "(a1): The subnetwork is in another region."), "refuses the job: .*subnetwork is in another"),
@@ -275,8 +339,8 @@ def test_a_job_that_takes_too_long_is_cancelled(dataflow):
         ("", "{tmp}/data", {}, "is on this machine, where Dataflow's workers cannot write"),
         ("", "gs://test-bucket/other", {}, r"holds other files \(mine.txt\): choose an empty or new folder"),
         ("", "gs://nobodys/data", {}, "there is no such bucket"),
-        ("", OUT, {"region": ""}, "Dataflow needs region: set it under"),
-        ("", OUT, {"image": ""}, "Dataflow needs image: set it under"),
+        ("", OUT, {"region": ""}, "Dataflow needs region: a pipeline has it from region in pipelines.toml"),
+        ("", OUT, {"image": ""}, "Dataflow needs image: a pipeline has it from image in pipelines.toml"),
     ],
 )
 def test_what_cannot_work_is_refused_before_a_job_is_started(dataflow, allow, tmp_path, data, output, settings, says):

@@ -35,6 +35,7 @@ def made(tmp_path):
 
 def test_beam_and_processes_write_the_same_bytes_of_scans_that_merge_to_one(made, monkeypatch):
     monkeypatch.setattr(tree, "FAN_IN", 2)
+    monkeypatch.setattr(sys, "argv", ["mine.py", "--direct_num_workers=many"])  # of a program of the user's
     here = made(Processes(1), "letters:Merging", shards=5)
     assert len(here) == 11 and made(Local(), "letters:Merging", shards=5) == here
     assert b'"scans": 1' in here["manifest.json"]
