@@ -59,6 +59,8 @@ class Declaration:
                 if name not in fields:
                     raise UserError(f"{self.task}.{attribute} names {name!r}. {nearest(name, fields)}")
         self._check_target(fields)
+        for name in self.key:
+            self._check_key(fields[name])
         for name in filter(None, (*self.key, self.time)):
             if fields[name].nullable:
                 raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
@@ -76,6 +78,15 @@ class Declaration:
                 raise UserError(
                     f"{self.task}.schema has both {other} and {name}: no two names may differ in case only."
                 )
+
+    def _check_key(self, field: Field) -> None:
+        """Engines compute with decimals as float64."""
+        if pa.types.is_decimal(field.type) and field.type.precision > canonical.FLOAT64_DIGITS:
+            raise UserError(
+                f"{self.task}: the key {field.name} is {field.type}, which is computed as float64: two keys of more "
+                f"than {canonical.FLOAT64_DIGITS} digits could become one. Declare pa.int64() if it has no fraction; "
+                "else write it as text (in a .sql file CAST(... AS STRING)), and declare pa.string()."
+            )
 
     def _check_target(self, fields: Mapping[str, Field]) -> None:
         if not self.target and not self.own_labels:

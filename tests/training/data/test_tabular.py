@@ -42,6 +42,10 @@ def task_of(**attributes) -> type[TabularTask]:
             "the column at is declared as time32.*: a table",
         ),
         ({"schema": (Field("x", pa.float16()), DONE)}, "x is declared as halffloat, .*: declare pa.float32"),
+        (
+            {"schema": (Field("id", pa.decimal128(16, 0)), DONE), "key": ("id",)},
+            r"key id is decimal128\(16, 0\), which is computed as float64: two keys .* Declare pa.int64\(\) if",
+        ),
         ({"summary": lambda self, table: None}, "Mine.summary is no method of a task over a table: `days`, `labels`"),
     ],
 )
@@ -91,6 +95,10 @@ def test_the_day_of_the_time_stands_beside_a_feature_of_that_name(tmp_path, monk
     assert since == {(date.fromisoformat(day) - date(1970, 1, 1)).days: int(day[-2:]) for day, _, _ in rows}
     parted = sum(len(set(split["_day"].tolist())) for split in days.values()) > len(since)
     assert parted == (by == "columns")
+
+
+def test_a_decimal_whose_digits_a_float64_holds_may_be_a_key():
+    assert task_of(schema=(Field("id", pa.decimal128(15, 2)), DONE), key=("id",))().key == ("id",)
 
 
 OWN_WINDOWS = {**TabularTask.settings, "train": "1-6", "test": "9"}

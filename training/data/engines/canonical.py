@@ -9,6 +9,8 @@ import pyarrow as pa
 from training.data.schema import Field
 from training.errors import UserError
 
+#: Decimals of so many digits are different float64 if they are different (C11, 5.2.4.2.2: DBL_DIG).
+FLOAT64_DIGITS = 15
 TYPES = "whole numbers, floats, decimals, strings, booleans, dates and timestamps"
 
 
