@@ -70,8 +70,8 @@ def _require_no_log(files: Sequence[File]) -> None:
     for folder, (log, ending, kind) in product(folders, LOGS):
         if _holds(f"{folder}/{log}", ending):
             raise UserError(
-                f"{folder} is a table of {kind}: its files also hold rows that were deleted or replaced, and only {log} "
-                f"knows which. Write its rows as plain Parquet (in Spark: spark.read.format('{kind.lower()}').load(...)"
+                f"{folder} is a table of {kind}: its files also hold rows that were deleted or replaced, and only "
+                f"{log} knows which. Write its rows as plain Parquet (in Spark: spark.read.format('{kind.lower()}').load(...)"
                 ".write.parquet(...)), or load them into a table of BigQuery."
             )
 

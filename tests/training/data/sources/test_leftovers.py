@@ -1,6 +1,5 @@
 """What writers of tables leave beside their files is no data, here and in a bucket; nor is a table without its log."""
 
-
 import pytest
 
 from training.data.sources.resolve import resolve
