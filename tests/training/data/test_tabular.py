@@ -156,6 +156,8 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
             {"features": lambda self, rows: {"x": rows.page.cast("int64")}},
             r"Mine.features: x cannot be computed for .*x.csv, line 2 \(page = .p0.\): .* to INT64",
         ),
+        ({"events": lambda self, rows: [rows]}, "Mine.events gives a list: it must be values by name"),
+        ({"events": lambda self, rows: {"e": rows}}, "the events e are a Table: give training.data.events.Events"),
         ({"days": lambda self, rows: rows.page}, "Mine.days gives string: it must give a date for each row"),
         (
             {"labels": lambda self, rows: rows.page},

@@ -71,8 +71,8 @@ def _require_no_log(files: Sequence[File]) -> None:
         if _holds(f"{folder}/{log}", ending):
             raise UserError(
                 f"{folder} is a table of {kind}: its files also hold rows that were deleted or replaced, and only "
-                f"{log} knows which. Write its rows as plain Parquet (in Spark: spark.read.format('{kind.lower()}').load(...)"
-                ".write.parquet(...)), or load them into a table of BigQuery."
+                f"{log} knows which. Write its rows as plain Parquet (in Spark: spark.read.format("
+                f"'{kind.lower()}').load(...).write.parquet(...)), or load them into a table of BigQuery."
             )
 
 
