@@ -67,8 +67,8 @@ def _deeper(folder: str, suffixes: Sequence[str]) -> str:
     are none."""
     if _is_glob(folder):
         pattern = f"{folder.rstrip('/')}/*"
-        inside = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
-        ending = next((found for file in inside if (found := finding.ending(file.path, suffixes))), "")
+        files = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
+        ending = next((found for file in files if (found := finding.ending(file.path, suffixes))), "")
         return ending and pattern + ending
     if not is_remote(folder):
         return finding.deeper(folder, suffixes)

@@ -44,8 +44,16 @@ def task_of(**attributes) -> type[TabularTask]:
         ({"schema": (Field("x", pa.float16()), DONE)}, "x is declared as halffloat, .*: declare pa.float32"),
         (
             {"schema": (Field("id", pa.decimal128(16, 0)), DONE), "key": ("id",)},
-            r"key id is decimal128\(16, 0\), which is computed as float64: two keys .* Declare pa.int64\(\) if",
+            r"key or group id is decimal128\(16, 0\), computed as float64: two of them .* Declare pa.int64\(\) if",
         ),
+        ({"schema": (Field("id", pa.decimal128(20, 2)), DONE), "group": "id"}, "key or group id is decimal128"),
+        ({"schema": (PAGE, Field("p" + "age", pa.string()), DONE)}, "names 'page', which is empty or stands there twi"),
+        ({"schema": (Field("", pa.string()), DONE)}, "names '', which is empty"),
+        (
+            {"schema": (Field("d", pa.dictionary(pa.int8(), pa.string())), DONE)},
+            "d is declared as dict.*holds, string.",
+        ),
+        ({"schema": (Field("d", pa.decimal256(60, 2)), DONE)}, "d is declared as decimal256.*: declare pa.float64"),
         ({"summary": lambda self, table: None}, "Mine.summary is no method of a task over a table: `days`, `labels`"),
     ],
 )
@@ -151,6 +159,8 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
         ({"features": lambda self, rows: {"day": rows.day}}, "the feature day is of type date"),
         ({"features": lambda self, rows: {"done": rows.page}}, "has the name of a column that is known"),
         ({"features": lambda self, rows: {"row_id": rows.page}}, "row_id has the name of a column that every dataset"),
+        ({"features": lambda self, rows: {7: rows.page}}, "Mine.features calls a feature 7: its name must be a text"),
+        ({"features": lambda self, rows: {"a": rows}}, "the feature a is a Table: give a column, or a number"),
         ({"features": lambda self, rows: rows.page}, "Mine.features gives a StringColumn: it must be values by name"),
         (
             {"features": lambda self, rows: {"x": rows.page.cast("int64")}},

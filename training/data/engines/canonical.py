@@ -21,7 +21,13 @@ def schema(fields: Sequence[Field]) -> ibis.Schema:
 
 def dtype(field: Field) -> str:
     """Raises UserError for a type that no engine has."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    kind = field.type
+    if pa.types.is_dictionary(kind):
+        raise UserError(f"the column {field.name} is declared as {kind}: declare what it holds, {kind.value_type}.")
+    if pa.types.is_decimal256(kind):
+        raise UserError(
+            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float64()."
+        )
     if pa.types.is_integer(kind):
         return "int64"
     if pa.types.is_float16(kind):

@@ -234,6 +234,8 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
         raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
     spelled = {group.lower(): group for group in task.groups}
     for name in features:
+        if not isinstance(name, str):
+            raise UserError(f"{type(task).__name__}.features calls a feature {name!r}: its name must be a text.")
         other = spelled.setdefault(str(name).lower(), name)
         if not name or RESERVED.fullmatch(str(name).lower()):
             raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
@@ -245,7 +247,11 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
 
 
 def _feature(name: str, value: Any) -> ir.Value:
-    value = value if isinstance(value, ir.Value) else ibis.literal(value)
+    if not isinstance(value, ir.Value):
+        try:
+            value = ibis.literal(value)
+        except Exception:  # of Ibis, in many kinds
+            raise UserError(f"the feature {name} is a {type(value).__name__}: give a column, or a number.") from None
     kind = value.type()
     if value.op().find(ops.Unnest):
         raise UserError(f"the feature {name} has several values for a row (unnest): a row has one of each feature.")
