@@ -59,6 +59,8 @@ class Declaration:
                 if name not in fields:
                     raise UserError(f"{self.task}.{attribute} names {name!r}. {nearest(name, fields)}")
         self._check_target(fields)
+        for name in filter(fields.__contains__, (*self.key, self.group)):
+            self._check_digits(fields[name])
         for name in filter(None, (*self.key, self.time)):
             if fields[name].nullable:
                 raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
@@ -69,13 +71,25 @@ class Declaration:
         """Engines do not tell upper from lower case in the names of columns."""
         spelled = dict[str, str]()
         for name in [field.name for field in self.schema]:
-            other = spelled.setdefault(name.lower(), name)
+            other = spelled.get(name.lower(), "")
+            if not name or other == name:
+                raise UserError(f"{self.task}.schema names {name!r}, which is empty or stands there twice.")
             if RESERVED.fullmatch(name.lower()):
                 raise UserError(f"{self.task}.schema: {name} is a name that preparing needs itself: rename the column.")
-            if other is not name:
+            if other:
                 raise UserError(
                     f"{self.task}.schema has both {other} and {name}: no two names may differ in case only."
                 )
+            spelled[name.lower()] = name
+
+    def _check_digits(self, field: Field) -> None:
+        """Engines compute with decimals as float64."""
+        if pa.types.is_decimal(field.type) and field.type.precision > canonical.FLOAT64_DIGITS:
+            raise UserError(
+                f"{self.task}: the key or group {field.name} is {field.type}, computed as float64: two of them of more "
+                f"than {canonical.FLOAT64_DIGITS} digits could become one. Declare pa.int64() if it has no fraction; "
+                "else write it as text (in a .sql file CAST(... AS STRING)), and declare pa.string()."
+            )
 
     def _check_target(self, fields: Mapping[str, Field]) -> None:
         if not self.target and not self.own_labels:

@@ -92,6 +92,8 @@ def _check_writable(folder: Path) -> None:
     existing = folder
     while not existing.exists():
         existing = existing.parent
+    if not existing.is_dir():
+        raise UserError(f"the output {folder} cannot be made: {existing} is a file.")
     try:
         if not os.access(existing, os.W_OK | os.X_OK):
             raise PermissionError

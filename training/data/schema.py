@@ -49,7 +49,12 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
     missing = [field.name for field in fields if field.name not in present and not field.optional]
     if not missing:
         return
-    raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}")
+    in_path = [name for name in missing if f"/{name}=" in source]
+    hint = (
+        f" {listed(in_path)} stands in its path alone, where partitions have it: write the files without partitions, "
+        "or with a copy of that column."
+    )
+    raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}")
 
 
 def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()) -> str:

@@ -170,6 +170,11 @@ class TabularTask(Task):
         separator, quote, encoding, decimal = (str(chosen[option]) for option in OPTIONS if option != "engine")
         return Reading(separator, quote, encoding, decimal)
 
+    @property
+    def engine(self) -> str:
+        """The option; "" = as the source has it."""
+        return str({**self.defaults(), **self.options}["engine"])
+
     def files(self, data: str) -> Sequence[File]:
         return resolve(data.strip() or self.default_data())
 

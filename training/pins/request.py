@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from training.data.sources.files import Files
+from training.data.tables import names_there
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.pins import champion, data, earlier, model_name, moment, reigning, store, weights
@@ -29,9 +30,12 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         champion.check(request.champion)
     _check_registry(request)
     weights.check(request.warm_start)
-    for part in names.parted(request.data)[0]:
+    tables, _ = names.parted(request.data)
+    for part in tables:
         if names.is_table(part):
             names.parse(part)
+    if tables and isinstance(work, TabularTask) and work.engine != "duckdb":
+        names_there.check(work)
     data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
     if not pins:
         return

@@ -3,15 +3,11 @@
 Whether a column is needed, the task's own expressions tell: they are asked over a table without it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-import ibis
 import ibis.expr.types as ir
 
-from training.data.engines import canonical
-from training.data.events import Events
-from training.data.schema import Field
 from training.data.tables import order, rebased
 from training.data.tabular import TabularTask
 from training.errors import UserError
@@ -49,9 +45,8 @@ def expect(task: TabularTask, learned: Collection[str]) -> None:
 
 def looks_back(task: TabularTask) -> list[str]:
     """What of a row is made of other rows too: its features over several, and what `events` counts."""
-    rows = _rows(task.schema)
-    events = rebased.said(task, "events", rows)
-    values = rebased.said(task, "features", _seen(task, task.schema, events))
+    events = rebased.said(task, "events", rebased.rows_of(task.schema))
+    values = rebased.said(task, "features", rebased.seen(task.schema, events))
     several = [name for name, value in values.items()
                if isinstance(value, ir.Value) and order.takes_several_rows(value.op())]  # fmt: skip
     return [*events, *several]
@@ -60,23 +55,9 @@ def looks_back(task: TabularTask) -> list[str]:
 def _computable(task: TabularTask, learned: Collection[str], without: Collection[str]) -> bool:
     fields = [field for field in task.schema if field.name not in without]
     try:
-        events = rebased.said(task, "events", _rows(fields))
-        made = rebased.said(task, "features", _seen(task, fields, events))
+        events = rebased.said(task, "events", rebased.rows_of(fields))
+        made = rebased.said(task, "features", rebased.seen(fields, events))
     except UserError:
         return False
     asked = {name for event in events.values() for name in (*event.by, event.hour, event.value, event.weight)}
     return set(learned) <= set(made) and not asked & set(without)
-
-
-def _rows(fields: Sequence[Field]) -> ir.Table:
-    return ibis.table(canonical.schema(fields), name="rows")
-
-
-def _seen(task: TabularTask, fields: Sequence[Field], events: dict[str, Events]) -> ir.Table:
-    """What `features` is given."""
-    kinds = dict(canonical.schema([field for field in fields if field.known == "before"]))
-    for name, event in events.items():
-        for first, last in event.windows:
-            figures = ["count", "mean"] if event.value else ["count"]
-            kinds |= {f"{name}_{figure}_{first}_{last}": "float64" for figure in figures}
-    return ibis.table(ibis.schema(kinds), name="rows")

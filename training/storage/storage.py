@@ -54,7 +54,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
     matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
     if not matches:
         deeper = _deeper(pattern, suffixes)
-        folder = deeper or not is_remote(pattern) and os.path.isdir(pattern)
+        folder = not _is_glob(pattern) and (deeper or not is_remote(pattern) and os.path.isdir(pattern))
         what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
         fix = f" Folders below it do: give them as '{deeper}'." if deeper else ""
         past = _past.get()
@@ -63,11 +63,15 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
 
 
 def _deeper(folder: str, suffixes: Sequence[str]) -> str:
-    """A glob of files that end so one or two folders further down; "" where there are none."""
+    """A glob of files that end so one or two folders below, or in the folders that a glob matches; "" where there
+    are none."""
+    if _is_glob(folder):
+        pattern = f"{folder.rstrip('/')}/*"
+        files = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
+        ending = next((found for file in files if (found := finding.ending(file.path, suffixes))), "")
+        return ending and pattern + ending
     if not is_remote(folder):
         return finding.deeper(folder, suffixes)
-    if WILDCARDS & set(folder):
-        return ""
     inside = f"{uri(folder)}/"
     names = [file.path.removeprefix(inside) for file in below(folder)]
     for levels in finding.DEEPER:
@@ -75,6 +79,10 @@ def _deeper(folder: str, suffixes: Sequence[str]) -> str:
             if name.count("/") == levels.count("/") and (found := finding.ending(name, suffixes)):
                 return f"{inside}{levels}{found}"
     return ""
+
+
+def _is_glob(pattern: str) -> bool:
+    return bool(WILDCARDS & set(pattern)) and not os.path.isdir(pattern)
 
 
 def _plain(suffixes: Sequence[str]) -> list[str]:

@@ -12,9 +12,13 @@ import pytest
 
 from training.data.engines.bigquery import BigQuery
 from training.data.engines.bigquery_source import opened_rows
+from training.data.events import Events
 from training.data.prepare import prepare
+from training.data.schema import Field
 from training.data.settings import BigQuery as Settings
 from training.errors import ProcessFailed, UserError
+from training.pins import request
+from training.pins.documents import Request
 from training.storage.bigquery.jobs import Jobs, Owner
 from training.storage.bigquery.lookup import Lookup
 
@@ -191,6 +195,59 @@ def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, war
     words = r"Parcels.features: number cannot be computed for a row of bq://\S+ with id=.*, code=none.*try_cast"
     with pytest.raises(UserError, match=words):
         prepared()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("features", lambda said: lambda self, rows: {"city": rows.city, "weight (kg)": rows.weight},
+         r"the name of the feature 'weight \(kg\)' holds '\(', which a column of BigQuery cannot. Rename it"),
+        ("features", lambda said: lambda self, rows: {"city": rows.city, "_TABLE_x": rows.weight},
+         "the feature '_TABLE_x' begins with _TABLE_, which is BigQuery's own"),
+        ("features", lambda said: lambda self, rows: {"city": rows.city, "x" * 301: rows.weight},
+         "is longer than the 300 letters"),
+        ("schema", lambda said: (*said, Field("a.b", pa.string(), optional=True)), "the column 'a.b' holds '.'"),
+        ("events", lambda said: lambda self, rows: {**(one := said(self, rows)), "e$": one["sent"]},
+         r"the name of the events 'e\$' holds"),
+    ],
+)  # fmt: skip
+def test_a_name_that_bigquery_gives_no_column_is_refused_before_anything_runs(
+    cloud, warehouse, prepared, tmp_path, monkeypatch, name, change, says
+):
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
+    monkeypatch.setattr(warehouse.Parcels, name, change(getattr(warehouse.Parcels, name)))
+    with pytest.raises(UserError, match=says):
+        prepared()
+    assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
+    asked = Request(data=warehouse.URI, task=warehouse.TASK, task_options={}, champion="")
+    with pytest.raises(UserError, match=says):
+        request.check(warehouse.Parcels(warehouse.WINDOWS), asked, as_of="", pins="")
+    request.check(warehouse.Parcels({**warehouse.WINDOWS, "engine": "duckdb"}), asked, as_of="", pins="")
+
+
+def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(cloud, warehouse, prepared, monkeypatch, capsys):
+    def events(self, rows):
+        left = rows.mutate(hour=rows.sent.epoch_seconds() // 3600, city=rows.city.upper())
+        return {"sent": Events(left, ("city",), ((3, 1),))}
+
+    def features(self, rows):
+        return {"city": rows.city, "code": rows.code.lower(), "busy": rows.sent_count_3_1}
+
+    def labels(self, rows):
+        return (rows.city.reverse() == "nöl").ifelse(1, rows.late.cast("int64"))
+
+    def days(self, rows):
+        return (rows.code.upper() == "x").ifelse(rows.day, rows.day)
+
+    for method in (events, features, labels, days):
+        monkeypatch.setattr(warehouse.Parcels, method.__name__, method)
+    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(600))
+    prepared()
+    said = (
+        "otherwise than DuckDB, which computes the features of a request: code: Lowercase of texts beyond ASCII; the "
+        "events sent: Uppercase of texts beyond ASCII; labels: Reverse of texts beyond ASCII; days: Uppercase of "
+    )
+    assert said in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_more_than_max_gb_is_refused_before_it_costs(cloud, warehouse, prepared, tmp_path):

@@ -312,6 +312,8 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
         prepare(visits, str(path), tmp_path, workers=1)
     with pytest.raises(UserError, match="is a file"):
         prepare(visits, str(path), path, workers=1)
+    with pytest.raises(UserError, match="data cannot be made: .*visits.csv is a file"):
+        prepare(visits, str(path), path / "data", workers=1)
     with pytest.raises(UserError, match="cannot be written"):
         prepare(visits, str(path), "/proc/nothing/data", workers=1)
     with pytest.raises(UserError, match="must be a folder, such as /gcs/"):

@@ -42,6 +42,18 @@ def task_of(**attributes) -> type[TabularTask]:
             "the column at is declared as time32.*: a table",
         ),
         ({"schema": (Field("x", pa.float16()), DONE)}, "x is declared as halffloat, .*: declare pa.float32"),
+        (
+            {"schema": (Field("id", pa.decimal128(16, 0)), DONE), "key": ("id",)},
+            r"key or group id is decimal128\(16, 0\), computed as float64: two of them .* Declare pa.int64\(\) if",
+        ),
+        ({"schema": (Field("id", pa.decimal128(20, 2)), DONE), "group": "id"}, "key or group id is decimal128"),
+        ({"schema": (PAGE, Field("p" + "age", pa.string()), DONE)}, "names 'page', which is empty or stands there twi"),
+        ({"schema": (Field("", pa.string()), DONE)}, "names '', which is empty"),
+        (
+            {"schema": (Field("d", pa.dictionary(pa.int8(), pa.string())), DONE)},
+            "d is declared as dict.*holds, string.",
+        ),
+        ({"schema": (Field("d", pa.decimal256(60, 2)), DONE)}, "d is declared as decimal256.*: declare pa.float64"),
         ({"summary": lambda self, table: None}, "Mine.summary is no method of a task over a table: `days`, `labels`"),
     ],
 )
@@ -91,6 +103,10 @@ def test_the_day_of_the_time_stands_beside_a_feature_of_that_name(tmp_path, monk
     assert since == {(date.fromisoformat(day) - date(1970, 1, 1)).days: int(day[-2:]) for day, _, _ in rows}
     parted = sum(len(set(split["_day"].tolist())) for split in days.values()) > len(since)
     assert parted == (by == "columns")
+
+
+def test_a_decimal_whose_digits_a_float64_holds_may_be_a_key():
+    assert task_of(schema=(Field("id", pa.decimal128(15, 2)), DONE), key=("id",))().key == ("id",)
 
 
 OWN_WINDOWS = {**TabularTask.settings, "train": "1-6", "test": "9"}
@@ -143,11 +159,15 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
         ({"features": lambda self, rows: {"day": rows.day}}, "the feature day is of type date"),
         ({"features": lambda self, rows: {"done": rows.page}}, "has the name of a column that is known"),
         ({"features": lambda self, rows: {"row_id": rows.page}}, "row_id has the name of a column that every dataset"),
+        ({"features": lambda self, rows: {7: rows.page}}, "Mine.features calls a feature 7: its name must be a text"),
+        ({"features": lambda self, rows: {"a": rows}}, "the feature a is a Table: give a column, or a number"),
         ({"features": lambda self, rows: rows.page}, "Mine.features gives a StringColumn: it must be values by name"),
         (
             {"features": lambda self, rows: {"x": rows.page.cast("int64")}},
             r"Mine.features: x cannot be computed for .*x.csv, line 2 \(page = .p0.\): .* to INT64",
         ),
+        ({"events": lambda self, rows: [rows]}, "Mine.events gives a list: it must be values by name"),
+        ({"events": lambda self, rows: {"e": rows}}, "the events e are a Table: give training.data.events.Events"),
         ({"days": lambda self, rows: rows.page}, "Mine.days gives string: it must give a date for each row"),
         (
             {"labels": lambda self, rows: rows.page},

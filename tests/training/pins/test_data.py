@@ -50,6 +50,15 @@ def test_another_state_has_other_pins(raw, pin, change):
     assert pin(raw, options=options).data != first.data
 
 
+def test_what_a_job_left_beside_its_files_is_not_pinned(raw, pin):
+    first = pin(f"{raw}/**")
+    (raw / "_temporary" / "0").mkdir(parents=True)
+    shutil.copy(raw / "a.csv", raw / "_temporary" / "0" / "part-0.csv")
+    shutil.copy(raw / "a.csv", raw / ".part-1.csv")
+    (raw / "_SUCCESS").touch()
+    assert pin(f"{raw}/**").data == first.data
+
+
 @pytest.mark.parametrize(
     "options",
     [{"train": "30 days"}, {"validation_share": 0.1}, {"train": "2026-01", "test": "2026-02"}, {"hidden": [9]}],

@@ -99,6 +99,19 @@ def test_a_folder_of_folders_says_how_the_files_in_those_are_given(tmp_path: Pat
         assert fix == f"{place}/{below}" and [file.path for file in find(fix, (".csv",))] == [f"{place}/{level}/t.csv"]
 
 
+@pytest.mark.parametrize("at", ["bucket", "tmp_path"])
+def test_a_glob_of_folders_says_how_the_files_in_them_are_given(at: str, request: pytest.FixtureRequest):
+    """As Spark writes them: a folder of the name of a file."""
+    place = f"{request.getfixturevalue(at)}/written"
+    for name in ("a.csv/part-0.csv", "b.csv/part-0.csv"):
+        if at == "tmp_path":
+            Path(place, name).parent.mkdir(parents=True)
+        overwrite(f"{place}/{name}", b"a,b\n")
+    with pytest.raises(UserError, match=r"\*.csv matches no file\. Folders below it do: give them as") as refused:
+        find(f"{place}/*.csv", (".csv",))
+    assert len(find(str(refused.value).split("'")[1], (".csv",))) == 2
+
+
 def test_a_folder_of_folders_in_a_bucket_says_it_too(bucket: str):
     for level, below in (("near/a", "*/*.csv"), ("far/b/c", "*/*/*.csv")):
         place = f"{bucket}/deep/{level.partition('/')[0]}"

@@ -9,6 +9,8 @@ import pyarrow as pa
 from training.data.schema import Field
 from training.errors import UserError
 
+#: Decimals of so many digits are different float64 if they are different (C11, 5.2.4.2.2: DBL_DIG).
+FLOAT64_DIGITS = 15
 TYPES = "whole numbers, floats, decimals, strings, booleans, dates and timestamps"
 
 
@@ -19,7 +21,13 @@ def schema(fields: Sequence[Field]) -> ibis.Schema:
 
 def dtype(field: Field) -> str:
     """Raises UserError for a type that no engine has."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    kind = field.type
+    if pa.types.is_dictionary(kind):
+        raise UserError(f"the column {field.name} is declared as {kind}: declare what it holds, {kind.value_type}.")
+    if pa.types.is_decimal256(kind):
+        raise UserError(
+            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float64()."
+        )
     if pa.types.is_integer(kind):
         return "int64"
     if pa.types.is_float16(kind):

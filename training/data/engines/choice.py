@@ -46,9 +46,9 @@ def resolved(task: TabularTask, data: str, allowed: BigQuery) -> Source:
 
 def chosen(task: TabularTask, source: Source) -> str:
     """`duckdb` or `bigquery`. Raises UserError if the option `engine` is none, or cannot read that source."""
-    wanted = {**task.defaults(), **task.options}["engine"]
+    wanted = task.engine
     if wanted and wanted not in ENGINES:
-        raise UserError(f"the option engine is {wanted!r}. {nearest(str(wanted), ENGINES)}")
+        raise UserError(f"the option engine is {wanted!r}. {nearest(wanted, ENGINES)}")
     if source.files and source.relations and wanted != "duckdb":
         raise UserError(
             f"the data is files ({storage.plain(source.files[0].path)}) and tables of BigQuery "

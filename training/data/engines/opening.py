@@ -1,6 +1,6 @@
 """The engine of a table's source, with the source in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,14 +26,16 @@ LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
 
 @contextmanager
 def opened(
-    task: TabularTask, data: str, target: Destination, workers: int | None, derived: Derived | None = None
-) -> Iterator[Engine]:
+    task: TabularTask, data: str, target: Destination, workers: int | None, derived: Derived | None = None,
+    check: Callable[[TabularTask], None] = lambda task: None,
+) -> Iterator[Engine]:  # fmt: skip
     """Reads the source and checks its types.
 
     Args:
         target: Where the prepared dataset goes; it tells in whose name queries run.
         workers: Threads; None = as the settings say, or one per core.
         derived: More columns, which an engine may keep beside the declared ones.
+        check: Raises UserError for a task that BigQuery cannot compute; called if it is to, before it is asked.
 
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
@@ -58,6 +60,7 @@ def opened(
     else:
         from training.data.engines.bigquery import BigQuery
 
+        check(task)
         with BigQuery.opened(source.relations, task.schema, allowed, owner(target)) as there:
             yield there
 

@@ -2,6 +2,7 @@
 
 files.py       the rows of all files, in order
 resolve.py     the files that `data` stands for, and the kind of each
+leftovers.py   what lies beside the files of a table and is no data
 reading.py     what is said of files of text: separator, quote, encoding, decimal mark
 staging.py     objects of a bucket, here while they are read
 opening.py     the bytes of a file, unpacked and summed

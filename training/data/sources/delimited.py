@@ -181,11 +181,11 @@ class Delimited:
             value = self._fields(data, record)[int(column[1])]
             reason = f"{quoted(value)} has more decimals than its type, and none is rounded."
         name = f", column {listed([self.columns[int(column[1])]])}" if column else ""
-        text = self._fields(data, record)[int(column[1])] if column else ""
-        fix = next(
-            (advice(text, field) for field in fields if column and field.name == self.columns[int(column[1])]), ""
-        )
-        return Mistake(record, f"{name}: {self._reason(data, record, reason)}{fix}")
+        says = f"{name}: {self._reason(data, record, reason)}"
+        field = next((field for field in fields if column and field.name == self.columns[int(column[1])]), None)
+        if column and field and (field.declared or "zone offset" not in reason):
+            says += advice(self._fields(data, record)[int(column[1])], field)
+        return Mistake(record, says)
 
     def _fields(self, data: bytes, record: int) -> tuple[str, ...]:
         rows = (tuple(fields) for fields, _ in records.of(data, self.separator, self.quote))

@@ -64,6 +64,8 @@ def as_utf8(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[bytes
         line += error.object[: error.start].decode(encoding, errors="replace").count("\n")
         wrong = error.object[error.start : error.end].hex(" ")
         raise UserError(f"{name}, line {line}: the text is not {encoding}: bytes {wrong} stand for nothing.") from None
+    except UnicodeError as error:  # without bytes: there is no byte-order mark
+        raise UserError(f"{name} is not {encoding}: {error}. Leave the option encoding out, or name another.") from None
 
 
 class _Utf8:

@@ -19,6 +19,10 @@ from training.printable import listed, quoted
 
 #: Read at once.
 ROWS = 1 << 16
+#: Encodings of texts, as DuckDB and Spark write them in the second version of the format, that Arrow does not read as
+#: dictionaries; and the rows of such that are read at once, since a long text may stand there in a byte each time.
+DIFFERENCES = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+DIFFERENCES_ROWS = 256
 
 
 KINDS: dict[str, Callable[[pa.DataType], bool]] = {
@@ -106,12 +110,14 @@ def parts(
         # Columns are looked for by their names, which of a small file takes as long as to read them.
         present = [field.name for field in fields if field.name in stored.names]
         names = None if len(stored) == len(present) else present
-        if small and file.metadata.num_rows <= ROWS:
-            yield Stored(number, texts.counted(file.read(names, use_threads=False)).replace_schema_metadata())
+        if small and file.metadata.num_rows <= ROWS and (table := _whole(file, names)) is not None:
+            yield Stored(number, texts.counted(table).replace_schema_metadata())
             return
-        if plain_words := pages.readable(source, file.metadata, words, ROWS):
+        by_differences = _by_differences(file.metadata, words)
+        rows = DIFFERENCES_ROWS if by_differences else ROWS
+        if plain_words := [*pages.readable(source, file.metadata, words, rows), *by_differences]:
             file = _opened(source, [name for name in words if name not in plain_words], file.metadata)
-        for batch in file.iter_batches(ROWS, columns=names, use_threads=not small):
+        for batch in file.iter_batches(rows, columns=names, use_threads=not small):
             yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
 
 
@@ -127,6 +133,32 @@ def _opened(
     except KeyError:  # it lacks one of them, which is told by its header
         source.seek(0)
         return pyarrow.parquet.ParquetFile(source)
+
+
+def _whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa.Table | None:
+    """All of a small file; None where Arrow does not read a text as a dictionary. Looking for those first would take as
+    long as reading."""
+    try:
+        return file.read(names, use_threads=False)
+    except OSError as error:
+        if "DictAccumulator" in str(error):
+            return None
+        raise
+
+
+def _by_differences(footer: pyarrow.parquet.FileMetaData, words: Sequence[str]) -> list[str]:
+    """The texts that are written by what they share with the one before, or by differences of their lengths."""
+    places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
+    encodings = {
+        name: {
+            way
+            for group in range(footer.num_row_groups)
+            for way in footer.row_group(group).column(places[name]).encodings
+        }
+        for name in words
+        if name in places
+    }
+    return [name for name, ways in encodings.items() if ways & DIFFERENCES]
 
 
 def fits(stored: pa.DataType, declared: pa.DataType) -> bool:

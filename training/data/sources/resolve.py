@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 
+from training.data.sources import leftovers
 from training.errors import UserError
 from training.storage import pinned, storage
 from training.storage.finding import File
@@ -45,8 +46,8 @@ def resolve(data: str) -> list[File]:
         data: Files, folders and globs, local or gs://, and documents of pins, separated by commas; kinds may be mixed.
 
     Raises:
-        UserError: a part matches nothing, is of a place that is not read from, or holds one table twice; or a file is
-            of no kind that is read.
+        UserError: a part matches nothing or no data, is of a place that is not read from, or holds one table twice or
+            one that has a log; or a file is of no kind that is read.
     """
     parts = storage.parts(data)
     if not parts:
@@ -55,7 +56,7 @@ def resolve(data: str) -> list[File]:
     for part in parts:
         matches = storage.find(part, (*SUFFIXES, *map(str.upper, SUFFIXES)))
         if not pinned.digest(part):
-            matches = _shown(matches)
+            matches = leftovers.without(part, matches)
             _require_one_of_each(matches)
         for file in matches:
             files.setdefault(_identity(file), file)
@@ -78,11 +79,6 @@ def suffix(path: str) -> str:
         return known[0]
     fix = FIXES.get(os.path.splitext(path.lower())[1], "")
     raise UserError(f"{path} is not a table that is read here: its name must end in {WORDS}. {fix}".strip())
-
-
-def _shown(files: list[File]) -> list[File]:
-    """The files without hidden ones, such as those that macOS leaves beside others; unless there are no others."""
-    return [file for file in files if not os.path.basename(file.path).startswith(".")] or files
 
 
 def _require_one_of_each(files: Sequence[File]) -> None:

@@ -19,6 +19,14 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_897
 SECONDS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
+#: How values are written in text that are written in many ways elsewhere.
+WRITTEN = (
+    (pa.types.is_boolean, "true or false, in CSV also 1 or 0"),
+    (pa.types.is_date, "2024-02-29"),
+    (pa.types.is_timestamp, "2024-02-29T10:00:00"),
+)
+
+
 def held(declared: pa.DataType) -> pa.DataType:
     """The type of the values that were read, for a declared one."""
     return TEXT if is_text(declared) else declared
@@ -81,6 +89,10 @@ def advice(text: str, field: Field) -> str:
     """How a message goes on about a text that is not of the type of its field."""
     if not field.declared and pa.types.is_integer(field.type) and re.fullmatch(r"-?\d+\.\d*", text):
         return " Declare pa.float64(), or write whole numbers without a point."
+    form = next((form for is_one, form in WRITTEN if is_one(field.type)), "")
+    if form and not field.declared:
+        zone = "Z" if pa.types.is_timestamp(field.type) and field.type.tz else ""
+        return f" Such values are written as {form}{zone}; to take it as text, declare pa.string()."
     return field.fix
 
 

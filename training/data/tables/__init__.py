@@ -10,6 +10,7 @@ rebased.py       what a task's methods say, over the columns they may see
 future.py        features that look into the future
 order.py         orders that nobody stated
 agreeing.py      values that engines would compute differently, said so that they do not
+names_there.py   names that BigQuery's columns cannot have
 sorting.py       finished rows in the order of split and id
 shards.py        sorted rows into Parquet files, and their figures
 """

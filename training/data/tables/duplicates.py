@@ -8,6 +8,7 @@ import ibis
 import ibis.expr.types as ir
 
 from training.data.engines import ID, PLACE, Engine
+from training.data.engines.canonical import FLOAT64_DIGITS
 from training.data.identity import numbered
 from training.errors import UserError
 from training.printable import listed
@@ -75,6 +76,18 @@ def _comparable(value: Any) -> Any:
 def _repeated(engine: Engine, key: Sequence[str], first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
     written = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
     here, there = engine.place(second), engine.place(first)
-    if here == there:
-        return f"{here} occurs twice: {written}. A key must occur once: keep one of the two."
-    return f"{here} repeats the key of {there}: {written}. A key must occur once: keep one of the two."
+    same = f"{here} occurs twice" if here == there else f"{here} repeats the key of {there}"
+    hint = ""
+    if rounded := [name for name in key if _may_be_rounded(first[name])]:
+        hint = (
+            f" {listed(rounded)} is compared as float64, of which {FLOAT64_DIGITS} digits are exact: if the data has "
+            "more, declare pa.int64(), or write it as text and declare pa.string()."
+        )
+    return f"{same}: {written}. A key must occur once: keep one of the two.{hint}"
+
+
+def _may_be_rounded(value: Any) -> bool:
+    if not isinstance(value, float):
+        return False
+    digits = repr(value).partition("e")[0].strip("-0.")
+    return len(digits.replace(".", "")) > FLOAT64_DIGITS

@@ -188,19 +188,22 @@ def _of_rows(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
 
 
 def notes(task: TabularTask, table: ir.Table, dialect: str) -> tuple[str, ...]:
-    """What is said of features that nothing checks: what this engine may compute in its own way; and without a time no
-    row comes before another, so a mean over the table is one over the rows that test, too."""
+    """What is said of expressions that nothing checks: what this engine may compute in its own way; and without a time
+    no row comes before another, so a mean over the table is one over the rows that test, too."""
     # Not as they are of the table: how its ids and what is looked back on were made is ours, and the same everywhere.
     values = _of_rows(task, rebased.visible(table, _visible(task, table)))
-    return (*_own_ways(values, dialect), *_across_rows(values, bool(task.time)))
+    return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_across_rows(values, bool(task.time)))
 
 
-def _own_ways(values: Mapping[str, ir.Value], dialect: str) -> Iterator[str]:
-    found = {name: ways for name, value in values.items() if (ways := agreeing.own_ways(value))}
-    if found and dialect != "duckdb":
+def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str]:
+    rows = rebased.rows_of(task.schema)
+    said: dict[str, ir.Expr] = {f"the events {name}": e.table for name, e in rebased.said(task, "events", rows).items()}
+    said |= {method: rebased.said(task, method, rows) for method in ("labels", *["days"] * bool(task.time))}
+    found = {name: ways for name, value in {**values, **said}.items() if (ways := agreeing.own_ways(value))}
+    if found:
         told = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in found.items())
         yield (
-            f"Features that BigQuery may compute otherwise than DuckDB, which computes those of a request: {told}. "
+            f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {told}. "
             "docs/bigquery.md says how, and what to write instead."
         )
 
@@ -221,8 +224,6 @@ def _visible(task: TabularTask, table: ir.Table) -> list[str]:
 
 def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:
     """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
-    if not isinstance(features, Mapping):
-        raise UserError(f"{type(task).__name__}.features gives a {type(features).__name__}: it must be values by name.")
     if not features:
         raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
     hidden = {field.name for field in task.schema if field.known == "after"}
@@ -233,6 +234,8 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
         raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
     spelled = {group.lower(): group for group in task.groups}
     for name in features:
+        if not isinstance(name, str):
+            raise UserError(f"{type(task).__name__}.features calls a feature {name!r}: its name must be a text.")
         other = spelled.setdefault(str(name).lower(), name)
         if not name or RESERVED.fullmatch(str(name).lower()):
             raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
@@ -244,7 +247,11 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
 
 
 def _feature(name: str, value: Any) -> ir.Value:
-    value = value if isinstance(value, ir.Value) else ibis.literal(value)
+    if not isinstance(value, ir.Value):
+        try:
+            value = ibis.literal(value)
+        except Exception:  # of Ibis, in many kinds
+            raise UserError(f"the feature {name} is a {type(value).__name__}: give a column, or a number.") from None
     kind = value.type()
     if value.op().find(ops.Unnest):
         raise UserError(f"the feature {name} has several values for a row (unnest): a row has one of each feature.")

@@ -15,7 +15,7 @@ from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.progress import stage
 from training.data.shares import NAMES
-from training.data.tables import blame, duplicates, features, future
+from training.data.tables import blame, duplicates, features, future, names_there
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
 from training.data.tables.sorting import Sorting
@@ -29,7 +29,8 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
     with Sorting(task.scratch / "finished", task.label, regression=task.regression) as finished:
         with ExitStack() as stack:
             with stage("reading the source"):
-                engine = stack.enter_context(opened(task, data, target, workers, partial(features.derived, task)))
+                derived = partial(features.derived, task)
+                engine = stack.enter_context(opened(task, data, target, workers, derived, names_there.check))
             with blame.named(task, engine):
                 statistics = _finish(task, engine, finished)
             task.sources = engine.sources

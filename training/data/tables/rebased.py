@@ -11,7 +11,9 @@ import ibis.expr.types as ir
 from ibis import Deferred
 from ibis.common.exceptions import IntegrityError
 
+from training.data.engines import canonical
 from training.data.events import Events
+from training.data.schema import Field
 from training.data.tables import agreeing, order, own_code
 from training.data.tabular import TabularTask
 from training.errors import UserError
@@ -19,6 +21,8 @@ from training.options import nearest
 
 #: What Ibis says of a column that a table does not have.
 NO_COLUMN = re.compile(r"(?:'Table' object has no attribute|Column) '(.*?)'")
+#: Methods that give several values.
+BY_NAME = ("events", "features")
 Value = TypeVar("Value", bound=ir.Value)
 Expression = TypeVar("Expression", ir.Value, ir.Table)
 
@@ -27,6 +31,22 @@ def visible(table: ir.Table, names: Iterable[str]) -> ir.Table:
     """A table of these columns alone, which stands for `table`."""
     kinds = table.schema()
     return ibis.table(ibis.schema({name: kinds[name] for name in names}), name="rows")
+
+
+def rows_of(fields: Iterable[Field]) -> ir.Table:
+    """What stands for all columns, where there is no data yet."""
+    return ibis.table(canonical.schema(list(fields)), name="rows")
+
+
+def seen(fields: Iterable[Field], events: Mapping[str, Events]) -> ir.Table:
+    """What stands for the rows that `features` is given: what is known before the outcome, and what is looked back
+    on."""
+    kinds = dict(canonical.schema([field for field in fields if field.known == "before"]))
+    for name, event in ((name, event) for name, event in events.items() if isinstance(event, Events)):
+        for first, last in event.windows:
+            figures = ["count", "mean"] if event.value else ["count"]
+            kinds |= {f"{name}_{figure}_{first}_{last}": "float64" for figure in figures}
+    return ibis.table(ibis.schema(kinds), name="rows")
 
 
 def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
@@ -61,6 +81,8 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         raise
     except Exception as error:  # whatever it is: the code is the user's
         raise UserError(f"{where}: {own_code.spoken(error)}") from error
+    if method in BY_NAME and not isinstance(answer, Mapping):
+        raise UserError(f"{where} gives a {type(answer).__name__}: it must be values by name.")
     for name, part in answer.items() if isinstance(answer, Mapping) else [("", answer)]:
         expression = part.table if isinstance(part, Events) else part
         if isinstance(expression, ir.Expr):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -86,7 +87,7 @@ class Guess:
             plain = pc.replace_substring_regex(values, r"[$€£¥%\s']", "")
             plain = pc.replace_substring(pc.replace_substring(plain, "." if self.comma else ",", ""), ",", ".")
             values = plain if self.comma or self.word == "number" else values
-        return np.asarray(pc.fill_null(values.cast(pa.float64()), np.nan).to_numpy(zero_copy_only=False))
+        return np.asarray(pc.fill_null(values.cast(pa.float64(), safe=False), np.nan).to_numpy(zero_copy_only=False))
 
 
 def guess(name: str, column: pa.ChunkedArray) -> Guess:
@@ -94,6 +95,9 @@ def guess(name: str, column: pa.ChunkedArray) -> Guess:
     values = column.combine_chunks()
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
+    if pa.types.is_decimal(values.type) and values.type.scale <= 0:  # as Oracle and Snowflake store whole numbers
+        with suppress(pa.ArrowInvalid):
+            values = values.cast(pa.int64())
     if is_text(values.type):
         return _text(name, pc.utf8_trim_whitespace(values.cast(pa.string())))
     kinds = pa.types

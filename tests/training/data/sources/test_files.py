@@ -82,6 +82,11 @@ def test_compressed_files_are_read_like_plain_ones(opened, tmp_path: Path):
     ]
 
 
+def test_a_column_that_only_the_path_of_a_partition_has_is_told_so(read):
+    with pytest.raises(UserError, match="lacks the column b; .* b stands in its path alone, where partitions have it"):
+        read({"b=2/x.csv": b"a\n1\n"}, WORDS)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

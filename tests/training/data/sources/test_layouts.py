@@ -173,3 +173,10 @@ def test_all_columns_of_text_may_not_hide_a_header_within(read):
 def test_an_option_that_cannot_be_is_refused(reading, says):
     with pytest.raises(UserError, match=says):
         Reading(**reading)
+
+
+def test_an_encoding_with_a_mark_that_a_text_lacks_is_told(read):
+    with pytest.raises(
+        UserError, match=r"x.csv is not utf-16: UTF-16 stream does not start with BOM\. Leave the option"
+    ):
+        read({"x.csv": SEMICOLONS.encode()}, FIELDS, encoding="utf-16")

@@ -159,6 +159,23 @@ def test_a_long_text_that_a_dictionary_repeats_is_counted_as_often_as_it_occurs(
         read({"x.parquet": content}, [Field("a", pa.string())])
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+@pytest.mark.parametrize("count", [1_000, 70_000])
+def test_texts_that_are_written_by_their_differences_are_read(read, encoding, count):
+    """As DuckDB and Spark write them in the second version of the format."""
+    texts = [None if n % 10 == 0 else f"word {n * 7919 % 1_000}" for n in range(count)]
+    content = parquet({"a": texts, "b": ["x"] * count}, use_dictionary=["b"], column_encoding={"a": encoding})
+    rows = read({"x.parquet": content}, [Field("a", pa.string(), nullable=True), Field("b", pa.string())])
+    assert rows["a"].to_pylist() == [text or "" for text in texts] and rows["b"].to_pylist() == ["x"] * count
+
+
+def test_a_long_text_that_shares_itself_with_the_one_before_is_counted_each_time(read, monkeypatch):
+    monkeypatch.setattr(inflate, "MAX_BYTES", 1 << 20)
+    content = parquet({"a": ["x" * (1 << 16)] * 400}, use_dictionary=False, column_encoding={"a": "DELTA_BYTE_ARRAY"})
+    with pytest.raises(UserError, match=r"x.parquet holds more than [\d,]+ MiB of text"):
+        read({"x.parquet": content}, [Field("a", pa.string())])
+
+
 def test_row_groups_stream_in_order_and_only_what_is_asked_for(opened):
     files = opened({"x.parquet": GOOD, "y.parquet": GOOD}, [Field("a", pa.int64()), Field("b", pa.string())])
     rows = pa.Table.from_batches(files.batches(["a"]))

@@ -3,6 +3,7 @@
 import gzip
 import random
 from datetime import date, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -310,6 +311,18 @@ def test_numbers_that_parquet_stores_may_be_classes_and_categories(tmp_path):
     made = proposal.propose(sample.read(str(tmp_path / "a.parquet")), Asked("y"))
     assert types(made) == {"y": "category float", "code": "category int", "x": "float", "nested": ""}
     assert made.target.classes == ("0", "1") and roles(made)["nested"] == "ignored"
+
+
+def test_decimals_without_a_fraction_are_whole_numbers(tmp_path):
+    """Oracle and Snowflake export every whole number so."""
+    stored = [Decimal(10**16 + i) for i in range(100)]
+    columns = {"id": pa.array(stored, pa.decimal128(38, 0)), "y": pa.array([Decimal(i % 2) for i in range(100)])}
+    price = pa.array([Decimal(i) / 4 for i in range(100)], pa.decimal128(10, 2))
+    huge = pa.array([Decimal(10**30)] * 100, pa.decimal128(38, 0))
+    pq.write_table(pa.table({**columns, "price": price, "huge": huge}), tmp_path / "a.parquet")
+    made = proposal.propose(sample.read(str(tmp_path / "a.parquet")), Asked("y"))
+    assert types(made) == {"id": "int", "y": "category int", "price": "float", "huge": "float"}
+    assert made.target.classes == ("0", "1") and roles(made)["id"] == "key"
 
 
 def test_names_that_toml_reads_otherwise_are_quoted(tmp_path):
