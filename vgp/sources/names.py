@@ -2,11 +2,12 @@
 
 Statements of one scope run in their order, so the last assignment above a line counts; one that stands under a
 condition or in a loop makes the name unknown from there on, and so does a method that fills a list or dictionary: an
-empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once.
+empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once, and the
+default of an argument that no call in the program gives.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
@@ -29,9 +30,11 @@ class Assignment:
 class Names:
     """The assignments of a program."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, nodes: Sequence[ast.AST]) -> None:
         self._set: dict[str, list[Assignment]] = {}
         self._scopes: list[tuple[int, int]] = []
+        self._calls = _calls(nodes)
+        self._made_by = _made_by(nodes)
         for name, assignment in self._statements(tree.body, _MODULE, None):
             self._set.setdefault(name, []).append(assignment)
         self._scopes.sort(key=lambda scope: scope[0] - scope[1])
@@ -63,8 +66,9 @@ class Names:
                 inner = node.lineno, node.end_lineno or node.lineno
                 self._scopes.append(inner)
                 if not isinstance(node, ast.ClassDef):
-                    arguments = [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-                    yield from ((name, Assignment(node.lineno, None, inner, None)) for name in arguments)
+                    yield from (
+                        (name, Assignment(node.lineno, value, inner, None)) for name, value in self._arguments(node)
+                    )
                 yield from self._statements(getattr(node, "body", []), inner, None)
                 continue
             always = isinstance(node, ast.With | ast.AsyncWith | ast.Try) or _is_main(node)
@@ -77,6 +81,24 @@ class Names:
             for handler in getattr(node, "handlers", []):
                 yield from self._statements(handler.body, scope, (node.lineno, node.end_lineno or node.lineno))
 
+    def _arguments(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    ) -> Iterator[tuple[str, ast.expr | None]]:
+        """The arguments of a function, each with its default where the program never gives another."""
+        called = self._made_by.get(node, ()) or (getattr(node, "name", ""),)
+        calls = [call for name in called for call in self._calls.get(name, [])]
+        positional = [*node.args.posonlyargs, *node.args.args]
+        own = sum(each.arg in ("self", "cls") for each in positional[:1])  # what no call writes
+        defaults = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
+        keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        defaults |= {each.arg: value for each, value in keywords if value is not None}
+        for each in ast.walk(node.args):
+            if isinstance(each, ast.arg):
+                place = positional.index(each) - own if each in positional else len(positional)
+                default = defaults.get(each.arg)
+                is_taken = default and not is_void(default) and not any(_gives(call, each.arg, place) for call in calls)
+                yield each.arg, default if is_taken else None
+
     def _set_by(
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
     ) -> Iterator[tuple[str, Assignment]]:
@@ -88,6 +110,37 @@ class Names:
 def _around(assignment: Assignment, line: int) -> bool:
     """Whether the line stands in the loop or under the condition in which the name is set."""
     return assignment.under is not None and assignment.under[0] <= line <= assignment.under[1]
+
+
+def _calls(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Call]]:
+    """The calls of a program by the last word of what is called."""
+    calls: dict[str, list[ast.Call]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            calls.setdefault(getattr(node.func, "attr", getattr(node.func, "id", "")), []).append(node)
+    return calls
+
+
+def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
+    """By what the `__init__` of a class is called."""
+    return {
+        each: (node.name, "__init__")
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if getattr(each, "name", "") == "__init__"
+    }
+
+
+def _gives(call: ast.Call, name: str, place: int) -> bool:
+    """Whether a call gives an argument of that name, or at that place, or may."""
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return starred or len(call.args) > place or any(word.arg in (name, None) for word in call.keywords)
+
+
+def is_void(default: ast.expr) -> bool:
+    """Whether a default only says that something is to be given: None, "", 0."""
+    return isinstance(default, ast.Constant) and not default.value
 
 
 def _is_empty(value: ast.expr | None) -> bool:

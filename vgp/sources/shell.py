@@ -238,9 +238,7 @@ def _words(text: str) -> list[str]:
     return [word for word in words[:2] if word not in ("alpha", "beta")] + words[2:]
 
 
-def _config(
-    path: str, line: int, written: Written, variables: Variables, folder: Path | None
-) -> list[Document]:
+def _config(path: str, line: int, written: Written, variables: Variables, folder: Path | None) -> list[Document]:
     """The documents of the file of --config of the command at a line: one that the script writes, or one beside it."""
     if path in written:
         return parse(path, _filled(_standing(written[path], line), variables).replace(_LITERAL, "$"))

@@ -48,6 +48,55 @@ def test_the_last_assignment_above_a_line_counts():
     assert told(POOLS.format(gpus=3) + "GPUS = 2\n") == [("GPU003", 3)]
 
 
+INIT = "class A:\n  def __init__(self, gpus=3):\n    self.gpus = gpus\n"
+FLAG = "p.add_argument('--the-gpus', default=3)\n"
+DEFAULTS = {
+    "an argument": ("def f(a, gpus=3):", "gpus", ""),
+    "a keyword": ("def f(*, gpus: int = 3):", "gpus", "f()"),
+    "an argument of a method": ("class A:\n  def f(self, gpus=3):", "gpus", ""),
+    "what __init__ is given": (f"{INIT}  def f(self):", "self.gpus", "A()"),
+    "the environment": ("def f():", "int(os.environ.get('GPUS', '3'))", ""),
+    "the environment by getenv": ("def f():", "int(os.getenv('GPUS', default='3'))", ""),
+    "a flag": (f"{FLAG}def f(args):", "args.the_gpus", "f(p.parse_args())"),
+    "a flag by dest": (FLAG.replace("default", "dest='g', default") + "x = p.parse_args()\ndef f():", "x.g", ""),
+    "a flag of absl": ("flags.DEFINE_integer('gpus', 3, 'how many')\ndef f():", "FLAGS.gpus", "FLAGS = flags.FLAGS"),
+}  # fmt: skip
+
+
+def in_function(head, gpus, below):
+    call = (
+        POOLS.format(gpus="0")
+        .split("job = ")[0]
+        .split("pools = ")[1]
+        .replace("GPUS", gpus)
+        .replace("KIND", "'n1-standard-8'")
+    )
+    indent = "    " if head.startswith("class") else "  "
+    return f"{head}\n{indent}return CustomJobSpec(worker_pool_specs={call})\n{below}\n"
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_what_a_caller_may_give_is_judged_by_its_default(name):
+    head, gpus, below = DEFAULTS[name]
+    assert [rule for rule, _ in told(in_function(head, gpus, below))] == ["GPU003"]
+    assert not told(in_function(head.replace("3", "2"), gpus.replace("3", "2"), below))
+
+
+@pytest.mark.parametrize(
+    ("head", "gpus", "below"),
+    [("def f(a, gpus=3):", "gpus", "f(1, gpus=2)"), ("def f(a, gpus=3):", "gpus", "f(1, 2)"),
+     ("def f(gpus=3):", "gpus", "f(**given)"), ("def f(gpus=3):", "gpus", "f(*given)"), ("def f(gpus=0):", "gpus", ""),
+     ("class A:\n  def f(self, gpus=3):", "gpus", "A().f(2)"),
+     (f"{INIT}  def f(self):", "self.gpus", "A(2)"),
+     ("def f():", "int(os.environ.get('GPUS'))", ""), ("def f():", "settings.get('GPUS', 3)", ""),
+     ("p.add_argument('--gpus', default=3)\np.add_argument('--gpus', default=2)\ndef f():", "args.gpus", ""),
+     ("p.add_argument('--gpus', default=3)\ndef f():", "settings.gpus", "")],
+)  # fmt: skip
+def test_a_default_that_may_not_be_meant_is_not_judged(head, gpus, below):
+    text = in_function(head, gpus, below)
+    assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+
+
 @pytest.mark.parametrize("change", ["if big:\n    GPUS = 2\n", "for GPUS in (1, 2):\n    pass\n", "GPUS += 1\n"])
 def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
     text = POOLS.format(gpus=3).replace("KIND =", f"{change}KIND =")
