@@ -144,6 +144,11 @@ MESSAGES = """spec = CustomJobSpec(worker_pool_specs=[WorkerPoolSpec(
     machine_spec=MachineSpec(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=8),
     replica_count=1, container_spec=ContainerSpec(image_uri="a.b/c:1"))])"""
 SELECTOR = 't.add_node_selector_constraint("cloud.google.com/gke-accelerator", "nvidia-l5")'
+RAY = """def cluster(kind="NVIDIA_TESLA_{}"):
+  few = Resources(machine_type="n1-standard-8", node_count=2, accelerator_type=kind, accelerator_count=1)
+  return vertex_ray.create_ray_cluster(head_node_type=Resources(), worker_node_types=[few], location="us-central1")"""
+POOL = '[{"machine_spec": {"machine_type": "n1-standard-4", %s}, "replica_count": 1}]'
+OPERATOR = 'CreateCustomContainerTrainingJobOperator(task_id="a", container_uri="a.b/c:1", accelerator_type=%r, '
 CALLS = {
     "run": (f"job.run({L4}, accelerator_count=2)", []),
     "run with too many": (f"job.run({L4}, accelerator_count=4)", ["GPU003"]),
@@ -175,6 +180,18 @@ CALLS = {
                               f'"n1-standard-4"}}, {CONTAINER}}}], '
                               '"scheduling": {"timeout": {"seconds": 600}}}}'), []),
     "legacy job that is computed": ('{"trainingInput": {"scaleTier": c["t"], "masterType": c["m"]}}', []),
+    "a cluster of Ray": (RAY.format("T4"), []),
+    "a cluster of Ray on what is gone": (RAY.format("K80"), ["GPU011"]),
+    "a cluster of Ray that is computed": ("create_ray_cluster(head_node_type=f(), worker_node_types=[*g()])", []),
+    "persistent resource": ((f"PersistentResource.create(persistent_resource_id='a', resource_pools={POOL % K80})"),
+                            ["GPU011"]),
+    "another create": ("Thing.create(resource_pools=3)\nThing.make(deployed_model=4)", []),
+    "operator": (OPERATOR % "NVIDIA_TESLA_K80" + 'accelerator_count=1, region="us-central1")', ["GPU011"]),
+    "operator without a count": (OPERATOR % "NVIDIA_TESLA_T4" + "replica_count=2)", ["GPU005"]),
+    "operator with a template": (OPERATOR % "{{ params.gpu }}" + "accelerator_count=1)", []),
+    "operator that predicts": (f"CreateBatchPredictionJobOperator({L4}, accelerator_count=4)", ["GPU003"]),
+    "operator that deploys": ((f'DeployModelOperator(deployed_model={{"dedicated_resources": {{"machine_spec": '
+                              f'{{"machine_type": "n1-standard-4", {K80}}}, "min_replica_count": 1}}}})'), ["GPU011"]),
     "others": ('app.run(host="0.0.0.0")\nimage.deploy(1)', []),
 }  # fmt: skip
 
@@ -183,6 +200,21 @@ CALLS = {
 def test_calls_are_read_as_the_requests_that_they_send(name):
     call, rules = CALLS[name]
     assert sorted({rule for rule, _ in told(call)}) == rules
+
+
+def test_the_machines_of_a_ray_cluster_are_named_at_their_lines_and_counted():
+    report = judged(RAY.format("K80"))
+    assert [(each.line, str(each.field)) for each in report.of_severity("error")] == [
+        (1, "resourcePools[1].machineSpec.acceleratorType")
+    ]
+    assert [(each.machine_type, each.replicas) for each in report.steps] == [
+        ("n1-standard-16", 1),
+        ("n1-standard-8", 2),
+    ]
+    scaled = RAY.format("T4").replace(
+        "node_count=2", "autoscaling_spec=AutoscalingSpec(min_replica_count=4, max_replica_count=2)"
+    )
+    assert [each.rule for each in judged(scaled).of_severity("error")] == ["GPU007"]
 
 
 HOSTILE = {
