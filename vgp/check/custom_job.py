@@ -62,7 +62,7 @@ def judge(
         used = services.of(nodes[0].get("containerSpec").get("env"))
         judgement.report(step, job_terms.scheduling, *services.ended_early(used, timeout_s))
         rows[0] = replace(rows[0], services=used)
-    named = bool(spec.get("persistentResourceId").text())
+    named = bool(spec.get("persistentResourceId").text()) or (judgement.on_resource and job_terms.is_persistent)
     judgement.steps += [replace(row, is_persistent=named) for row in rows]
 
 
