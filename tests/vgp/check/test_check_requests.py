@@ -5,6 +5,8 @@ import pytest
 from tests.vgp.check.test_check_jobs import errors, job, judged, pool, snake
 from vgp.__main__ import main
 from vgp.check.check import check
+from vgp.documents.document import Document
+from vgp.documents.node import Computed
 from vgp.sources.reading import parse
 
 PARENT = "projects/p/locations/us-central1"
@@ -221,3 +223,13 @@ def test_the_name_of_a_pipeline_is_refused_with_what_checks_it_and_a_slash_means
     assert code == 2 and "No such file" in words
     (tmp_path / "nightly").write_text('{"displayName": "j"}')
     assert "is a pipeline" not in told("nightly")[1], "a file of that name is read"
+
+
+@pytest.mark.parametrize("trials", [2, None])
+def test_an_unknown_number_of_trials_is_no_number_of_machines_and_has_no_bound(trials):
+    count = trials or Computed("the program computes it")
+    spec = {**job(pool()), "scheduling": {"timeout": "3600s"}}
+    body = {"displayName": "t", "maxTrialCount": 4, "parallelTrialCount": count, "trialJobSpec": spec}
+    report = check([Document("tune.py", body, "")])
+    assert [each.replicas for each in report.steps] == [trials]
+    assert [each.not_known for each in report.steps] == ["" if trials else "how many machines it takes is not known"]
