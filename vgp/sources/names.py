@@ -2,8 +2,8 @@
 
 Statements of one scope run in their order, so the last assignment above a line counts; one that stands under a
 condition or in a loop makes the name unknown from there on, and so does a method that fills a list or dictionary: an
-empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once, and the
-default of an argument that no call in the program gives.
+empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once, and
+of its arguments what the one call of it in the program gives, or the defaults that no call overrides.
 """
 
 import ast
@@ -84,7 +84,7 @@ class Names:
     def _arguments(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     ) -> Iterator[tuple[str, ast.expr | None]]:
-        """The arguments of a function, each with its default where the program never gives another."""
+        """The arguments of a function, each with what its one call gives, or its default where no call gives it."""
         called = self._made_by.get(node, ()) or (getattr(node, "name", ""),)
         calls = [call for name in called for call in self._calls.get(name, [])]
         positional = [*node.args.posonlyargs, *node.args.args]
@@ -95,9 +95,8 @@ class Names:
         for each in ast.walk(node.args):
             if isinstance(each, ast.arg):
                 place = positional.index(each) - own if each in positional else len(positional)
-                default = defaults.get(each.arg)
-                is_taken = default and not is_void(default) and not any(_gives(call, each.arg, place) for call in calls)
-                yield each.arg, default if is_taken else None
+                given = [value for call in calls if (value := _given(call, each.arg, place))]
+                yield each.arg, _only(given, defaults.get(each.arg)) if len(calls) == 1 or not given else None
 
     def _set_by(
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
@@ -132,10 +131,20 @@ def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
     }
 
 
-def _gives(call: ast.Call, name: str, place: int) -> bool:
-    """Whether a call gives an argument of that name, or at that place, or may."""
-    starred = any(isinstance(each, ast.Starred) for each in call.args)
-    return starred or len(call.args) > place or any(word.arg in (name, None) for word in call.keywords)
+def _given(call: ast.Call, name: str, place: int) -> ast.expr | bool:
+    """What a call gives for an argument of that name and place; True: what is not seen, in *args or **kwargs."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return True
+    if 0 <= place < len(call.args):
+        return call.args[place]
+    named = next((word.value for word in call.keywords if word.arg == name), None)
+    return named or any(word.arg is None for word in call.keywords)
+
+
+def _only(given: Sequence[ast.expr | bool], default: ast.expr | None) -> ast.expr | None:
+    """What the one call gives, else the default, unless that only says that something is to be given."""
+    value = given[0] if given else default
+    return None if isinstance(value, bool) or value is None or is_void(value) else value
 
 
 def is_void(default: ast.expr) -> bool:

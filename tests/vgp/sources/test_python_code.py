@@ -53,6 +53,8 @@ FLAG = "p.add_argument('--the-gpus', default=3)\n"
 DEFAULTS = {
     "an argument": ("def f(a, gpus=3):", "gpus", ""),
     "a keyword": ("def f(*, gpus: int = 3):", "gpus", "f()"),
+    "an argument of the one call": ("def f(a, gpus=1):", "gpus", "MANY = 3\nf(7, gpus=MANY)"),
+    "an argument by its place": ("def f(a, gpus):", "gpus", "f(1, 3)"),
     "an argument of a method": ("class A:\n  def f(self, gpus=3):", "gpus", ""),
     "what __init__ is given": (f"{INIT}  def f(self):", "self.gpus", "A()"),
     "the environment": ("def f():", "int(os.environ.get('GPUS', '3'))", ""),
@@ -79,15 +81,16 @@ def in_function(head, gpus, below):
 def test_what_a_caller_may_give_is_judged_by_its_default(name):
     head, gpus, below = DEFAULTS[name]
     assert [rule for rule, _ in told(in_function(head, gpus, below))] == ["GPU003"]
-    assert not told(in_function(head.replace("3", "2"), gpus.replace("3", "2"), below))
+    assert not told(in_function(*(part.replace("3", "2") for part in DEFAULTS[name])))
 
 
 @pytest.mark.parametrize(
     ("head", "gpus", "below"),
-    [("def f(a, gpus=3):", "gpus", "f(1, gpus=2)"), ("def f(a, gpus=3):", "gpus", "f(1, 2)"),
+    [("def f(a, gpus=3):", "gpus", "f(1, gpus=2)\nf(1, gpus=3)"), ("def f(a, gpus):", "gpus", "f(1, 3)\nf(1)"),
+     ("def f(a, gpus=3):", "gpus", "f(1, gpus=None)"), ("def f(a, gpus=3):", "gpus", "f(1, gpus=g())"),
      ("def f(gpus=3):", "gpus", "f(**given)"), ("def f(gpus=3):", "gpus", "f(*given)"), ("def f(gpus=0):", "gpus", ""),
-     ("class A:\n  def f(self, gpus=3):", "gpus", "A().f(2)"),
-     (f"{INIT}  def f(self):", "self.gpus", "A(2)"),
+     ("class A:\n  def f(self, gpus=3):", "gpus", "A().f(g(2))"),
+     (f"{INIT}  def f(self):", "self.gpus", "A(g(2))"),
      ("def f():", "int(os.environ.get('GPUS'))", ""), ("def f():", "settings.get('GPUS', 3)", ""),
      ("p.add_argument('--gpus', default=3)\np.add_argument('--gpus', default=2)\ndef f():", "args.gpus", ""),
      ("p.add_argument('--gpus', default=3)\ndef f():", "settings.gpus", "")],
