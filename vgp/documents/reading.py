@@ -58,5 +58,7 @@ def _decoded(file: str, content: bytes, most: int) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise Unreadable(file, "text in UTF-16, as PowerShell's > writes it: save it as UTF-8") from None
+            raise Unreadable(
+                file, "not a text file in UTF-8 but in UTF-16, as PowerShell's > writes it: save it as UTF-8"
+            ) from None
         raise Unreadable(file, f"not a text file (byte {error.start} is no UTF-8)") from None

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _MODULE = (0, 1 << 60)
+#: Calls of a function beyond which its arguments are not known: each argument is looked for in all of them.
+_MOST_CALLS = 100
 #: Methods that change what a name stands for.
 _FILLING = ("append", "extend", "insert", "update", "setdefault", "add", "pop", "remove", "clear")
 
@@ -86,7 +88,7 @@ class Names:
     ) -> Iterator[tuple[str, ast.expr | None]]:
         """The arguments of a function, each with what its one call gives, or its default where no call gives it."""
         called = self._made_by.get(node, ()) or (getattr(node, "name", ""),)
-        calls = [call for name in called for call in self._calls.get(name, [])]
+        calls = [call for name in called for call in self._calls.get(name, [])[: _MOST_CALLS + 1]]
         positional = [*node.args.posonlyargs, *node.args.args]
         own = sum(each.arg in ("self", "cls") for each in positional[:1])  # what no call writes
         defaults = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
@@ -96,7 +98,8 @@ class Names:
             if isinstance(each, ast.arg):
                 place = positional.index(each) - own if each in positional else len(positional)
                 given = [value for call in calls if (value := _given(call, each.arg, place))]
-                yield each.arg, _only(given, defaults.get(each.arg)) if len(calls) == 1 or not given else None
+                is_known = len(calls) <= _MOST_CALLS and (len(calls) == 1 or not given)
+                yield each.arg, _only(given, defaults.get(each.arg)) if is_known else None
 
     def _set_by(
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None

@@ -164,10 +164,8 @@ def _filled(text: str, variables: Variables, only: str | None = None) -> str:
             return match.group() if value is None or (operation and not default) else value
         return default.group(1) if only in (None, name) else match.group()
 
-    for _ in range(3):  # ${A:-${B:-TEXT}}: from the inside
-        if len(text) > MAX_COMMAND or (filled := _VARIABLE.sub(fill, text)) == text:
-            break
-        text = filled
+    for _ in range(3 if "}}" in text else 1):  # ${A:-${B:-TEXT}}: from the inside
+        text = text if len(text) > MAX_COMMAND else _VARIABLE.sub(fill, text)
     return text
 
 

@@ -150,14 +150,28 @@ def test_a_run_on_a_persistent_resource_asks_for_no_machine_unless_it_may_fall_b
     assert "GPU017" in {each.rule for each in judged(on_resource(pipeline(asked)), regions=["us-central1"]).findings}
 
 
-@pytest.mark.parametrize(
-    ("changed", "rule", "words"),
-    [({"name": "r"}, "GPU035", "is no persistent resource"), ({"name": None}, "GPU025", "must be given"),
+RESOURCES = [({"name": "r"}, "GPU035", "is no persistent resource"), ({"name": None}, "GPU025", "must be given"),
      ({"name": "projects/my-project/locations/us-central1/persistentResources/R"}, "GPU035", "no id of"),
      ({"name": "projects/my-project/locations/asia-east1/persistentResources/r"}, "GPU035", "in asia-east1, the run"),
      ({"taskResourceUnavailableTimeoutBehavior": "WAIT"}, "GPU025", "FAIL or FALL_BACK"),
-     ({"taskResourceUnavailableWaitTimeMs": -1}, "GPU025", "0 or more")],
-)  # fmt: skip
+     ({"taskResourceUnavailableWaitTimeMs": -1}, "GPU025", "0 or more")]  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", [changed for changed, _, _ in RESOURCES])
+def test_a_run_s_persistent_resource_is_judged_without_a_fault(changed):
+    assert not messages(on_resource(pipeline(job(pool())), **changed), "GPU031", regions=["us-central1"])
+
+
+@pytest.mark.parametrize(("number", "stays"), [(0, True), (1, True), (2, False), (3, None)])
+def test_what_a_run_does_without_room_may_be_given_by_its_number(number, stays):
+    found = judged(on_resource(pipeline(job(pool())), taskResourceUnavailableTimeoutBehavior=number))
+    wrong = [each.message for each in found.findings if each.rule == "GPU025"]
+    assert len(wrong) == (stays is None) and all(
+        "taskResourceUnavailableTimeoutBehavior must be" in one for one in wrong
+    )
+
+
+@pytest.mark.parametrize(("changed", "rule", "words"), RESOURCES)
 def test_a_run_s_persistent_resource_is_named_whole_and_in_its_region(changed, rule, words):
     [text] = messages(on_resource(pipeline(job(pool())), **changed), rule, regions=["us-central1"])
     assert words in text
