@@ -253,6 +253,7 @@ def test_machines_of_predictions_that_training_lacks_are_a_note_and_names_like_n
      ({"machineType": "g2-standard-8", "acceleratorType": "NVIDIA_L5", "acceleratorCount": Computed("x")}, ["GPU002"]),
      ({"machineType": Computed("x"), "acceleratorType": "NVIDIA_TESLA_K80", "acceleratorCount": 1}, ["GPU011"]),
      ({"machineType": "ct5lp-hightpu-4t", "acceleratorType": Computed("x"), "tpuTopology": "2x2"}, []),
+     ({"machineType": "ct5lp-hightpu-4t", "acceleratorType": "TPU_V5_LITEPOD", "acceleratorCount": Computed("x")}, []),
      ({"machineType": "ct5lp-hightpu-4t", "acceleratorType": "NVIDIA_L5", "acceleratorCount": 1}, ["GPU002"]),
      ({"machineType": "n1-standard-8", "acceleratorType": "ACCELERATOR_TYPE_UNSPECIFIED", "acceleratorCount": 0}, [])],
 )  # fmt: skip
@@ -260,3 +261,4 @@ def test_what_is_known_of_half_a_request_is_judged(spec, found):
     pool = {"machineSpec": spec, "replicaCount": 1, "containerSpec": {"imageUri": "a.b/c:1"}}
     report = check([Document("job.py", {"workerPoolSpecs": [pool]}, "")])
     assert sorted({each.rule for each in report.of_severity("error")}) == found
+    assert report.steps[0].accelerator_type != "ACCELERATOR_TYPE_UNSPECIFIED"

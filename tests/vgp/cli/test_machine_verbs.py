@@ -195,6 +195,9 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
     assert spot == {"2x2"}  # a slice of several machines is a Pod, which compile refuses as Spot
     boards = json.loads(_shown(capsys, "machines", "cloud-tpu", "--json"))
     assert [board["name"] for board in boards["accelerators"]] == ["TPU_V2", "TPU_V3"]
+    assert "could not be opened" in boards["price_note"] and "reckoned as one core" in _shown(
+        capsys, "machines", "cloud-tpu"
+    )
     assert {row["slice"] for row in boards["prices"]} >= {"TPU_V3 x 8", "TPU_V3 x 32"}
     assert all(price["sources"] and price["region"] for price in boards["prices"]) and len(boards["sources"]) == 4
 
