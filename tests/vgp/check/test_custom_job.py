@@ -297,3 +297,18 @@ def test_a_region_is_told_where_the_request_names_it():
 
 def test_a_disk_of_no_size_is_one_of_the_default_size():
     assert told(job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 0})))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told", "quota"),
+    [("LOW_COST", "LOW_COST is deprecated.", "preemptible"),
+     ("ON_DEMAND", "ON_DEMAND is deprecated.", "training_nvidia"),
+     ("SPOT", None, "preemptible"), ("FLEX_START", None, "preemptible"), ("STANDARD", None, "training_nvidia"),
+     ("PREEMPTIBLE", "No scheduling strategy is called 'PREEMPTIBLE'.", "training_nvidia")],
+)  # fmt: skip
+def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, told, quota):
+    asked = job(pool("g2-standard-24", "NVIDIA_L4", 2), scheduling={"strategy": strategy})
+    found = judged(asked, regions=["us-central1"]).findings
+    assert [each.message for each in found if each.rule == "GPU009"] == ([told] if told else [])
+    [fix] = [each.suggestion for each in found if each.rule == "GPU017"]
+    assert quota in fix
