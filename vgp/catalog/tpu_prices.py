@@ -1,8 +1,9 @@
 """What TPUs cost per hour of training on Vertex AI, by Google's own SKUs: chips of v5e and later, cores of v2 and v3.
 
 A chip's SKU is all there is of such a machine: nothing is sold beside it for vCPU and memory. Cloud TPU's price of a
-board of 8 cores, 4.50 for v2 and 8.00 for v3 in us-central1 (https://cloud.google.com/tpu/pricing), is with Vertex AI's
-fee of 15 % that of 8 of its SKUs: they are of a core. What has no SKU in a region has no price there.
+board of 8 cores, 4.50 for v2 and 8.00 for v3 in us-central1 (https://cloud.google.com/tpu/pricing, as others quote it:
+the page itself could not be opened), is with Vertex AI's fee of 15 % that of 8 of its SKUs: they are of a core. What
+has no SKU in a region has no price there.
 """
 
 from vgp.catalog import skus, tpus
@@ -14,6 +15,12 @@ _WAYS = {
     "spot": ((skus.SPOT, skus.FEE),),
     "reservation": ((skus.ON_DEMAND, skus.FEE),),
 }
+
+#: What the prices of TPU v2 and v3 rest on, wherever they are shown.
+OF_CORES = (
+    "a SKU of v2 or v3 is reckoned as one core: no SKU says so, and Cloud TPU's price of a board, from which it "
+    "follows, is on a page that could not be opened (https://cloud.google.com/tpu/pricing)"
+)
 
 
 def price(

@@ -6,6 +6,7 @@
 TPU v2 and v3 are accelerators of the machine `cloud-tpu`; later generations are machine types with a topology.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,8 @@ from math import prod
 from vgp.catalog.catalog import document
 
 DATA = "tpus.json"
+#: Names of what Google sells, by which TPUs are asked for in vain.
+_GENERATION = re.compile(r"((cloud[ _-]?)?tpu([ _-]?(v[4-9][a-z]*|7x))?|v[4-9][a-z]+|trillium|ironwood)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,11 @@ def elsewhere(name: str) -> str | None:
     """The generation of a TPU machine that Compute Engine and GKE have and Vertex AI does not list."""
     generation: str | None = document(DATA)["elsewhere"].get(name)
     return generation
+
+
+def names_generation(name: str) -> bool:
+    """Whether a name is that of a generation, or of TPUs as such, and none that an accelerator type has."""
+    return _GENERATION.fullmatch(name.strip()) is not None
 
 
 def is_tpu(machine_type: str) -> bool:

@@ -28,6 +28,7 @@ reduction_server.py  reduction servers that the workers may not use
 remote_runner.py  steps that call the SDK by its method's name
 report.py         findings, steps, exit code
 resource_pools.py the machines of a persistent resource
+runtime.py       the persistent resource that a pipeline's job names for its steps
 sarif.py          a report for code hosts
 services.py       what a step may use besides its machine
 serving.py        machines of predictions

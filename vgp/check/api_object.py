@@ -103,7 +103,8 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
     """What the telling field holds."""
     reader = Reader(judgement, step)
     if kind == "trialJobSpec":
-        trials = reader.number(node.get("parallelTrialCount"), "parallelTrialCount") or 1
+        count = node.get("parallelTrialCount")
+        trials = reader.number(count, "parallelTrialCount") or (1 if count.known else None)
         rounds = _rounds(reader, node.get("maxTrialCount"), trials)
         custom_job.judge(
             judgement, step, inner, location=location, trials=trials, rounds=rounds, strict_list=strict
@@ -126,10 +127,10 @@ def _is_custom(node: Node, inputs: Node) -> bool:
     return not definition or "custom_task" in definition or not inputs.get("workerPoolSpecs").missing
 
 
-def _rounds(reader: Reader, most: Node, at_a_time: int) -> int | None:
+def _rounds(reader: Reader, most: Node, at_a_time: int | None) -> int | None:
     """How often the timeout of a trial begins anew."""
     trials = reader.number(most, "maxTrialCount")
-    return None if trials is None else max(1, math.ceil(trials / at_a_time))
+    return None if trials is None or at_a_time is None else max(1, math.ceil(trials / at_a_time))
 
 
 def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:

@@ -84,7 +84,7 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
             f"a run can cost {'at least ' if left_out else ''}${dollars(total)}, more than --max-usd {max_usd:g}.\n"
             + _dearest(rows)
             + (f"  Not in it: {left_out}.\n" if left_out else "")
-            + "  Shorten its timeout, give it fewer retries, take a smaller machine, or raise --max-usd."
+            + f"  {_cheaper(_dearest_row(rows))}, or raise --max-usd."
         )
     if left_out:
         raise RequestError(
@@ -94,8 +94,19 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         )
 
 
+def _dearest_row(rows: Sequence[StepRow]) -> StepRow:
+    return max(rows, key=lambda row: row.max_usd or 0)
+
+
+def _cheaper(row: StepRow) -> str:
+    """What makes a step cost less; tries add nothing to the ceiling of a ladder."""
+    if row.rungs:
+        return "Shorten its deadline, take cheaper rungs"
+    return "Shorten its timeout, give it fewer retries, take a smaller machine"
+
+
 def _dearest(rows: Sequence[StepRow]) -> str:
-    row = max(rows, key=lambda row: row.max_usd or 0)
+    row = _dearest_row(rows)
     if row.rungs:
         held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
         way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_probes(row)])]

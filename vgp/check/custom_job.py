@@ -22,7 +22,7 @@ MOST_JUDGED = 100
 
 def judge(
     judgement: Judgement, step: str, spec: Node, *, pools: Node | None = None, location: Node | None = None,
-    trials: int = 1, rounds: int | None = 1, strict_list: bool = False,
+    trials: int | None = 1, rounds: int | None = 1, strict_list: bool = False,
 ) -> None:  # fmt: skip
     """One custom job, or one trial of a tuning job.
 
@@ -32,7 +32,7 @@ def judge(
         spec: The CustomJobSpec.
         pools: Its worker pools, where they stand elsewhere.
         location: Its region, where one is named beside it.
-        trials: How many run at a time.
+        trials: How many run at a time; None: not known.
         rounds: How often the timeout begins anew; None: not known.
         strict_list: Whether a mapping in place of the list of pools is an error.
     """
@@ -62,7 +62,7 @@ def judge(
         used = services.of(nodes[0].get("containerSpec").get("env"))
         judgement.report(step, job_terms.scheduling, *services.ended_early(used, timeout_s))
         rows[0] = replace(rows[0], services=used)
-    named = bool(spec.get("persistentResourceId").text())
+    named = bool(spec.get("persistentResourceId").text()) or (judgement.on_resource and job_terms.is_persistent)
     judgement.steps += [replace(row, is_persistent=named) for row in rows]
 
 
@@ -127,8 +127,9 @@ def _flex_start(reader: Reader, pools: list[Pool]) -> None:
             reader.judgement.add(reader.step, pool.at, "GPU008", text, "Use one machine everywhere, or Spot.")
 
 
-def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int) -> None:
-    """Quota is counted over all pools, and over the trials that run at a time."""
+def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | None) -> None:
+    """Quota is counted over all pools, and over the trials that run at a time: of an unknown number at least one."""
+    trials = trials or 1
     gpus: dict[str | None, int] = {}
     for pool in pools:
         combination = pool.spec.combination
@@ -145,13 +146,14 @@ def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int) -> 
 
 
 def _rows(
-    step: str, job_terms: Terms, pools: list[Pool], trials: int, rounds: int | None, timeout_s: float | None
+    step: str, job_terms: Terms, pools: list[Pool], trials: int | None, rounds: int | None, timeout_s: float | None
 ) -> list[StepRow]:
     """A row for each kind of machine: pools of equal machines are added up."""
     kinds: dict[object, tuple[MachineSpec, int | None, bool | None]] = {}
     for pool in pools:
         before = kinds.get(pool.spec.names, (pool.spec, 0, None))[1]
-        total = None if before is None or pool.replicas is None else before + pool.replicas * trials
+        own = None if pool.replicas is None or trials is None else pool.replicas * trials
+        total = None if before is None or own is None else before + own
         kinds[pool.spec.names] = (pool.spec, total, pool.is_reserved)
     rows = []
     for spec, total, is_reserved in kinds.values():

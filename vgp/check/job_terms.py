@@ -32,7 +32,8 @@ def terms(reader: Reader, spec: Node, location: Node | None) -> Terms:
     region = location.text() if location is not None else None
     regions = [region] if region else list(reader.judgement.regions)
     persistent = persistent_resource(spec)
-    is_persistent = bool(persistent.value) or not persistent.known
+    is_of_run = reader.judgement.on_resource and spec.get("persistentResourceId").value == _OF_THE_RUN
+    is_persistent = bool(persistent.value) or not persistent.known or is_of_run
     strategy = _strategy(reader, scheduling.get("strategy"))
     return Terms(location if region else None, regions, scheduling, *strategy, is_persistent)
 

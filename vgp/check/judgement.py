@@ -27,6 +27,8 @@ class Judgement:
     as_of: date
     regions: Sequence[str] = ()
     strategy: str | None = None
+    #: Whether all of a pipeline's steps run on a persistent resource, as its job says.
+    on_resource: bool = False
     findings: list[Finding] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     _known: set[Finding] = field(default_factory=set)

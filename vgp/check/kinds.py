@@ -81,7 +81,7 @@ def _objects(judgement: Judgement, node: Node) -> None:
 def _why_not(data: Any) -> str:
     if isinstance(data, dict) and str(data.get("apiVersion", "")).startswith("argoproj.io"):
         return "an Argo workflow of KFP 1; Vertex AI runs pipelines compiled by KFP 2"
-    what = f"it is {type(data).__name__}"
+    what = "it is plain text" if isinstance(data, str) else f"it is {type(data).__name__}"
     if isinstance(data, dict):
         what = f"its keys are {', '.join(str(key)[:40] for key in list(data)[:8]) or 'none'}"
     return f"nothing that can be judged: {what}. Wanted is {_KINDS}"

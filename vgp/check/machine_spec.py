@@ -129,7 +129,7 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
         return _serving_machine(machine_type, accelerator, judgement.as_of)
     if not fields.unread:
         found = compatibility.problems(machine_type, accelerator, count, as_of=judgement.as_of, region=region)
-        return [_shared(problem, machine_type, accelerator, count) if serving else problem for problem in found]
+        return [_shared(problem, machine_type, count) if serving else problem for problem in found]
     problems: list[Problem] = []
     if machine_type and machine_type not in catalog.machines():
         problems.append(compatibility.unknown_machine(machine_type, bool(accelerator)))
@@ -140,10 +140,10 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     return problems
 
 
-def _shared(problem: Problem, machine_type: str | None, accelerator: str | None, count: int) -> Problem:
+def _shared(problem: Problem, machine_type: str | None, count: int) -> Problem:
     """Predictions may ask for fewer GPUs than are built in: replicas share the machine (MachineSpec of the API)."""
     machine = catalog.machines().get(machine_type or "")
-    fewer = machine is not None and machine.accelerator == accelerator and 0 < count < machine.gpus
+    fewer = machine is not None and 0 < count < machine.gpus
     return replace(problem, severity="warning") if problem.rule == "GPU003" and fewer else problem
 
 
@@ -159,8 +159,6 @@ def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
 
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:
     """With a count known only to the run: right for no count at all, or the name itself is wrong."""
-    if accelerator not in catalog.accelerators():
-        return [compatibility.unknown_accelerator(accelerator, judgement.as_of)]
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
     count = counts[0] if counts else 1

@@ -7,7 +7,7 @@ placeholders, in the arguments of a launcher container.
 from dataclasses import replace
 from typing import Any
 
-from vgp.check import executor
+from vgp.check import executor, runtime
 from vgp.check.finding import StepRow
 from vgp.check.inputs import MAX_NESTING, Inputs, declared, run_values
 from vgp.check.judgement import Judgement
@@ -37,6 +37,7 @@ def judge(judgement: Judgement) -> None:
     """
     data = judgement.document.data
     at: FieldPath = next(((key,) for key in ("pipelineSpec", "pipeline_spec") if isinstance(data.get(key), dict)), ())
+    judgement.on_resource = runtime.stays_on_resource(judgement)
     pipeline = _Pipeline(judgement, data[at[0]] if at else data, at)
     root = pipeline.mapping(pipeline.spec, "root", at)
     arguments, arguments_at = run_values(data)

@@ -31,7 +31,8 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
         judgement.report(step, _place(problem.field, kind, number, resources), problem)
     sound = first_error(problems) is None
     combination = plain.closest(vcpu, memory_gb, accelerator, count or 0) if sound and known else None
-    _region(judgement, step, kind, combination, accelerator if sound else None)
+    if not judgement.on_resource:
+        _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))
     used, timeout_s = services.of(container.get("env")), _timeout_s(container)
@@ -108,5 +109,6 @@ def _row(
     row = StepRow(
         step, combination.machine_type if combination else None, accelerator, count, 1, "STANDARD",
         price.usd_per_hour if price else None, region, timeout_s, services=used,
+        is_persistent=judgement.on_resource,
     )  # fmt: skip
     judgement.steps.append(row)

@@ -15,14 +15,20 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     """dedicatedResources or BatchDedicatedResources: one machine, and how many of it."""
     reader = Reader(judgement, step)
     spec = reader.object(resources.get("machineSpec"), "machineSpec")
-    if spec is None or not _names_something(spec):
+    if spec is None:
+        return
+    machine_type = spec.get("machineType")
+    if not _names_something(spec):
+        if machine_type.assumed:
+            text = f"machineType is not checkable: the default of '{machine_type.assumed}' is empty."
+            judgement.add(step, machine_type, "GPU024", text, "Give the parameter a default.")
         return
     reader.keys(spec, "machineSpec")
     machine_spec = judge(judgement, step, spec, serving=True)
     replicas = _replicas(reader, resources)
     region = location.text() if location is not None else None
     regions = [region] if region else list(judgement.regions)
-    place = location if location is not None and region else spec.get("machineType")
+    place = location if location is not None and region else machine_type
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
     way = _way(reader, resources, spec)
     machine = machine_spec.machine
@@ -30,7 +36,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
         text, fix = f"{machine.name} is not offered {_WORDS[way]}.", "Choose another size."
         if "spot" in machine.provisioning:
             fix = "Set spot in dedicatedResources, or choose another size."
-        judgement.add(step, spec.get("machineType"), "GPU009", text, fix, "warning")
+        judgement.add(step, machine_type, "GPU009", text, fix, "warning")
     usd, where = price_of(machine_spec, regions, way or "standard")
     strategy = {"spot": "SPOT", "flex_start": "FLEX_START"}.get(way or "", "STANDARD")
     judgement.steps.append(machine_spec.row(step, replicas, strategy, usd, where))

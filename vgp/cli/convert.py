@@ -49,7 +49,7 @@ def convert_request(
 
     The result goes to stdout, what became of each field, or that it is lost, to stderr. Exit code 1: it would not run.
     """
-    if (source is None) == (step is None):
+    if not source and step is None or source is not None and step is not None:
         raise RequestError("give a file or a gcloud line, or --step NAME.")
     forms = _FORMS if step is not None else _FORMS[:2]
     if to not in forms:

@@ -1,5 +1,6 @@
 """One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
 
+import re
 from collections.abc import Iterator
 from datetime import date
 from typing import Any
@@ -21,6 +22,9 @@ from vgp.text import price_dates
 from vgp.text.figures import listed
 from vgp.text.table import facts
 
+#: GPUs with their number, as our tables write them: 8 x H100, 8xH100.
+_COUNTED = re.compile(r"(?P<count>\d+)\s*[x×*]\s*(?P<gpu>.+)", re.IGNORECASE)
+
 
 def machine(name: str) -> Machine:
     """The machine of that name.
@@ -31,6 +35,10 @@ def machine(name: str) -> Machine:
     if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
         ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpus.board_machine()
         raise RequestError(f"{gpu.name} is no machine, but part of some: pipelines machines {ask}")
+    counted = _COUNTED.fullmatch(name)
+    if counted and (gpu := catalog.accelerator(counted["gpu"])) and gpu.kind == "gpu":
+        ask = f"--accelerator {gpu.name} --count {counted['count']}"
+        raise RequestError(f"{name} is no machine, but part of some: pipelines machines {ask}")
     if name not in catalog.machines():
         if placement_tpus.looks_like(name):
             raise PlacementError(placement_tpus.problems(name, None, 0, None)[0])

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from vgp.catalog import catalog
+from vgp.catalog import catalog, tpus
 from vgp.catalog.accelerator import short_name
 from vgp.catalog.prices import PROVISIONING
 from vgp.errors import RequestError
@@ -28,13 +28,14 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
     """
     gpus = accelerator is None or accelerator.lower() not in ("none", "cpu")
     gpu = catalog.accelerator(accelerator) if accelerator and gpus else None
-    if accelerator and gpus and gpu is None:
+    if accelerator and gpus and (gpu is None or tpus.names_generation(accelerator)):
         raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
     if region:
         refuse(provisioning.region_known(region))
     provisioned = way.lower().replace("-", "_") if way else None
     if provisioned not in (None, *PROVISIONING):
-        raise RequestError(f"no provisioning is called '{way}'. Choices: {listed(PROVISIONING)}.")
+        hint = provisioning.meant(str(provisioned)) or f"Choices: {listed(PROVISIONING)}."
+        raise RequestError(f"no provisioning is called '{way}'. {hint}")
     regions = (region,) if region else ()
     return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)
 

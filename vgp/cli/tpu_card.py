@@ -27,6 +27,7 @@ def card(name: str, as_of: date) -> RenderableType:
         parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
         old = price_dates.too_old((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
+        parts += [] if machine else [f"not certain: {tpu_prices.OF_CORES}"]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpus.sources(name)]
     sources += [
         f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
@@ -48,6 +49,7 @@ def as_json(name: str) -> dict[str, Any]:
             }
             for size, price in prices
         ],
+        "price_note": None if machine else tpu_prices.OF_CORES,
         "price_sources": price_sources(price for _, price in prices),
         "sources": tpus.sources(name),
     }  # fmt: skip

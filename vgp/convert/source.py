@@ -34,6 +34,10 @@ def document(source: str) -> tuple[Document, list[Note]]:
     before = _BEFORE.match(text)
     if before is not None:
         data, lost = gcloud_line.data(text[before.end() :].strip())
+        if data.get("jobSpec") == {}:
+            raise RequestError(
+                "the command asks for no machine: --worker-pool-spec gives one, or --config a file of it."
+            )
         _refuse_variables(data)
         why = "set for that command alone: it is in no file"
         return Document(name, data, ""), [Note(each, why, True) for each in _SET.findall(before.group())] + lost

@@ -27,6 +27,10 @@ def placement(settings: Settings, step: str) -> Placement:
         RequestError: the settings have no such step, its machine cannot be, or it has a command of its own.
     """
     if step not in settings.steps:
+        if not settings.steps:
+            raise RequestError(
+                f"no settings have [steps.{step}], or any step: go where pipelines.toml is, or --settings FILE."
+            )
         raise RequestError(f"pipelines.toml has no [steps.{step}]. {did_you_mean(step, settings.steps)}")
     if settings.steps[step].command is not None:
         raise RequestError(

@@ -34,7 +34,8 @@ def read(path: Path, most: int = MAX_BYTES, *, instead: str = "") -> str:
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise Unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
     if not is_regular:
-        raise Unreadable(str(path), f"not a regular file{instead}")
+        what = "a folder: give a file" if path.is_dir() else f"not a regular file{instead}"
+        raise Unreadable(str(path), what)
     return _decoded(str(path), content, most)
 
 
@@ -56,4 +57,8 @@ def _decoded(file: str, content: bytes, most: int) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise Unreadable(
+                file, "not a text file in UTF-8 but in UTF-16, as PowerShell's > writes it: save it as UTF-8"
+            ) from None
         raise Unreadable(file, f"not a text file (byte {error.start} is no UTF-8)") from None

@@ -65,6 +65,9 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `pipelines machines`.")
     if other := nearest.not_on_vertex(name):
         return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
+    if tpus.names_generation(name):
+        text = f"'{name}' is no accelerator type: TPUs are asked for by their machine type and topology."
+        return Problem("GPU002", TYPE, text, f"The machines: {listed([*tpus.machines(), tpus.board_machine()])}.")
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
     living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]

@@ -20,6 +20,8 @@ STRATEGIES = {
 }
 _NOW = {"ON_DEMAND": "STANDARD", "LOW_COST": "SPOT"}
 _NUMBERS = {0: "STRATEGY_UNSPECIFIED", 1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
+#: What others call the same.
+_ELSEWHERE = {"PREEMPTIBLE": "SPOT", "ONDEMAND": "STANDARD", "FLEX": "FLEX_START", "DWS": "FLEX_START"}
 _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "reservation": "a reservation"}
 
 #: What the programs of a job on Spot machines are told of how often an hour they are to expect an end; `env` of the
@@ -48,11 +50,18 @@ def is_preemptible(name: str) -> bool:
 
 def strategy_known(name: str) -> list[Problem]:
     if name not in STRATEGIES:
-        hint = did_you_mean(name.replace("-", "_"), STRATEGIES, "Strategies: STANDARD, SPOT, FLEX_START.", cutoff=0.5)
+        others = "Strategies: STANDARD, SPOT, FLEX_START."
+        hint = meant(name) or did_you_mean(name.replace("-", "_"), STRATEGIES, others, cutoff=0.5)
         return [Problem("GPU009", "strategy", f"No scheduling strategy is called '{name}'.", hint)]
     if name in _NOW:
         return [Problem("GPU009", "strategy", f"{name} is deprecated.", f"Write {_NOW[name]}.", severity="warning")]
     return []
+
+
+def meant(name: str) -> str:
+    """What a word of other clouds, or of an older offer, is called here, as a hint; empty for other words."""
+    known = _ELSEWHERE.get(name.upper())
+    return f"Did you mean {known}?" if known else ""
 
 
 def strategy(combination: Combination, name: str, reserved: bool | None) -> list[Problem]:
@@ -101,6 +110,9 @@ def region_known(region: str) -> list[Problem]:
         text, fix = f"'{region}' is a zone.", f"Write its region, {around}."
         return [Problem("GPU030", "region", text, fix, nearest=(("region", around),))]
     text, near = f"Vertex AI training has no region '{region}'.", nearest(region, sorted(regions), 0.5)
+    inside = [each for each in sorted(regions) if each.startswith(f"{region}-")]
+    if inside:
+        return [Problem("GPU030", "region", text, f"There are {listed(inside)}.")]
     if near is None:
         return [Problem("GPU030", "region", text, "See `pipelines machines`.")]
     return [Problem("GPU030", "region", text, f"Did you mean {near}?", nearest=(("region", near),))]

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from vgp.catalog import tpus
 from vgp.placement import compatibility, provisioning
 from vgp.placement.combination import combinations, counts_of
 from vgp.placement.rules import Problem, first_error
@@ -60,7 +61,12 @@ def _rules(need: Need) -> Iterator[Problem]:
     yield from compatibility.problems(None, accelerator.name, count, as_of=need.as_of, region=here)
     if not counts:
         text = f"The catalog has no machine with {accelerator.name}: {accelerator.note or 'it is no GPU'}."
-        yield Problem("GPU001", "accelerator", text, "The GPUs that it has: `pipelines machines`.")
+        fix = (
+            f"`pipelines machines {tpus.board_machine()}`."
+            if accelerator.kind != "gpu"
+            else "The GPUs that it has: `pipelines machines`."
+        )
+        yield Problem("GPU001", "accelerator", text, fix)
     if not any(accelerator.pages_listing(region) for region in need.regions):
         for region in need.regions:
             yield from provisioning.region(None, accelerator, region)

@@ -1,11 +1,13 @@
 """Files in which people write requests -> documents of them, without running anything.
 
 account.py       what became of each part of a request that was read
-calls.py         calls of Google's SDK and pipeline components
+calls.py         calls of Google's SDK, pipeline components and Airflow
 cells.py         the code cells of a notebook, and where their lines stand in its file
 classes.py       attributes of classes, dataclasses and enums
+clusters.py      calls that make machines which stay: Ray clusters, persistent resources
 command_line.py  the words of a gcloud line, as gcloud reads them
 constants.py     expressions of Python that are the same in every run
+defaults.py      defaults of flags and of the environment
 deploy_flags.py  the flags of `gcloud ai endpoints deploy-model`
 gcloud_line.py   a gcloud line as the data of a file
 job_flags.py     the flags of `gcloud ai custom-jobs create` and `hp-tuning-jobs create`

@@ -1,6 +1,7 @@
-"""Calls of Google's SDK and of its pipeline components as the requests that they send.
+"""Calls of Google's SDK, of its pipeline components and of Airflow's operators as the requests that they send.
 
-Defaults are those of google-cloud-aiplatform 1.165.1 and google-cloud-pipeline-components 2.20.
+Defaults are those of google-cloud-aiplatform 1.165.1, which Airflow's operators have too, and of
+google-cloud-pipeline-components 2.20.
 """
 
 import ast
@@ -15,11 +16,11 @@ from vgp.sources.constants import Constants, called
 
 _DEFAULT_MACHINE = "n1-standard-4"
 #: Argument -> field of a machineSpec.
-_MACHINE = {
+MACHINE = {
     "machine_type": "machineType", "accelerator_type": "acceleratorType", "accelerator_count": "acceleratorCount",
     "tpu_topology": "tpuTopology",
 }  # fmt: skip
-_DISK = {"boot_disk_type": "bootDiskType", "boot_disk_size_gb": "bootDiskSizeGb"}
+DISK = {"boot_disk_type": "bootDiskType", "boot_disk_size_gb": "bootDiskSizeGb"}
 _STAGING = (
     "The SDK raises RuntimeError: CustomJob is given no staging_bucket, and this file sets none.",
     "aiplatform.init(..., staging_bucket='gs://BUCKET'), before the job is made.",
@@ -44,7 +45,7 @@ class Found:
         return Document(file, self.data, "", places=places, broken=tuple(self.broken))
 
 
-class _Arguments:
+class Arguments:
     """The keyword arguments of a call, and the values that they have."""
 
     def __init__(self, node: ast.Call, constants: Constants) -> None:
@@ -71,7 +72,7 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
     name = called(node)
     if name not in ("CustomJob", "CustomJobSpec", "CustomTrainingJobOp", "CustomJobOp"):
         return None
-    given = _Arguments(node, constants)
+    given = Arguments(node, constants)
     pools = given.nodes.get("worker_pool_specs")
     if pools is None and name == "CustomJob" and len(node.args) > 1:
         pools = node.args[1]
@@ -93,18 +94,24 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def training_job(node: ast.Call, constants: Constants) -> Found | None:
-    """CustomTrainingJob(...).run(machine_type=...), with its container where the job is made in this file."""
-    if called(node) not in ("run", "submit", "from_local_script") or not {word.arg for word in node.keywords} & {
-        "machine_type", "accelerator_type", "accelerator_count",
-    }:  # fmt: skip
+    """CustomTrainingJob(...).run(machine_type=...), with its container where the job is made in this file.
+
+    An operator of Airflow makes the job and runs it.
+    """
+    name = called(node)
+    is_operator = name.endswith("TrainingJobOperator")
+    if not (is_operator or name in ("run", "submit", "from_local_script")):
         return None
-    given = _Arguments(node, constants)
+    if not {word.arg for word in node.keywords} & {"machine_type", "accelerator_type", "accelerator_count"}:
+        return None
+    given = Arguments(node, constants)
     maker = constants.assigned(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    maker = node if is_operator else maker
     replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
     path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, _MACHINE, (*path, "machineSpec"))
+    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
     pool: dict[str, Any] = {"machineSpec": machine, "replicaCount": 1, **_container(maker, constants)}
-    if disk := given.put({}, _DISK, (*path, "diskSpec")):
+    if disk := given.put({}, DISK, (*path, "diskSpec")):
         pool["diskSpec"] = disk
     pools = [pool]
     if isinstance(replicas, int) and replicas > 1:
@@ -119,14 +126,14 @@ def from_component(node: ast.Call, constants: Constants) -> Found | None:
         "create_custom_training_job_from_component", "create_custom_training_job_op_from_component",
     ):  # fmt: skip
         return None
-    given = _Arguments(node, constants)
+    given = Arguments(node, constants)
     path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, _MACHINE, (*path, "machineSpec"))
+    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
     if "acceleratorType" in machine:
         machine.setdefault("acceleratorCount", 1)
     # The component's image is put in when the pipeline is compiled.
     pool = {"machineSpec": machine, "replicaCount": 1, "containerSpec": {}}
-    if disk := given.put({}, _DISK, (*path, "diskSpec")):
+    if disk := given.put({}, DISK, (*path, "diskSpec")):
         pool["diskSpec"] = disk
     pools = [pool]
     replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
@@ -137,19 +144,20 @@ def from_component(node: ast.Call, constants: Constants) -> Found | None:
 
 
 def deployment(node: ast.Call, constants: Constants) -> Found | None:
-    """model.deploy(machine_type=...), endpoint.deploy, batch_predict, and their Ops."""
+    """model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
     name = called(node)
     names = {word.arg for word in node.keywords}
     prefix = "dedicated_resources_" if name == "ModelDeployOp" else ""
     if (
-        name not in ("deploy", "ModelDeployOp", "batch_predict", "ModelBatchPredictOp")
+        name
+        not in ("deploy", "ModelDeployOp", "batch_predict", "ModelBatchPredictOp", "CreateBatchPredictionJobOperator")
         or f"{prefix}machine_type" not in names
     ):
         return None
-    given = _Arguments(node, constants)
+    given = Arguments(node, constants)
     is_batch = "atch" in name
     outer: FieldPath = ("dedicatedResources",) if is_batch else ("deployedModel", "dedicatedResources")
-    machine = given.put({}, {f"{prefix}{key}": value for key, value in _MACHINE.items()}, (*outer, "machineSpec"))
+    machine = given.put({}, {f"{prefix}{key}": value for key, value in MACHINE.items()}, (*outer, "machineSpec"))
     counts = ("starting_replica_count", "startingReplicaCount"), ("max_replica_count", "maxReplicaCount")
     counts = counts if is_batch else (("min_replica_count", "minReplicaCount"), counts[1])
     resources = given.put({"machineSpec": machine}, {f"{prefix}{key}": value for key, value in counts}, outer)
@@ -160,16 +168,20 @@ def deployment(node: ast.Call, constants: Constants) -> Found | None:
 CALLS = (custom_job, training_job, from_component, deployment)
 
 
-def _job(given: _Arguments, spec: dict[str, Any]) -> dict[str, Any]:
-    job: dict[str, Any] = {"jobSpec": spec}
-    for name, key in (("display_name", "displayName"), ("location", "location")):
+def _job(given: Arguments, spec: dict[str, Any]) -> dict[str, Any]:
+    return located(given, {"jobSpec": spec})
+
+
+def located(given: Arguments, data: dict[str, Any]) -> dict[str, Any]:
+    """The request with its name and its region, as far as the call names them."""
+    for name, key in (("display_name", "displayName"), ("location", "location"), ("region", "location")):
         value = constants_text(given, name)
         if value:
-            job[key] = value
-    return job
+            data[key] = value
+    return data
 
 
-def constants_text(given: _Arguments, name: str) -> str | None:
+def constants_text(given: Arguments, name: str) -> str | None:
     """A text that the argument always is; None for none, or one that is computed."""
     if name not in given.nodes:
         return None
@@ -179,7 +191,7 @@ def constants_text(given: _Arguments, name: str) -> str | None:
 
 def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> dict[str, Any]:
     """timeout, strategy and waiting time of a call of run or submit, or of an Op."""
-    given = _Arguments(node, constants)
+    given = Arguments(node, constants)
     path: FieldPath = ("jobSpec", "scheduling")
     names = {"timeout": "timeout", "scheduling_strategy": "strategy", "strategy": "strategy",
              "max_wait_duration": "maxWaitDuration"}  # fmt: skip
@@ -203,5 +215,5 @@ def _container(maker: ast.AST | None, constants: Constants) -> dict[str, Any]:
     words = {word.arg: word.value for word in maker.keywords if word.arg} if isinstance(maker, ast.Call) else {}
     given = words.get("container_uri")
     image = constants.value(given, (), {}) if given is not None else Computed("the job is not made in this file")
-    kind = "containerSpec" if called(maker) == "CustomContainerTrainingJob" else "pythonPackageSpec"  # type: ignore[arg-type]
+    kind = "containerSpec" if "ContainerTrainingJob" in called(maker) else "pythonPackageSpec"  # type: ignore[arg-type]
     return {kind: {"imageUri" if kind == "containerSpec" else "executorImageUri": image}}

@@ -10,6 +10,7 @@ from typing import Any
 from vgp.documents.document import Document, load
 from vgp.errors import RequestError
 from vgp.sources.account import Note
+from vgp.text.nearest import nearest
 
 #: Flags that take no value.
 _BOOLEAN = (
@@ -156,7 +157,9 @@ def refuse_others(line: Line, known: set[str], words: int) -> None:
     """Raises FlagError for a flag that is not known, and for a word that belongs to none."""
     for name, _ in line.flags:
         if name not in known | set(LOST):
-            raise FlagError(f"--{name} is not a flag that can be converted.")
+            near = nearest(name, sorted(known), 0.8)
+            meant = f" Did you mean --{near}?" if near else ""
+            raise FlagError(f"--{name} is not a flag that can be converted.{meant}")
     if len(line.command) > words:
         raise FlagError(f"'{line.command[words]}' belongs to no flag of the command.")
 

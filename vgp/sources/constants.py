@@ -1,7 +1,8 @@
 """Python expressions -> the values that they have in every run, found without running anything.
 
-Constants and names that are set once are followed, and so are texts and lists put together from them; all else is
-`Computed`, with the reason. Each value's line is kept.
+Constants and names that are set once are followed, and so are texts and lists put together from them. What a caller may
+give is its default: arguments of functions, flags of the program, variables of the environment. All else is `Computed`,
+with the reason. Each value's line is kept.
 """
 
 import ast
@@ -14,6 +15,7 @@ from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
 from vgp.documents.node import Computed
 from vgp.sources.classes import Classes
+from vgp.sources.defaults import flags, of_environment
 from vgp.sources.names import Names
 
 MAX_DEPTH = 30
@@ -24,6 +26,8 @@ _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
 _MAX_TEXT = 1_000_000
 #: Ends of names that are called with the fields of a message, or of a dictionary.
 _MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
+#: Ends of what flags are read from: args, FLAGS, parser.parse_args().
+_STARTED_WITH = ("args", "arguments", "opt", "opts", "options", "flags")
 #: Enums of the API, whose members stand for their names.
 _ENUMS = ("AcceleratorType", "Strategy")
 
@@ -32,9 +36,9 @@ class Constants:
     """The values of a module's expressions."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.names = Names(tree)
         #: All of the program, outer before inner: walked once, for that takes longest.
         self.nodes = list(ast.walk(tree))
+        self.names = Names(tree, self.nodes)
         #: Literals that were read as part of a larger one or of a call.
         self.used: set[ast.AST] = set()
         self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
@@ -49,6 +53,14 @@ class Constants:
         for node in self.nodes:
             if isinstance(node, ast.Assign):
                 self._targets[node.value] = [name.id for name in node.targets if isinstance(name, ast.Name)]
+
+    @cached_property
+    def _flags(self) -> Mapping[str, ast.expr]:
+        return flags(self.calls)
+
+    def _is_parsed(self, node: ast.Name) -> bool:
+        """Whether a name holds what the program was started with, by what it is called or set to."""
+        return (called(self.assigned(node) or node) or node.id).lower().endswith(_STARTED_WITH)
 
     @cached_property
     def _classes(self) -> Classes:
@@ -82,6 +94,8 @@ class Constants:
             case ast.Attribute() if (value := self._classes.attribute(node)) is not None:
                 places[path] = value.lineno
                 return self.value(value, path, places, depth + 1)
+            case ast.Attribute(value=ast.Name() as owner) if node.attr in self._flags and self._is_parsed(owner):
+                return self.value(self._flags[node.attr], path, places, depth + 1)
             case ast.Subscript():
                 return self._item(node, path, places, depth)
             case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
@@ -159,6 +173,8 @@ class Constants:
                 return {"str": str, "int": int, "float": float}[name](value)
             except (TypeError, ValueError, OverflowError):
                 pass
+        if (default := of_environment(node)) is not None:
+            return self.value(default, path, places, depth + 1)
         if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
             return self._formatted(node, node.func.value, path, depth)
         return _computed(node)

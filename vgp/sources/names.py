@@ -2,15 +2,18 @@
 
 Statements of one scope run in their order, so the last assignment above a line counts; one that stands under a
 condition or in a loop makes the name unknown from there on, and so does a method that fills a list or dictionary: an
-empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once.
+empty one is filled wherever that stands, for others may hold it. A function sees what its module sets once, and
+of its arguments what the one call of it in the program gives, or the defaults that no call overrides.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 _MODULE = (0, 1 << 60)
+#: Calls of a function beyond which its arguments are not known: each argument is looked for in all of them.
+_MOST_CALLS = 100
 #: Methods that change what a name stands for.
 _FILLING = ("append", "extend", "insert", "update", "setdefault", "add", "pop", "remove", "clear")
 
@@ -29,9 +32,11 @@ class Assignment:
 class Names:
     """The assignments of a program."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, nodes: Sequence[ast.AST]) -> None:
         self._set: dict[str, list[Assignment]] = {}
         self._scopes: list[tuple[int, int]] = []
+        self._calls = _calls(nodes)
+        self._made_by = _made_by(nodes)
         for name, assignment in self._statements(tree.body, _MODULE, None):
             self._set.setdefault(name, []).append(assignment)
         self._scopes.sort(key=lambda scope: scope[0] - scope[1])
@@ -63,8 +68,9 @@ class Names:
                 inner = node.lineno, node.end_lineno or node.lineno
                 self._scopes.append(inner)
                 if not isinstance(node, ast.ClassDef):
-                    arguments = [each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)]
-                    yield from ((name, Assignment(node.lineno, None, inner, None)) for name in arguments)
+                    yield from (
+                        (name, Assignment(node.lineno, value, inner, None)) for name, value in self._arguments(node)
+                    )
                 yield from self._statements(getattr(node, "body", []), inner, None)
                 continue
             always = isinstance(node, ast.With | ast.AsyncWith | ast.Try) or _is_main(node)
@@ -77,6 +83,24 @@ class Names:
             for handler in getattr(node, "handlers", []):
                 yield from self._statements(handler.body, scope, (node.lineno, node.end_lineno or node.lineno))
 
+    def _arguments(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    ) -> Iterator[tuple[str, ast.expr | None]]:
+        """The arguments of a function, each with what its one call gives, or its default where no call gives it."""
+        called = self._made_by.get(node, ()) or (getattr(node, "name", ""),)
+        calls = [call for name in called for call in self._calls.get(name, [])[: _MOST_CALLS + 1]]
+        positional = [*node.args.posonlyargs, *node.args.args]
+        own = sum(each.arg in ("self", "cls") for each in positional[:1])  # what no call writes
+        defaults = dict(zip([each.arg for each in positional][::-1], node.args.defaults[::-1], strict=False))
+        keywords = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        defaults |= {each.arg: value for each, value in keywords if value is not None}
+        for each in ast.walk(node.args):
+            if isinstance(each, ast.arg):
+                place = positional.index(each) - own if each in positional else len(positional)
+                given = [value for call in calls if (value := _given(call, each.arg, place))]
+                is_known = len(calls) <= _MOST_CALLS and (len(calls) == 1 or not given)
+                yield each.arg, _only(given, defaults.get(each.arg)) if is_known else None
+
     def _set_by(
         self, node: ast.stmt, scope: tuple[int, int], under: tuple[int, int] | None
     ) -> Iterator[tuple[str, Assignment]]:
@@ -88,6 +112,47 @@ class Names:
 def _around(assignment: Assignment, line: int) -> bool:
     """Whether the line stands in the loop or under the condition in which the name is set."""
     return assignment.under is not None and assignment.under[0] <= line <= assignment.under[1]
+
+
+def _calls(nodes: Sequence[ast.AST]) -> dict[str, list[ast.Call]]:
+    """The calls of a program by the last word of what is called."""
+    calls: dict[str, list[ast.Call]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            calls.setdefault(getattr(node.func, "attr", getattr(node.func, "id", "")), []).append(node)
+    return calls
+
+
+def _made_by(nodes: Sequence[ast.AST]) -> dict[ast.AST, tuple[str, str]]:
+    """By what the `__init__` of a class is called."""
+    return {
+        each: (node.name, "__init__")
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if getattr(each, "name", "") == "__init__"
+    }
+
+
+def _given(call: ast.Call, name: str, place: int) -> ast.expr | bool:
+    """What a call gives for an argument of that name and place; True: what is not seen, in *args or **kwargs."""
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return True
+    if 0 <= place < len(call.args):
+        return call.args[place]
+    named = next((word.value for word in call.keywords if word.arg == name), None)
+    return named or any(word.arg is None for word in call.keywords)
+
+
+def _only(given: Sequence[ast.expr | bool], default: ast.expr | None) -> ast.expr | None:
+    """What the one call gives, else the default, unless that only says that something is to be given."""
+    value = given[0] if given else default
+    return None if isinstance(value, bool) or value is None or is_void(value) else value
+
+
+def is_void(default: ast.expr) -> bool:
+    """Whether a default only says that something is to be given: None, "", 0."""
+    return isinstance(default, ast.Constant) and not default.value
 
 
 def _is_empty(value: ast.expr | None) -> bool:

@@ -1,8 +1,9 @@
 """Python programs -> the documents of the machines that they ask for, without running anything.
 
-Read are calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict), of its pipeline
-components (CustomTrainingJobOp, create_custom_training_job_from_component), of kfp (set_accelerator_type and what goes
-with it), and requests written as dictionaries. What they compute is said to be unknown.
+Read are calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict, create_ray_cluster), of
+its pipeline components (CustomTrainingJobOp, create_custom_training_job_from_component), of Airflow's operators, of kfp
+(set_accelerator_type and what goes with it), and requests written as dictionaries. What they compute is said to be
+unknown.
 """
 
 import ast
@@ -18,7 +19,8 @@ from vgp.documents.node import Computed
 from vgp.documents.place import At, Place
 from vgp.documents.reading import Unreadable
 from vgp.sources.calls import CALLS, Found
-from vgp.sources.constants import Constants
+from vgp.sources.clusters import message, ray_cluster
+from vgp.sources.constants import Constants, called
 from vgp.sources.kfp_limits import limits
 
 MAX_CHARACTERS = 2_000_000
@@ -34,6 +36,7 @@ _BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackag
 _WORDS = re.compile("|".join(sorted({
     *_TELLING, *_POOL, "CustomJob", "create_custom_training_job", "machine_type", "accelerator_type",
     "accelerator_count", "set_accelerator_limit", "set_gpu_limit", "add_node_selector_constraint",
+    "resource_pools", "create_ray_cluster",
 })))  # fmt: skip
 
 
@@ -80,11 +83,22 @@ def _found(tree: ast.Module) -> list[Found]:
 
 
 def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
-    for recognise in CALLS:
+    for recognise in (*CALLS, message, ray_cluster):
         found = recognise(node, constants)
         if found is not None:
+            found.data = _rendered(found.data) if called(node).endswith("Operator") else found.data
             yield found
             return
+
+
+def _rendered(value: Any) -> Any:
+    """The data of one of Airflow's operators, whose templates the run fills in."""
+    if isinstance(value, dict):
+        return {key: _rendered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rendered(item) for item in value]
+    is_template = isinstance(value, str) and "{{" in value and not isinstance(value, Computed)
+    return Computed(f"Airflow fills in {value}") if is_template else value
 
 
 def _literals(constants: Constants) -> Iterator[Found]:

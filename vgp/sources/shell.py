@@ -1,7 +1,8 @@
 """Shell scripts -> the documents that their gcloud commands stand for, without running anything.
 
-Variables that the script sets once, to a text, are followed; what else they hold is not known. A file that the script
-writes with `cat > FILE << EOF` may be that of --config.
+Variables that the script sets once, to a text, are followed, and `${NAME:-TEXT}` is its default where the script does
+not set NAME; what else they hold is not known. A file that the script writes with `cat > FILE << EOF` may be that of
+--config.
 """
 
 import re
@@ -25,7 +26,9 @@ from vgp.sources import command_line, gcloud_line
 
 _GCLOUD = re.compile(r"(?:^|[\s;&|(`!])gcloud\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+|readonly\s+|local\s+|declare\s+(?:-\w+\s+)?)?([A-Za-z_]\w*)=(.*)$")
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+#: $NAME, $1, and ${NAME} with what may follow the name: a default, or an operation.
+_VARIABLE = re.compile(r"\$(?:\{(\w+)([^\w{}][^{}]*)?\}|([A-Za-z_]\w*|\d))")
+_DEFAULT = re.compile(r":?[-=](.*)", re.DOTALL)
 _LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _WRITTEN = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
@@ -35,6 +38,8 @@ MAX_LINES, MAX_COMMANDS = 100_000, 1_000
 MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
 #: Name of a file -> (line, text) of each time that the script writes it.
 Written = dict[str, list[tuple[int, str]]]
+#: Name -> text; None for what only the shell knows.
+Variables = Mapping[str, str | None]
 #: Stands for a dollar sign that the shell leaves alone.
 _LITERAL = "\0"
 
@@ -117,23 +122,28 @@ def _bare(line: str) -> str:
     return _LATE_BACKSLASH.sub("", line.rstrip()).rstrip("\\")
 
 
-def _variables(lines: list[str]) -> dict[str, str]:
-    """Those that are set once, to a text."""
+def _variables(lines: list[str]) -> Variables:
+    """What the script sets, and to what: a text where that is done once."""
     values: dict[str, str | None] = {}
     for line in lines:
         match = _ASSIGNED.match(line)
         if match:
             name, value = match.groups()
-            values[name] = None if name in values else _text(value)
-    known = {name: value for name, value in values.items() if value is not None}
+            values[name] = None if name in values else _text(value, name)
     for _ in range(5):
-        known = {name: value for name, value in known.items() if len(value) < MAX_VARIABLE}
-        known = {name: _filled(value, known)[:MAX_VARIABLE] for name, value in known.items()}
-    return {name: value for name, value in known.items() if len(value) < MAX_VARIABLE}
+        values = {name: _short(value) for name, value in values.items()}
+        values = {name: value and _filled(value, values)[:MAX_VARIABLE] for name, value in values.items()}
+    return {name: _short(value) for name, value in values.items()}
 
 
-def _text(value: str) -> str | None:
-    """What an assignment sets; None for what the shell computes."""
+def _short(value: str | None) -> str | None:
+    """The text of a variable; None for one that is too long to be a flag's."""
+    return value if value is not None and len(value) < MAX_VARIABLE else None
+
+
+def _text(value: str, name: str) -> str | None:
+    """What an assignment to a name sets; None for what the shell computes."""
+    value = _filled(value, {}, name)  # GPU=${GPU:-NVIDIA_L4}: what was there before is the caller's
     if "$(" in value or "`" in value:
         return None
     try:
@@ -143,10 +153,20 @@ def _text(value: str) -> str | None:
     return words[0] if len(words) == 1 else "" if not words else None
 
 
-def _filled(text: str, variables: Mapping[str, str]) -> str:
-    if len(text) > MAX_COMMAND:
-        return text
-    return _VARIABLE.sub(lambda match: variables.get(match.group(1) or match.group(2), match.group()), text)
+def _filled(text: str, variables: Variables, only: str | None = None) -> str:
+    """The text with its variables; `only`: of no other is the default taken."""
+
+    def fill(match: re.Match[str]) -> str:
+        name, operation = match.group(1) or match.group(3), match.group(2) or ""
+        default = _DEFAULT.fullmatch(operation)
+        value = variables.get(name)
+        if name in variables or not default:
+            return match.group() if value is None or (operation and not default) else value
+        return default.group(1) if only in (None, name) else match.group()
+
+    for _ in range(3 if "}}" in text else 1):  # ${A:-${B:-TEXT}}: from the inside
+        text = text if len(text) > MAX_COMMAND else _VARIABLE.sub(fill, text)
+    return text
 
 
 def _written(lines: list[str]) -> Written:
@@ -174,7 +194,7 @@ def _written(lines: list[str]) -> Written:
 def _document(
     file: str,
     command: _Command,
-    variables: Mapping[str, str],
+    variables: Variables,
     written: Written,
     folder: Path | None,
     at: At,
@@ -216,9 +236,7 @@ def _words(text: str) -> list[str]:
     return [word for word in words[:2] if word not in ("alpha", "beta")] + words[2:]
 
 
-def _config(
-    path: str, line: int, written: Written, variables: Mapping[str, str], folder: Path | None
-) -> list[Document]:
+def _config(path: str, line: int, written: Written, variables: Variables, folder: Path | None) -> list[Document]:
     """The documents of the file of --config of the command at a line: one that the script writes, or one beside it."""
     if path in written:
         return parse(path, _filled(_standing(written[path], line), variables).replace(_LITERAL, "$"))

@@ -32,7 +32,9 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
         WorkFailed: an API did not answer, or answered something else.
     """
     if not settings.project:
-        raise RequestError("--refresh needs --project: the machine types are listed for a project.")
+        raise RequestError(
+            "--refresh needs --project PROJECT, or project in pipelines.toml: Google lists machine types for a project."
+        )
     with explained("nothing is written", settings):
         rates = billing.rates(_skus(settings))
         types = list(_machine_types(settings))

@@ -136,6 +136,7 @@ FILES: dict[str, str] = {
     "a command of ten million letters.sh": f"{GCLOUD} --display-name={'x' * 10_000_000}",
     "a quote that never ends.sh": f"{GCLOUD} --args='" + "a'b" * 1_000_000,
     "documents that never end.sh": "cat > a.yaml << EOF\n" * 50_000 + GCLOUD,
+    "one function often.py": "def f(a=1, *, b=2): pass\nf(1)\n" * 4_000 + "job.run(machine_type=f)\n",
     "variables that double.sh": "".join(f"V{n}=$V{n + 1}$V{n + 1}\n" for n in range(3_000)) + f"{GCLOUD} --network=$V0",
     "many commands.sh": f"{GCLOUD} --worker-pool-spec=machine-type=n1-standrd-8\n" * 8_000,
     "controls.json": json.dumps({"displayName": "\x1b[2J\u202ex\n error: y", "jobSpec": job("\x1b]0;x\x07n1\x9b31m")}),

@@ -345,3 +345,18 @@ def test_newer_gpus_on_a_plain_step_are_a_warning_since_the_pages_contradict_eac
     found = check([Document("p.json", spec, json.dumps(spec))], as_of=DAY).findings
     about = [each.severity for each in found if each.rule in ("GPU014", "GPU003")]
     assert about == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("default", "said"),
+    [("", {("GPU024", "note")}), ("n1-standrad-8", {("GPU001", "error")}), ("g2-standard-8", set())],
+)
+def test_the_machine_of_a_prediction_that_a_run_is_to_name_is_said_to_be_unknown(every_kind, default, said):
+    spec = json.loads(every_kind[0].read_text())
+    spec["root"]["inputDefinitions"]["parameters"]["machine"]["defaultValue"] = default
+    given = spec["root"]["dag"]["tasks"]["model-batch-predict"]["inputs"]["parameters"]
+    given["machine_type"] = {"componentInputParameter": "machine"}
+    for name in ("accelerator_type", "accelerator_count"):
+        given.pop(name, None)
+    found = of(check([Document("p.json", spec, json.dumps(spec))], as_of=DAY), "model-batch-predict")
+    assert {each for each in found if each[0] in ("GPU001", "GPU024")} == said

@@ -5,6 +5,8 @@ import pytest
 from tests.vgp.check.test_check_jobs import errors, job, judged, pool, snake
 from vgp.__main__ import main
 from vgp.check.check import check
+from vgp.documents.document import Document
+from vgp.documents.node import Computed
 from vgp.sources.reading import parse
 
 PARENT = "projects/p/locations/us-central1"
@@ -221,3 +223,42 @@ def test_the_name_of_a_pipeline_is_refused_with_what_checks_it_and_a_slash_means
     assert code == 2 and "No such file" in words
     (tmp_path / "nightly").write_text('{"displayName": "j"}')
     assert "is a pipeline" not in told("nightly")[1], "a file of that name is read"
+
+
+@pytest.mark.parametrize("trials", [2, None])
+def test_an_unknown_number_of_trials_is_no_number_of_machines_and_has_no_bound(trials):
+    count = trials or Computed("the program computes it")
+    spec = {**job(pool()), "scheduling": {"timeout": "3600s"}}
+    body = {"displayName": "t", "maxTrialCount": 4, "parallelTrialCount": count, "trialJobSpec": spec}
+    report = check([Document("tune.py", body, "")])
+    assert [each.replicas for each in report.steps] == [trials]
+    assert [each.not_known for each in report.steps] == ["" if trials else "how many machines it takes is not known"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "found"),
+    [("n1-standard-2", None, ["GPU024"]), ("c3-highcpu-22", None, ["GPU024"]), ("q9-standard-2", None, ["GPU001"]),
+     ("n1-standard-2", "NVIDIA_L5", ["GPU002", "GPU024"]), ("q9-standard-2", "NVIDIA_L5", ["GPU001", "GPU002"])],
+)  # fmt: skip
+def test_machines_of_predictions_that_training_lacks_are_a_note_and_names_like_none_an_error(name, kind, found):
+    spec = {"machineType": name, **({"acceleratorType": kind, "acceleratorCount": 1} if kind else {})}
+    report = judged({"deployedModel": {"dedicatedResources": {"machineSpec": spec, "minReplicaCount": 1}}})
+    assert sorted(each.rule for each in report.findings) == found
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [({"machineType": "q9-standard-2", "acceleratorType": Computed("x")}, ["GPU001"]),
+     ({"machineType": "n1-standard-8", "acceleratorType": "NVIDIA_L5", "acceleratorCount": Computed("x")}, ["GPU002"]),
+     ({"machineType": "g2-standard-8", "acceleratorType": "NVIDIA_L5", "acceleratorCount": Computed("x")}, ["GPU002"]),
+     ({"machineType": Computed("x"), "acceleratorType": "NVIDIA_TESLA_K80", "acceleratorCount": 1}, ["GPU011"]),
+     ({"machineType": "ct5lp-hightpu-4t", "acceleratorType": Computed("x"), "tpuTopology": "2x2"}, []),
+     ({"machineType": "ct5lp-hightpu-4t", "acceleratorType": "TPU_V5_LITEPOD", "acceleratorCount": Computed("x")}, []),
+     ({"machineType": "ct5lp-hightpu-4t", "acceleratorType": "NVIDIA_L5", "acceleratorCount": 1}, ["GPU002"]),
+     ({"machineType": "n1-standard-8", "acceleratorType": "ACCELERATOR_TYPE_UNSPECIFIED", "acceleratorCount": 0}, [])],
+)  # fmt: skip
+def test_what_is_known_of_half_a_request_is_judged(spec, found):
+    pool = {"machineSpec": spec, "replicaCount": 1, "containerSpec": {"imageUri": "a.b/c:1"}}
+    report = check([Document("job.py", {"workerPoolSpecs": [pool]}, "")])
+    assert sorted({each.rule for each in report.of_severity("error")}) == found
+    assert report.steps[0].accelerator_type != "ACCELERATOR_TYPE_UNSPECIFIED"

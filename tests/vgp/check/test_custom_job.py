@@ -127,6 +127,56 @@ def test_the_persistent_resource_that_a_run_may_name_is_none_of_the_job_s():
     assert not {"GPU010", "GPU017"} & {each.rule for each in judged(given, regions=["europe-north1"]).findings}
 
 
+def on_resource(spec, name="projects/my-project/locations/us-central1/persistentResources/r", **more):
+    """The PipelineJob of a compiled pipeline whose steps run on a persistent resource."""
+    detail = {"persistentResourceName": name, **more}
+    return {"pipelineSpec": spec, "runtimeConfig": {"defaultRuntime": {"persistentResourceRuntimeDetail": detail}}}
+
+
+def test_a_run_on_a_persistent_resource_asks_for_no_machine_unless_it_may_fall_back_to_its_own():
+    of_run = {"persistentResourceId": "{{$.pipeline_persistent_resource_id}}"}
+    asked = job(pool("g2-standard-24", "NVIDIA_L4", 2))
+    plain_step = pipeline(asked)
+    resources = {"accelerator": {"type": "NVIDIA_L4", "count": "2"}, "cpuLimit": 24.0, "memoryLimit": 96.0}
+    plain_step["deploymentSpec"]["executors"]["exec-j"]["container"] = {"image": "a.b/c:1", "resources": resources}
+    for spec in (pipeline({**asked, **of_run}), plain_step):
+        there = judged(on_resource(spec), regions=["us-central1"])
+        assert not {"GPU017", "GPU025", "GPU035"} & {each.rule for each in there.findings}
+        assert [each.is_persistent for each in there.steps] == [True]
+        back = on_resource(spec, taskResourceUnavailableTimeoutBehavior="FALL_BACK_TO_ON_DEMAND")
+        for own in (back, spec):
+            report = judged(own, regions=["us-central1"])
+            assert "GPU017" in {each.rule for each in report.findings} and not report.steps[0].is_persistent
+    assert "GPU017" in {each.rule for each in judged(on_resource(pipeline(asked)), regions=["us-central1"]).findings}
+
+
+RESOURCES = [({"name": "r"}, "GPU035", "is no persistent resource"), ({"name": None}, "GPU025", "must be given"),
+     ({"name": "projects/my-project/locations/us-central1/persistentResources/R"}, "GPU035", "no id of"),
+     ({"name": "projects/my-project/locations/asia-east1/persistentResources/r"}, "GPU035", "in asia-east1, the run"),
+     ({"taskResourceUnavailableTimeoutBehavior": "WAIT"}, "GPU025", "FAIL or FALL_BACK"),
+     ({"taskResourceUnavailableWaitTimeMs": -1}, "GPU025", "0 or more")]  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", [changed for changed, _, _ in RESOURCES])
+def test_a_run_s_persistent_resource_is_judged_without_a_fault(changed):
+    assert not messages(on_resource(pipeline(job(pool())), **changed), "GPU031", regions=["us-central1"])
+
+
+@pytest.mark.parametrize(("number", "stays"), [(0, True), (1, True), (2, False), (3, None)])
+def test_what_a_run_does_without_room_may_be_given_by_its_number(number, stays):
+    found = judged(on_resource(pipeline(job(pool())), taskResourceUnavailableTimeoutBehavior=number))
+    wrong = [each.message for each in found.findings if each.rule == "GPU025"]
+    assert len(wrong) == (stays is None) and all(
+        "taskResourceUnavailableTimeoutBehavior must be" in one for one in wrong
+    )
+
+
+@pytest.mark.parametrize(("changed", "rule", "words"), RESOURCES)
+def test_a_run_s_persistent_resource_is_named_whole_and_in_its_region(changed, rule, words):
+    [text] = messages(on_resource(pipeline(job(pool())), **changed), rule, regions=["us-central1"])
+    assert words in text
+
+
 def test_pools_of_equal_machines_are_one_row_whose_number_is_known_or_not():
     assert [row.replicas for row in judged(job(pool(), pool(replicas=3))).steps] == [4]
     unknown = judged(job(pool(replicas=PLACEHOLDER), pool(replicas=3), pool("e2-standard-4"))).steps
@@ -239,7 +289,7 @@ def test_a_strategy_is_told_where_it_stands_and_else_at_the_machine():
 
 
 def test_a_region_is_told_where_the_request_names_it():
-    request = {"parent": "projects/p/locations/me-west1", "customJob": {"displayName": "j", "jobSpec": job(
+    request = {"parent": "projects/my-project/locations/me-west1", "customJob": {"displayName": "j", "jobSpec": job(
         pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 8))}}  # fmt: skip
     (found,) = (finding for finding in judged(request).findings if finding.rule == "GPU010")
     assert found.path == ("parent",)
@@ -247,3 +297,18 @@ def test_a_region_is_told_where_the_request_names_it():
 
 def test_a_disk_of_no_size_is_one_of_the_default_size():
     assert told(job(pool(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 0})))[0] == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told", "quota"),
+    [("LOW_COST", "LOW_COST is deprecated.", "preemptible"),
+     ("ON_DEMAND", "ON_DEMAND is deprecated.", "training_nvidia"),
+     ("SPOT", None, "preemptible"), ("FLEX_START", None, "preemptible"), ("STANDARD", None, "training_nvidia"),
+     ("PREEMPTIBLE", "No scheduling strategy is called 'PREEMPTIBLE'.", "training_nvidia")],
+)  # fmt: skip
+def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, told, quota):
+    asked = job(pool("g2-standard-24", "NVIDIA_L4", 2), scheduling={"strategy": strategy})
+    found = judged(asked, regions=["us-central1"]).findings
+    assert [each.message for each in found if each.rule == "GPU009"] == ([told] if told else [])
+    [fix] = [each.suggestion for each in found if each.rule == "GPU017"]
+    assert quota in fix

@@ -69,6 +69,7 @@ def test_the_region_of_the_settings_counts_unless_one_is_given(capsys, tmp_path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [(["--format", "xml"], "sarif"), (["--ignore", "GPU9"], "GPU001"), (["--strategy", "cheap"], "SPOT"),
+     (["--strategy", "preemptible"], "Did you mean SPOT?"),
      (["--as-of", "soon"], "2026-08-20")],
 )  # fmt: skip
 def test_a_wrong_option_names_the_choices(capsys, options, message):
@@ -137,7 +138,12 @@ NOTHING = [
     (["--accelerator", "T4", "--count", "3"], 2, "the counts are 1, 2 or 4", "4 x NVIDIA_TESLA_T4 on n1-"),
     (["--count", "3"], 2, "No machine has 3 GPUs; the counts are 1, 2, 4, 8 or 16", "--count 4"),
     (["--accelerator", "none", "--count", "2"], 2, "has no count", "Leave --count out"),
-    (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "pipelines machines"),
+    (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "pipelines machines cloud-tpu"),
+    (["--accelerator", "TPU"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
+    (["--accelerator", "cloud tpu v5e"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
+    (["--accelerator", "L4", "--region", "europe"], 2, "no region 'europe'", "There are europe-central2, "),
+    (["--provisioning", "preemptible"], 2, "no provisioning is called 'preemptible'", "Did you mean SPOT?"),
+    (["--provisioning", "cheap"], 2, "no provisioning is called 'cheap'. Choices: standard, ", "reservation."),
     (["--accelerator", "L4", "--region", "europe-west1"], 2, "europe-west1 has no NVIDIA_L4", "us-central1"),
     (["--accelerator", "GB200", "--provisioning", "spot"], 2, "not offered with SPOT", "reservation"),
     (["--accelerator", "none", "--provisioning", "flex_start"], 2, "FLEX_START is for", "standard"),
@@ -189,12 +195,16 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
     assert spot == {"2x2"}  # a slice of several machines is a Pod, which compile refuses as Spot
     boards = json.loads(_shown(capsys, "machines", "cloud-tpu", "--json"))
     assert [board["name"] for board in boards["accelerators"]] == ["TPU_V2", "TPU_V3"]
+    assert "could not be opened" in boards["price_note"] and "reckoned as one core" in _shown(
+        capsys, "machines", "cloud-tpu"
+    )
     assert {row["slice"] for row in boards["prices"]} >= {"TPU_V3 x 8", "TPU_V3 x 32"}
     assert all(price["sources"] and price["region"] for price in boards["prices"]) and len(boards["sources"]) == 4
 
 
 @pytest.mark.parametrize(("name", "ask"), [("L4", "--accelerator L4"), ("nvidia-h100", "--accelerator nvidia-h100"),
-                                           ("TPU_V3", "cloud-tpu")])  # fmt: skip
+                                           ("TPU_V3", "cloud-tpu"), ("1 x L4", "--accelerator NVIDIA_L4 --count 1"),
+                                           ("8xH100", "--accelerator NVIDIA_H100_80GB --count 8")])  # fmt: skip
 def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
     with pytest.raises(RequestError, match=f"is no machine, but part of some: pipelines machines {ask}$"):
         machine_card.machine(name)

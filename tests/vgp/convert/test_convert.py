@@ -362,9 +362,9 @@ def test_a_variable_of_the_shell_is_named_with_what_helps_and_a_container_may_ha
 
 
 def test_a_command_without_a_machine_is_not_converted_and_says_why(capsys):
-    assert convert("gcloud ai custom-jobs create --region=us-central1 --display-name=a_$(date -u +%s)") == 1
+    assert convert("gcloud ai custom-jobs create --region=us-central1 --display-name=a_$(date -u +%s)") == 2
     printed = capsys.readouterr()
-    assert "Wanted is a compiled pipeline, a custom job, worker pools" in printed.err and not printed.out
+    assert "--worker-pool-spec gives one, or --config" in printed.err and not printed.out
 
 
 @pytest.mark.parametrize("name", ["train.py", "train.ipynb", "train.sh"])
@@ -374,3 +374,17 @@ def test_a_program_is_refused_with_what_to_give_instead(tmp_path, capsys, name):
         main(["convert", str(tmp_path / name)])
     told = capsys.readouterr()
     assert stop.value.code == 2 and not told.out and "'gcloud ai custom-jobs create ...'" in told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["gcloud ai custom-jobs create --worker-pool-specs=machine-type=a"], "Did you mean --worker-pool-spec?"),
+     ([""], "give a file or a gcloud line"), (["."], "a folder: give a file"),
+     (["--step", "train"], "--settings FILE")],
+)  # fmt: skip
+def test_what_is_no_source_is_refused_with_what_to_give(capsys, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["convert", *arguments])
+    told = capsys.readouterr()
+    assert stop.value.code == 2 and not told.out and words in told.err

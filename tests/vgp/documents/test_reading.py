@@ -16,12 +16,21 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"x" * 11, "larger than"), (b"\xff\xfe", "byte 0 is no UTF-8")],
+    [
+        (b"x" * 11, "larger than"),
+        (b"\xff", "byte 0 is no UTF-8"),
+        ("a: 1".encode("utf-16"), "UTF-16.*save it as UTF-8"),
+    ],
 )
 def test_what_is_too_large_or_no_text_is_refused(tmp_path, content, message):
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(Unreadable, match=message):
         read(tmp_path / "a", 10)
+
+
+def test_a_folder_is_told_as_one(tmp_path):
+    with pytest.raises(Unreadable, match="a folder: give a file"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["none", "a\0b", "a/b"])

@@ -116,3 +116,14 @@ def test_what_no_name_is_near_to_names_every_gpu_that_lives():
     problem = compatibility.unknown_accelerator("zzzzzzzz", date(2026, 11, 20))
     assert "NVIDIA_L4" in problem.suggestion and "NVIDIA_TESLA_T4" in problem.suggestion
     assert "K80" not in problem.suggestion and "P100" not in problem.suggestion and "TPU" not in problem.suggestion
+
+
+def test_names_that_the_catalog_lacks_are_told_by_what_they_look_like():
+    assert problems("ct5lp-hightpu-4t", None, 0, as_of=AFTER) == []
+    assert problems("g2-standard-8", "ACCELERATOR_TYPE_UNSPECIFIED", 0, as_of=AFTER)[0].rule != "GPU002"
+    [far] = problems("p4d.24xlarge", None, 0, as_of=AFTER)
+    assert (far.rule, far.suggestion, far.nearest) == ("GPU001", "See `pipelines machines`.", ())
+    [near] = problems("n1-standrad-8", None, 0, as_of=AFTER)
+    assert near.suggestion == "Nearest: n1-standard-8." and near.nearest == (("machineType", "n1-standard-8"),)
+    [kubernetes] = problems("n1-standard-8", "nvidia.com/gpu", 1, as_of=AFTER)
+    assert "Kubernetes" in kubernetes.message

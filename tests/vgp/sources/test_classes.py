@@ -45,7 +45,7 @@ UNKNOWN = {
     "set elsewhere": ("class C:\n    GPUS = 4\nC.GPUS = 2\n", "C.GPUS"),
     "set twice": ("class C:\n    GPUS = 4\n    GPUS = 2\n", "C.GPUS"),
     "under a condition": ("class C:\n    if big:\n        GPUS = 4\n", "C.GPUS"),
-    "an argument": ("class C:\n    def __init__(self, g):\n        self.gpus = g\nc = C(4)\n", "c.gpus"),
+    "an argument": ("class C:\n    def __init__(self, g):\n        self.gpus = g\nc = C(4)\nd = C(2)\n", "c.gpus"),
     "a condition in init": (
         "class C:\n    def __init__(self):\n        if big:\n            self.gpus = 4\nc = C()\n",
         "c.gpus",

@@ -48,6 +48,58 @@ def test_the_last_assignment_above_a_line_counts():
     assert told(POOLS.format(gpus=3) + "GPUS = 2\n") == [("GPU003", 3)]
 
 
+INIT = "class A:\n  def __init__(self, gpus=3):\n    self.gpus = gpus\n"
+FLAG = "p.add_argument('--the-gpus', default=3)\n"
+DEFAULTS = {
+    "an argument": ("def f(a, gpus=3):", "gpus", ""),
+    "a keyword": ("def f(*, gpus: int = 3):", "gpus", "f()"),
+    "an argument of the one call": ("def f(a, gpus=1):", "gpus", "MANY = 3\nf(7, gpus=MANY)"),
+    "an argument by its place": ("def f(a, gpus):", "gpus", "f(1, 3)"),
+    "an argument of a method": ("class A:\n  def f(self, gpus=3):", "gpus", ""),
+    "what __init__ is given": (f"{INIT}  def f(self):", "self.gpus", "A()"),
+    "the environment": ("def f():", "int(os.environ.get('GPUS', '3'))", ""),
+    "the environment by getenv": ("def f():", "int(os.getenv('GPUS', default='3'))", ""),
+    "a flag": (f"{FLAG}def f(args):", "args.the_gpus", "f(p.parse_args())"),
+    "a flag by dest": (FLAG.replace("default", "dest='g', default") + "x = p.parse_args()\ndef f():", "x.g", ""),
+    "a flag of absl": ("flags.DEFINE_integer('gpus', 3, 'how many')\ndef f():", "FLAGS.gpus", "FLAGS = flags.FLAGS"),
+}  # fmt: skip
+
+
+def in_function(head, gpus, below):
+    call = (
+        POOLS.format(gpus="0")
+        .split("job = ")[0]
+        .split("pools = ")[1]
+        .replace("GPUS", gpus)
+        .replace("KIND", "'n1-standard-8'")
+    )
+    indent = "    " if head.startswith("class") else "  "
+    return f"{head}\n{indent}return CustomJobSpec(worker_pool_specs={call})\n{below}\n"
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_what_a_caller_may_give_is_judged_by_its_default(name):
+    head, gpus, below = DEFAULTS[name]
+    assert [rule for rule, _ in told(in_function(head, gpus, below))] == ["GPU003"]
+    assert not told(in_function(*(part.replace("3", "2") for part in DEFAULTS[name])))
+
+
+@pytest.mark.parametrize(
+    ("head", "gpus", "below"),
+    [("def f(a, gpus=3):", "gpus", "f(1, gpus=2)\nf(1, gpus=3)"), ("def f(a, gpus):", "gpus", "f(1, 3)\nf(1)"),
+     ("def f(a, gpus=3):", "gpus", "f(1, gpus=None)"), ("def f(a, gpus=3):", "gpus", "f(1, gpus=g())"),
+     ("def f(gpus=3):", "gpus", "f(**given)"), ("def f(gpus=3):", "gpus", "f(*given)"), ("def f(gpus=0):", "gpus", ""),
+     ("class A:\n  def f(self, gpus=3):", "gpus", "A().f(g(2))"),
+     (f"{INIT}  def f(self):", "self.gpus", "A(g(2))"),
+     ("def f():", "int(os.environ.get('GPUS'))", ""), ("def f():", "settings.get('GPUS', 3)", ""),
+     ("p.add_argument('--gpus', default=3)\np.add_argument('--gpus', default=2)\ndef f():", "args.gpus", ""),
+     ("p.add_argument('--gpus', default=3)\ndef f():", "settings.gpus", "")],
+)  # fmt: skip
+def test_a_default_that_may_not_be_meant_is_not_judged(head, gpus, below):
+    text = in_function(head, gpus, below)
+    assert not told(text) and any("acceleratorCount is not checkable" in each.message for each in judged(text).findings)
+
+
 @pytest.mark.parametrize("change", ["if big:\n    GPUS = 2\n", "for GPUS in (1, 2):\n    pass\n", "GPUS += 1\n"])
 def test_a_name_that_is_set_under_a_condition_or_computed_is_not_known(change):
     text = POOLS.format(gpus=3).replace("KIND =", f"{change}KIND =")
@@ -95,6 +147,11 @@ MESSAGES = """spec = CustomJobSpec(worker_pool_specs=[WorkerPoolSpec(
     machine_spec=MachineSpec(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=8),
     replica_count=1, container_spec=ContainerSpec(image_uri="a.b/c:1"))])"""
 SELECTOR = 't.add_node_selector_constraint("cloud.google.com/gke-accelerator", "nvidia-l5")'
+RAY = """def cluster(kind="NVIDIA_TESLA_{}"):
+  few = Resources(machine_type="n1-standard-8", node_count=2, accelerator_type=kind, accelerator_count=1)
+  return vertex_ray.create_ray_cluster(head_node_type=Resources(), worker_node_types=[few], location="us-central1")"""
+POOL = '[{"machine_spec": {"machine_type": "n1-standard-4", %s}, "replica_count": 1}]'
+OPERATOR = 'CreateCustomContainerTrainingJobOperator(task_id="a", container_uri="a.b/c:1", accelerator_type=%r, '
 CALLS = {
     "run": (f"job.run({L4}, accelerator_count=2)", []),
     "run with too many": (f"job.run({L4}, accelerator_count=4)", ["GPU003"]),
@@ -126,6 +183,18 @@ CALLS = {
                               f'"n1-standard-4"}}, {CONTAINER}}}], '
                               '"scheduling": {"timeout": {"seconds": 600}}}}'), []),
     "legacy job that is computed": ('{"trainingInput": {"scaleTier": c["t"], "masterType": c["m"]}}', []),
+    "a cluster of Ray": (RAY.format("T4"), []),
+    "a cluster of Ray on what is gone": (RAY.format("K80"), ["GPU011"]),
+    "a cluster of Ray that is computed": ("create_ray_cluster(head_node_type=f(), worker_node_types=[*g()])", []),
+    "persistent resource": ((f"PersistentResource.create(persistent_resource_id='a', resource_pools={POOL % K80})"),
+                            ["GPU011"]),
+    "another create": ("Thing.create(resource_pools=3)\nThing.make(deployed_model=4)", []),
+    "operator": (OPERATOR % "NVIDIA_TESLA_K80" + 'accelerator_count=1, region="us-central1")', ["GPU011"]),
+    "operator without a count": (OPERATOR % "NVIDIA_TESLA_T4" + "replica_count=2)", ["GPU005"]),
+    "operator with a template": (OPERATOR % "{{ params.gpu }}" + "accelerator_count=1)", []),
+    "operator that predicts": (f"CreateBatchPredictionJobOperator({L4}, accelerator_count=4)", ["GPU003"]),
+    "operator that deploys": ((f'DeployModelOperator(deployed_model={{"dedicated_resources": {{"machine_spec": '
+                              f'{{"machine_type": "n1-standard-4", {K80}}}, "min_replica_count": 1}}}})'), ["GPU011"]),
     "others": ('app.run(host="0.0.0.0")\nimage.deploy(1)', []),
 }  # fmt: skip
 
@@ -134,6 +203,21 @@ CALLS = {
 def test_calls_are_read_as_the_requests_that_they_send(name):
     call, rules = CALLS[name]
     assert sorted({rule for rule, _ in told(call)}) == rules
+
+
+def test_the_machines_of_a_ray_cluster_are_named_at_their_lines_and_counted():
+    report = judged(RAY.format("K80"))
+    assert [(each.line, str(each.field)) for each in report.of_severity("error")] == [
+        (1, "resourcePools[1].machineSpec.acceleratorType")
+    ]
+    assert [(each.machine_type, each.replicas) for each in report.steps] == [
+        ("n1-standard-16", 1),
+        ("n1-standard-8", 2),
+    ]
+    scaled = RAY.format("T4").replace(
+        "node_count=2", "autoscaling_spec=AutoscalingSpec(min_replica_count=4, max_replica_count=2)"
+    )
+    assert [each.rule for each in judged(scaled).of_severity("error")] == ["GPU007"]
 
 
 HOSTILE = {

@@ -120,3 +120,18 @@ def test_what_cuts_a_command_is_named_also_where_its_file_cannot_be_read(tmp_pat
     findings = report.as_json()["findings"]
     assert [(each["rule"], each["line"]) for each in findings] == [("GPU034", 2)]
     assert len(report.unreadable) == 1 and report.exit_code == 2
+
+
+@pytest.mark.parametrize("given", ["${N:-3}", "${N-3}", "${1:-3}", "${1:-${N:-3}}", "$OTHER"])
+def test_a_variable_with_a_default_is_judged_by_it(given):
+    assert told(script("OTHER=${OTHER:-3}\n", count=given)) == [("GPU003", 3)]
+    assert not told(script("OTHER=${OTHER:=1}\n", count=given.replace("3", "1")))
+
+
+@pytest.mark.parametrize(
+    ("before", "given"),
+    [("N=1", "${N:-3}"), ("N=$(nproc)", "${N:-3}"), ("N=1\nN=4", "${N:-3}"), ("N=3x", "${N%x}"),
+     ("", "$1"), ("", "${N:?set it}"), ("", "${KIND^^}")],
+)  # fmt: skip
+def test_a_default_is_not_taken_where_the_script_sets_the_variable_and_an_operation_is_not_known(before, given):
+    assert not told(script(before, count=given))
