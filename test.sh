@@ -7,6 +7,9 @@ unset PYTHONDONTWRITEBYTECODE
 scripts/setup.sh vertex training beam huggingface dev
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
+# In a fresh clone the tests are compiled once, beside mypy, which has one core; else each worker would.
+[ -d tests/__pycache__ ] || .venv/bin/python -m pytest --collect-only -qq "$@" >/dev/null 2>&1 &
 .venv/bin/python -m mypy
+wait
 # A file stays on one worker, so that what its tests share is made once. Many tests wait: one worker more than cores.
 .venv/bin/python -m pytest -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder "$@"

@@ -107,7 +107,7 @@ def test_a_profile_is_asked_for_in_a_bucket_and_written_there(bucket, tmp_path, 
     monkeypatch.setattr(profiling, "_ASK_EVERY_S", 0.05)
     place = f"{bucket}/asked"
     storage.overwrite(f"{place}/{profiling.REQUEST}", b"7")
-    requests, deadline = profiling.Requests(place), time.monotonic() + 20
+    requests, deadline = profiling.Requests(place), time.monotonic() + 60
     while not (steps := requests.take()) and time.monotonic() < deadline:
         time.sleep(0.05)
     requests.close()

@@ -17,7 +17,7 @@ from training.errors import UserError
 
 LOST_AFTER_S = 3.0
 #: What the documentation allows beyond it.
-SLACK_S = 10.0
+SLACK_S = 30.0
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})

@@ -17,7 +17,7 @@ class Slow(Snapshot):
         self.go = threading.Event()
 
     def complete(self):
-        self.go.wait(10)
+        self.go.wait(60)
         super().complete()
 
 

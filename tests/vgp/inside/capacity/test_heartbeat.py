@@ -18,7 +18,7 @@ def heartbeat(documents, term=1, every_s=30.0, said=None):
 
 
 def wait_for(condition):
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.002)

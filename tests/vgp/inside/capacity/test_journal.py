@@ -34,7 +34,7 @@ class Turns:
         with self.condition:
             self.waiting.append(me)
             self._choose()
-            assert self.condition.wait_for(lambda: self.chosen is me, timeout=10)
+            assert self.condition.wait_for(lambda: self.chosen is me, timeout=60)
             self.chosen = None
             self.waiting.remove(me)
 
