@@ -90,7 +90,7 @@ def listing(runs: Sequence[Run], now: datetime) -> Table:
             run.id,
             Text(one_line(run.pipeline or run.labels.get("pipeline", "")), no_wrap=True, overflow="ellipsis"),
             state(run.state),
-            local(run.created),
+            local(run.created, now),
             _took(run.seconds(now) if run.started else None),
         )
         for run in runs

@@ -23,7 +23,7 @@ ARTIFACT = {
 }  # fmt: skip
 
 
-def run(at: datetime = NOW, **more: Any) -> Run:
+def run(**more: Any) -> Run:
     task = {
         "task_id": 1, "task_name": EVIL, "state": "FAILED", "error": {"message": EVIL},
         "outputs": {EVIL: {"artifacts": [ARTIFACT]}}, "execution": {"metadata": {f"output:{EVIL}": EVIL}},
@@ -33,9 +33,9 @@ def run(at: datetime = NOW, **more: Any) -> Run:
             name="projects/1/locations/us-central1/pipelineJobs/training-1d11b64579c6535deaec",
             display_name=EVIL,
             state="PIPELINE_STATE_FAILED",
-            create_time=at,
-            start_time=at,
-            end_time=at,
+            create_time=NOW,
+            start_time=NOW,
+            end_time=NOW,
             error={"message": EVIL},
             labels={"team": EVIL},
             template_uri=EVIL,
@@ -69,8 +69,13 @@ def test_a_page_is_complete_where_google_tells_little() -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_list_has_one_line_for_a_run_and_no_wider(width: int) -> None:
     console = Console(file=io.StringIO(), width=width)
-    now = datetime.now(UTC)  # a run of another year is told with its year
-    console.print(listing([run(now), run(now)], now))
+    console.print(listing([run(), run()], NOW))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) == 3 and all(len(line) <= width for line in lines)
     assert all("failed" in line and "training-1d11" in line for line in lines[1:])
+
+
+def test_the_list_tells_the_year_of_runs_of_another_one() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(listing([run()], NOW.replace(year=2027)))
+    assert "Nov 20 2026 " in console.file.getvalue()  # type: ignore[attr-defined]
