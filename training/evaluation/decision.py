@@ -7,6 +7,7 @@ from typing import Literal
 
 from training.data.manifest import Frozen
 from training.errors import UserError
+from training.evaluation.record import Slice
 from training.storage import files
 
 FILE_NAME = "decision.json"
@@ -32,15 +33,12 @@ class CalibrationCheck(Frozen):
     worse: bool
 
 
-class SliceCheck(Frozen):
+class SliceCheck(Slice):
     """One slice: how much higher the challenger's loss is, and the chance of that by luck.
 
     In nats a row; where the metric is bits, in bits per unit; of a regression in the unit of its loss.
     """
 
-    column: str
-    value: str
-    rows: int
     loss_increase: float
     #: Adjusted for the number of slices; None if the slice was too small to test.
     p_value: float | None

@@ -183,7 +183,7 @@ def _doubts(decision: Decision) -> str:
         rates = "quantiles" if decision.metric in LOSSES else "rates"
         doubts.append(f"its {rates} are off by {check.challenger:.1%} against {check.reference:.1%}")
     if worse:
-        shown = ", ".join(f"{s.column} {s.value}" for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
+        shown = ", ".join(s.name for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
         doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")
     return f", {'but' if decision.difference and decision.difference > 0 else 'and'} {_enumeration(doubts)}"
 

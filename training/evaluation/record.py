@@ -76,12 +76,22 @@ class ModelMetrics(Frozen):
     confidence_counts: tuple[int, ...] = ()
 
 
-class SliceMetrics(Frozen):
-    """All models on the rows where one column has one value."""
+class Slice(Frozen):
+    """The rows where one column has one value."""
 
     column: str
     value: str
     rows: int
+
+    @property
+    def name(self) -> str:
+        """As people read it: `plan = basic`, since neither a column's name nor a value need be one word."""
+        return f"{self.column} = {self.value}"
+
+
+class SliceMetrics(Slice):
+    """All models on a slice."""
+
     #: Rate of the second of two classes; above two, of the slice's most frequent class. Of a regression the mean
     #: label; else without classes the slice's part of the whole weight.
     base_rate: float

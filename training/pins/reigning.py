@@ -133,8 +133,8 @@ def _history(record: Record, reigns: Version) -> tuple[Earlier, ...]:
 
 def _mend(record: Record) -> str:
     return (
-        f"Restore its files, let another version reign (pipelines models promote, or rollback, {record.model}), or run "
-        'once with champion = "".'
+        f"Restore its files, let another version reign (pipelines models rollback --model {record.model}, or promote), "
+        "or run once with --set champion=."
     )
 
 

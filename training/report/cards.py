@@ -183,8 +183,8 @@ def _slice_checks(decision: Decision) -> list[Check]:
         f"Fair: {len(worse) or 'none'} of {len(tested)} slices {'are' if len(worse) > 1 else 'is'} significantly worse"
     )
     if worse:
-        text += ": " + ", ".join(f"{s.column} {s.value} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
+        text += ": " + ", ".join(f"{s.name} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
     if skipped:
-        text += f"; {len(skipped)} too small to test ({', '.join(f'{s.column} {s.value}' for s in skipped[:8])}"
+        text += f"; {len(skipped)} too small to test ({', '.join(s.name for s in skipped[:8])}"
         text += ", ...)" if len(skipped) > 8 else ")"
     return [Check(not worse, text + ".")]

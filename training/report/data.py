@@ -81,6 +81,8 @@ def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -
 def _text(column: Column) -> str:
     if column.kind != "category":
         least, most = number(column.minimum), number(column.maximum)
+        if column.minimum == column.maximum:  # its `std` is 1, since rows are divided by it
+            return f"always {most}" if column.count else "no value at all"
         return f"{number(column.mean)} ± {number(column.std, 3)}, from {least} to {most}"
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]

@@ -79,7 +79,7 @@ def _drift(measured: Evaluation) -> str:
 def _worse(decision: Decision | None) -> str:
     if not decision or not decision.worse_slices:
         return ""
-    where = [f"{check.column} {check.value}" for check in decision.worse_slices]
+    where = [check.name for check in decision.worse_slices]
     return f"Not without a look at {_names(where)}: there it is significantly worse than {rival(decision)}."
 
 
@@ -97,7 +97,7 @@ def _weakest(measured: Evaluation) -> str:
     all_rows = getattr(measured.models["challenger"].scores, metric)
     low, high = row.interval or (value, value)
     return (
-        f"It is weakest at {row.column} {row.value}: {plots.slice_metric_name(measured)} {value:.3f} (95% interval "
+        f"It is weakest at {row.name}: {plots.slice_metric_name(measured)} {value:.3f} (95% interval "
         f"{low:.3f} to {high:.3f}), {number(all_rows, 3)} over all rows."
     )
 
@@ -106,7 +106,7 @@ def _unknown(measured: Evaluation, decision: Decision | None) -> str:
     columns = list(dict.fromkeys(row.column for row in measured.slices))
     if not columns:
         return "Of parts of the rows nothing is known: the task names no slices." if measured.scored else ""
-    few = [f"{check.column} {check.value}" for check in decision.untested_slices] if decision else []
+    few = [check.name for check in decision.untested_slices] if decision else []
     small = f"; too few rows to test there were of {_names(few)}" if few else ""
     return f"Of groups of rows only those by {_names(columns)} were looked at{small}."
 

@@ -92,7 +92,9 @@ def precision_recall(evaluation: Evaluation) -> Markup:
     if point and point.recall is not None and point.precision is not None:
         axes.plot(point.recall, point.precision, "o", color=INK, markersize=6, zorder=4, label="operating point")
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.005), aspect="equal")
-    axes.legend(loc="lower left")
+    # Of rare positives the curves lie low, and the corner above them is free.
+    low = (evaluation.models["challenger"].scores.average_precision or 0) < 0.5
+    axes.legend(loc="upper right" if low else "lower left")
     return render(figure, "precision", f"Precision over recall. Average precision: {', '.join(shown)}.")
 
 

@@ -16,7 +16,7 @@ def html(made: Verdict) -> str:
     notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
     parts = [
         f"<h1>{'Trains' if made.train else 'Does not train'}</h1>",
-        f'<p class="lead">{escape(made.why)}</p>',
+        f'<p class="lead">Why: {escape(made.why)}</p>',
         *(f"<p>{escape(line)}</p>" for line in told(made)),
         _table(found),
         f'<ul class="sentences">{notes}</ul>' if notes else "",

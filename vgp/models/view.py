@@ -134,13 +134,14 @@ def _origin(told: Values) -> list[tuple[Cell, Cell]]:
     metrics = ", ".join(f"{name} {figure(value)}" for name, value in told["metrics"].items())
     size = sum(file["bytes"] for file in told["files"].values())
     against = f"version {told['champion']}" if told["champion"] else "no champion"
+    gone = told["state"] == "deleted"
+    report = "" if gone else told["report"]
     rows = [
         ("decision", one_line(told["reason"])), ("against", against), ("metrics", metrics), ("data", told["data"]),
-        ("task", told["task"]), ("run", told["run"]), ("report", told["report"]), ("pins", told["pins"]),
+        ("task", told["task"]), ("run", told["run"]), ("report", report), ("pins", told["pins"]),
         ("commit", told["commit"]), ("image", told["image"]), ("registered", time(told["created"])),
         ("labels", ", ".join(f"{name}={value}" for name, value in told["labels"].items())),
-        ("files", "" if told["state"] == "deleted" else f"{told['folder']}  ({plural(len(told['files']), 'file')}, "
-                                                        f"{size / 2**20:,.1f} MiB)"),
+        ("files", "" if gone else f"{told['folder']}  ({plural(len(told['files']), 'file')}, {size / 2**20:,.1f} MiB)"),
     ]  # fmt: skip
     return [(name, printable(value)) for name, value in rows]
 

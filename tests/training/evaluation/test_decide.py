@@ -125,7 +125,7 @@ def test_a_slice_that_suffers_is_a_veto_and_is_named(save):
     result = decide(save(label, new, champion=old, group=day, origin=origin))
     assert result.lower_bound > 0 and not result.calibration.worse and not result.promote
     assert [(s.column, s.value) for s in result.worse_slices] == [("origin", "JFK")]
-    assert "origin JFK" in result.reason
+    assert "1 of 2 slices (origin = JFK)" in result.reason
 
 
 def test_small_slices_are_listed_and_not_tested(save):

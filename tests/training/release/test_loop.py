@@ -153,7 +153,9 @@ def test_a_champion_that_is_damaged_is_refused_and_one_that_is_gone_is_told(nigh
     weights.write_bytes(data)
     with pytest.raises(SystemExit):
         resolved(nights, "a")
-    assert "is not the file that was registered: it is damaged. Restore" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "is not the file that was registered: it is damaged. Restore" in told
+    assert "pipelines models rollback --model digits, or promote), or run once with --set champion=." in told
     shutil.rmtree(folder)
     gone = resolve.resolve(
         Request(data=__file__, task="digits:Digits", task_options={}, champion="auto"), f"{nights.folder}/pins",

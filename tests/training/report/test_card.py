@@ -65,15 +65,15 @@ def test_what_it_must_not_do_follows_from_what_was_measured(run):
     measured, decision = record.load(run["evaluation"]), run["decision"]
     told = " ".join(limits.limits(measured, decision))
     weakest = min(measured.slices, key=lambda row: row.models["challenger"].auc)
-    assert f"weakest at {weakest.column} {weakest.value}: AUC" in told
+    assert f"weakest at {weakest.column} = {weakest.value}: AUC" in told
     assert "looked at." in told and "significantly worse" not in told and "Not as rates" not in told
     bad = SliceCheck(column="colour", value="red", rows=9, loss_increase=0.1, p_value=0.001, worse=True)
     few = SliceCheck(column="colour", value="green", rows=2, loss_increase=0.1, p_value=None, worse=False)
     off = decision.calibration.model_copy(update={"worse": True, "challenger": 0.12})
     doubtful = decision.model_copy(update={"slices": (bad, few), "calibration": off})
     told = " ".join(limits.limits(measured, doubtful))
-    assert "Not without a look at colour red: there it is significantly worse than the champion." in told
-    assert "too few rows to test there were of colour green" in told
+    assert "Not without a look at colour = red: there it is significantly worse than the champion." in told
+    assert "too few rows to test there were of colour = green" in told
     assert "Not as rates: beyond chance its probabilities are off by 12.0%." in told
 
 

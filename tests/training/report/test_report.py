@@ -277,6 +277,30 @@ def test_without_validation_rows_the_page_says_why_there_is_no_operating_point(m
     assert "recall 90%" in text
 
 
+@pytest.mark.parametrize(("average", "corner"), [(0.9, "lower left"), (0.2, "upper right")])
+def test_the_names_of_curves_of_precision_stand_where_the_curves_are_not(made, average, corner, monkeypatch):
+    measured = record.load(made()["evaluation"])
+    challenger = measured.models["challenger"]
+    scores = challenger.scores.model_copy(update={"average_precision": average})
+    models = {**measured.models, "challenger": challenger.model_copy(update={"scores": scores})}
+    corners = []
+    monkeypatch.setattr("matplotlib.axes.Axes.legend", lambda axes, loc: corners.append(loc))
+    plots.precision_recall(measured.model_copy(update={"models": models}))
+    assert corners == [corner]
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"count": 9, "mean": 13.0, "minimum": 13.0, "maximum": 13.0}, "always 13.00"),
+        ({"count": 0, "missing": 9}, "no value at all"),
+        ({"count": 2, "mean": 1.0, "std": 0.5, "minimum": 0.5, "maximum": 1.5}, "1.000 ± 0.500, from 0.5000 to 1.500"),
+    ],
+)
+def test_a_column_of_one_value_is_not_said_to_vary(found, told):
+    assert summaries._text(manifests.Column(name="words", kind="number", type="float", **found)) == told
+
+
 def test_values_of_private_columns_are_nowhere_on_the_page(made, tmp_path, monkeypatch):
     import coins
 

@@ -29,6 +29,7 @@ def test_new_data_like_the_old_is_no_reason_and_the_page_says_what_was_seen(shop
     assert {one.column for one in found.findings.shifts} == {"colour", "size", "lately", "label"}
     assert (found.findings.live.rows, found.findings.live.days, found.findings.rows) == (420, 14, 720)
     assert page.startswith("<!doctype html>") and "Does not train" in page and ">colour</th>" in page
+    assert '<p class="lead">Why: no column drifted in 2020-01-21' in page, "a column may be first"
     assert '<div class="panel wide"><div class="scroll"><table>' in page, "one element has one background"
     assert made.outputs.Output == "skip" and made.outputs.why == found.why == made.metadata["why"]
     assert made.outputs.data == made.resolved.data and made.outputs.champion.endswith(".json")

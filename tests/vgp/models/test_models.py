@@ -112,6 +112,16 @@ def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str,
     assert models("delete", "1")[:2] == (0, "version 1 of flights is deleted already; nothing was changed\n")
 
 
+def test_the_report_of_a_version_without_files_is_not_named(here: None, registry: str, models: Models) -> None:
+    record = Path(registry) / "flights" / "registry.json"
+    document = json.loads(record.read_text())
+    document["versions"][0]["report"] = f"{registry}/about/report.html"
+    record.write_text(json.dumps(document))
+    assert "about/report.html" in models("show", "1")[1]
+    models("delete", "1", "--yes")
+    assert "about/report.html" not in models("show", "1")[1]
+
+
 def test_clean_shows_what_a_kill_left_asks_and_counts(here: None, registry: str, models: Models) -> None:
     left = Path(registry) / "flights" / "versions" / hashlib.sha256(b"killed").hexdigest()
     left.mkdir()
