@@ -8,6 +8,7 @@
 
 Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes. With
 `--work FOLDER` each step and each machine of a custom job is a process on this machine: use --speed 20 or less.
+Who works in another region gives `--region europe-west4` here and to `init`.
 """
 
 import argparse
@@ -38,6 +39,7 @@ def folder(text: str) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.loopback", description=__doc__.splitlines()[0])
+    parser.add_argument("--region", default="us-central1", help="of its bucket and repositories (default: us-central1)")
     parser.add_argument("--speed", type=float, default=60, help="seconds that pass in a second (default: 60)")
     parser.add_argument("--out", type=Path, default=Path("build/loopback.env"), help="where the variables are written")
     parser.add_argument(
@@ -47,7 +49,7 @@ def main() -> None:
     given = parser.parse_args()
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, one of which would get them
-    with Cloud() as cloud:
+    with Cloud(region=given.region) as cloud:
         furnish(cloud)
         add_flights(cloud)
         cloud.clock.run(given.speed)

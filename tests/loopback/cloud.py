@@ -131,7 +131,7 @@ class Cloud:
         self.quotas = QuotaInfos(self)
         self.projects, self.billing = projects.Projects(self), projects.Billing(self)
         self.accounts, self.keys = projects.ServiceAccounts(self), projects.CryptoKeys(self)
-        self.zones = compute.Catalog()
+        self.zones = compute.Catalog(region)
         self.logs = Entries(self)
         self.storage = Storage(self)
         self.secrets = Secrets(self)

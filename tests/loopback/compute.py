@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from .cloud import Cloud
 
 #: Zones of us-central1, and what they have; a small part of https://cloud.google.com/compute/docs/gpus/gpu-regions-zones.
+#: Any other region has here what this one has.
 ZONES = {
-    "us-central1-a": {
+    "a": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16, "nvidia-h100-80gb": 8},
         "machineTypes": {"e2-standard-4": 4, "e2-standard-8": 8, "n1-standard-8": 8, "g2-standard-12": 12,
                          "g2-standard-24": 24, "g2-standard-48": 48, "a2-highgpu-1g": 12, "a3-highgpu-8g": 208},
     },
-    "us-central1-b": {
+    "b": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4, "nvidia-l4": 8, "nvidia-tesla-a100": 16},
         "machineTypes": {"e2-standard-4": 4, "e2-standard-8": 8, "n1-standard-8": 8, "g2-standard-12": 12,
                          "g2-standard-24": 24, "g2-standard-48": 48, "a2-highgpu-1g": 12},
     },
-    "us-central1-f": {
+    "f": {
         "acceleratorTypes": {"nvidia-tesla-t4": 4},
         "machineTypes": {"e2-standard-4": 4, "e2-standard-8": 8, "n1-standard-8": 8},
     },
@@ -63,10 +64,10 @@ class Compute:
 class Catalog:
     """What the zones have, and the networks of the project."""
 
-    def __init__(self) -> None:
+    def __init__(self, region: str) -> None:
         #: {zone: {"acceleratorTypes": {name: most in a machine}, "machineTypes": {name: vCPUs}}}
         self.zones: dict[str, dict[str, dict[str, int]]] = {
-            zone: {kind: dict(names) for kind, names in has.items()} for zone, has in ZONES.items()
+            f"{region}-{zone}": {kind: dict(names) for kind, names in has.items()} for zone, has in ZONES.items()
         }
         #: {name: peered networks}; private services access is a peering with servicenetworking.
         self.networks: dict[str, list[str]] = {"default": ["servicenetworking-googleapis-com"]}

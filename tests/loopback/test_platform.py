@@ -3,7 +3,9 @@
 import pytest
 from google.api_core import exceptions
 
+from loopback.cloud import Cloud
 from loopback.conftest import PARENT
+from loopback.example import furnish
 
 
 def test_apis_are_enabled_until_they_are_not(cloud, client):
@@ -149,3 +151,11 @@ def test_each_cloud_starts_with_an_empty_bucket(cloud):
 
     with Client() as storage:
         assert list(storage.list_blobs("test-bucket")) == []
+
+
+def test_the_example_is_whole_in_another_region():
+    cloud = Cloud(region="europe-west4")
+    furnish(cloud)
+    assert set(cloud.zones.zones) == {f"europe-west4-{letter}" for letter in "abf"}
+    assert {bucket["location"] for bucket in cloud.storage.buckets.values()} == {"EUROPE-WEST4"}
+    assert {name.split("/")[3] for name in cloud.artifacts.repositories} == {"europe-west4"}
