@@ -34,6 +34,14 @@ def test_a_dry_run_tells_a_person_that_nothing_was_started(cloud: Cloud, capsys:
     assert code == 0 and "was not started" in out and not cloud.jobs
 
 
+def test_what_the_check_doubts_is_said_of_a_dry_run_and_of_a_run_that_starts(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubt = "warning: train: The default quota for NVIDIA_L4 in us-central1 is 0; the job needs 2.  [GPU017]"
+    dry, started, found = (run(capsys, *words)[1] for words in (("--dry-run",), (), ()))
+    assert doubt in dry and doubt in started and doubt not in found and len(cloud.jobs) == 1
+
+
 def test_code_that_the_image_does_not_hold_is_refused(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "--set", "task=docs.examples.digits:Digits")
     assert (code, "docs/examples/digits.py" in err) == (2, True) and "the image does not hold" in err and not cloud.jobs

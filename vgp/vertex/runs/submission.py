@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from vgp.check import cost
-from vgp.check.finding import StepRow
+from vgp.check import cost, text
+from vgp.check.report import Report
 from vgp.compiling import commit, workflows
 from vgp.compiling.compile import checked, compiled
 from vgp.errors import RequestError
@@ -71,11 +71,12 @@ def submit(
         id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,
         new=options.new,
     )  # fmt: skip
-    body, steps = _request(name, parameters, settings, options)
+    body, report = _request(name, parameters, settings, options)
+    steps, doubts = report.steps, [text.headline(finding) for finding in report.of_severity("warning")]
     job_id = pipeline_job.job_id(body, chosen=options.id)
     if options.dry_run:
         console.print(cost.steps_table(steps, width=console.width))
-        write(console, f"dry run: {job_id} was not started")
+        write(console, "\n".join([*doubts, f"dry run: {job_id} was not started"]))
         return {"id": job_id, "started": False, "exit_code": 0, **cost.as_json(steps), "job": body}
     if options.preflight:
         refuse_cheaply(settings)
@@ -86,7 +87,7 @@ def submit(
     else:
         job, fresh = attempts.start(settings, body, policy)
     started = Started(settings, read(job), fresh, policy, by_id=options.id is not None)
-    write(console, "\n".join([*started.lines(), *settings.notify.warnings()]))
+    write(console, "\n".join([*started.lines(), *settings.notify.warnings(), *(doubts if fresh else ())]))
     last = last_runs(settings, started.run.pipeline) if fresh else None
     if last:
         console.print(cost.steps_table(steps, width=console.width))
@@ -99,10 +100,10 @@ def submit(
 
 def _request(
     name: str, parameters: Sequence[str], settings: Settings, options: Options
-) -> tuple[dict[str, Any], Sequence[StepRow]]:
-    """The PipelineJob that is asked for, checked, and its machines."""
+) -> tuple[dict[str, Any], Report]:
+    """The PipelineJob that is asked for, and what its check found."""
     labels = _labels(options.labels)
-    spec, uri, steps = _specification(name, settings, options)
+    spec, uri, report = _specification(name, settings, options)
     members = partial(workflows.members, name, settings.repository)
     values = arguments.parsed(spec.parameters, parameters, members)
     values = workflows.expanded(name, values, settings.repository, Path.cwd())
@@ -115,19 +116,17 @@ def _request(
     )  # fmt: skip
     if options.new and options.caching is None:  # of the same request, so that the next one does not go on without it
         body["pipelineSpec"] = switched(PipelineSpec(body["pipelineSpec"]), False).content
-    return body, steps
+    return body, report
 
 
-def _specification(
-    name: str, settings: Settings, options: Options
-) -> tuple[PipelineSpec, str | None, Sequence[StepRow]]:
-    """Spec, template URI and machines: of the local workflow, or of an uploaded version of it."""
+def _specification(name: str, settings: Settings, options: Options) -> tuple[PipelineSpec, str | None, Report]:
+    """Spec, template URI and what its check found: of the local workflow, or of an uploaded version of it."""
     if options.template:
         template = resolve(settings, f"{name}@{options.template}")
         report = checked(name, template.spec, settings, max_usd=options.max_usd)
-        return template.spec, template.uri, report.steps
+        return template.spec, template.uri, report
     workflow = compiled(name, settings, max_usd=options.max_usd)
-    return workflow.spec, None, workflow.report.steps
+    return workflow.spec, None, workflow.report
 
 
 def _commit(settings: Settings, options: Options) -> str:
