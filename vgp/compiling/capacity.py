@@ -84,7 +84,7 @@ def launcher(ready: Any, plan: Plan, image: str) -> Any:
     spec.outputs = {**(spec.outputs or {}), "gcp_resources": OutputSpec(type="String")}
     container = spec.implementation.container
     container.image, container.resources = image, None
-    container.command = [*passing_on(step, "deadline"), "python3", "-m", PROGRAM]
+    container.command = [*passing_on(step, "deadline", kill=False), "python3", "-m", PROGRAM]
     container.args = ["--plan", text, "--executor_input", "{{$}}"]
     container.env = {plain.TIMEOUT_VARIABLE: str(climber_s(plan.deadline_s))}
     return climbing

@@ -7,6 +7,7 @@ Python itself the first process, a step without a handler would run on until it 
 
 A plain step has no timeout on Vertex AI. Where the container's environment has STEP_TIMEOUT_S, coreutils' `timeout`
 stands between: after so many seconds it sends SIGTERM, and SIGKILL a minute later. The step's exit code is 124 then.
+That SIGKILL follows any SIGTERM which comes through it, so a step that may go on after one is started without.
 """
 
 import re
@@ -25,8 +26,8 @@ _STARTS = re.compile(rf'^((?:\w+=\w+ )?)(python3 -m {re.escape(EXECUTOR)} [^\n;&
 _FIRST = """
 limit_s=$@VARIABLE
 if [ -n "$limit_s" ]; then
-  limited="timeout --foreground -k 60 $limit_s"
-  timeout --foreground 1 true 2>/dev/null || limited="timeout -k 60 $limit_s"
+  limited="timeout --foreground@KILL $limit_s"
+  timeout --foreground 1 true 2>/dev/null || limited="timeout@KILL $limit_s"
 fi
 began=$(date +%s)
 ${limited-} "$0" "$@" &
@@ -56,13 +57,17 @@ def entrypoint(command: Sequence[Any], step: str) -> list[Any]:
     return [*passing_on(step), *_giving_way(command)]
 
 
-def passing_on(step: str, setting: str = "timeout") -> list[str]:
+def passing_on(step: str, setting: str = "timeout", *, kill: bool = True) -> list[str]:
     """The words before a command to which SIGTERM is passed on, and which is ended after STEP_TIMEOUT_S.
 
-    `setting`: the key of the step that would give it more time.
+    Args:
+        step: Its name.
+        setting: The key of the step that would give it more time.
+        kill: Whether SIGKILL follows a minute after SIGTERM.
     """
     setting = f"{setting} in [steps.{step}] of pipelines.toml"
-    return ["sh", "-c", _FIRST.replace("@STEP", shlex.quote(step)).replace("@SETTING", shlex.quote(setting))]
+    first = _FIRST.replace("@KILL", " -k 60" if kill else "").replace("@STEP", shlex.quote(step))
+    return ["sh", "-c", first.replace("@SETTING", shlex.quote(setting))]
 
 
 def _giving_way(command: Sequence[Any]) -> list[Any]:

@@ -119,6 +119,7 @@ def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
     container = container_of(spec)
     assert container["image"] == IMAGE and container["command"][3:] == ["python3", "-m", "vgp.inside.capacity"]
     assert "trap" in container["command"][2], "SIGTERM is passed on"
+    assert " -k " not in container["command"][2], "and no SIGKILL follows it: the launcher may go on"
     assert container["args"][2:] == ["--executor_input", "{{$}}"]
     assert container["env"] == [{"name": "STEP_TIMEOUT_S", "value": str(12 * 3600 + 1800)}]
     (task,) = (each for key, each in spec["root"]["dag"]["tasks"].items() if key == "train")

@@ -18,7 +18,7 @@ from kfp import dsl
 from components.decide import decide
 from components.prepare import prepare
 from components.train import train
-from vgp.compiling.entrypoint import entrypoint
+from vgp.compiling.entrypoint import entrypoint, passing_on
 from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.settings import Settings
@@ -184,6 +184,16 @@ def test_a_step_that_takes_longer_than_its_timeout_is_told_once_then_killed_and_
     assert "staying took longer than its timeout of 3 s and was ended" in words
     assert "timeout in [steps.staying] of pipelines.toml" in words
     assert Path(f"{mark}.told").read_text() == "once "
+
+
+def test_a_step_that_may_go_on_after_sigterm_is_not_killed_a_minute_later(tmp_path: Path) -> None:
+    words = "import signal, time; signal.signal(15, lambda *_: None); open('mark', 'w').close(); time.sleep(3)"
+    command = [word.replace(" -k 60 ", " -k 1 ") for word in passing_on("train", "deadline", kill=False)]
+    program = words.replace("mark", str(tmp_path / "mark"))
+    container = {"command": [*command, "python3", "-c", program], "args": []}
+    process = start(container, {}, tmp_path, STEP_TIMEOUT_S="3600")
+    wait_for(tmp_path / "mark")
+    assert stop(process) == 0
 
 
 @pytest.mark.parametrize("code", [0, 124])

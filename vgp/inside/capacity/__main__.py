@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock | None = None) -> 
 
 
 def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
-    """How the step ends; SIGTERM is handled from here on."""
+    """How the step ends; SIGTERM is handled from here on, and means nothing any more once this has returned."""
     launcher, climbs, since = uuid.uuid4().hex, list[Climb](), clock.now()
 
     def climb(go: Callable[[Climb], Verdict]) -> Verdict:
@@ -54,22 +54,28 @@ def launched(plan: Plan, run: StepRun, clock: Clock) -> Verdict:
             climbs.append(Climb(plan, run, session, launcher, clock, tell))
             return go(climbs[-1])
 
-    go: Callable[[Climb], Verdict] = Climb.go
+    def after_sigterm() -> Verdict:
+        """Another SIGTERM that comes while the state is asked may be a cancellation's: then it is asked again."""
+        began = any(each.journal.term for each in climbs)
+        if why := why_ended(plan, run.run, clock):
+            signal.signal(signal.SIGTERM, _pass_over)
+            tell(f"SIGTERM: {why}; its job is cancelled")
+            return climb(partial(Climb.cancel, why=why, again=began, since=since))
+        tell(
+            "SIGTERM, but the run goes on, so it is this machine that goes: the job is left to the launcher that "
+            f"follows. Without one it saves and stops after {took(plan.orphan_s)}"
+        )
+        return climb(partial(Climb.go_on, again=began, since=since))
+
+    work: Callable[[], Verdict] = partial(climb, Climb.go)
     while True:
         try:
             signal.signal(signal.SIGTERM, _stop)
-            return _explained(partial(climb, go))
+            ended = _explained(work)
+            signal.signal(signal.SIGTERM, _pass_over)
+            return ended
         except Stopped:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        began = any(each.journal.term for each in climbs)
-        if why := why_ended(plan, run.run, clock):
-            tell(f"SIGTERM: {why}; its job is cancelled")
-            return _explained(partial(climb, partial(Climb.cancel, why=why, again=began, since=since)))
-        tell(
-            "SIGTERM, but the run goes on, so this machine alone ends: the job is left to the launcher that follows. "
-            f"Without one it saves and stops after {took(plan.orphan_s)}"
-        )
-        go = partial(Climb.go_on, again=began, since=since)
+            work = after_sigterm
 
 
 def tell(text: str) -> None:
@@ -104,7 +110,13 @@ def _explained(go: Callable[[], Verdict]) -> Verdict:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
+    """Once: others that come before the launcher is ready for the next one mean the same."""
+    signal.signal(signal.SIGTERM, _pass_over)
     raise Stopped
+
+
+def _pass_over(number: int, frame: FrameType | None) -> None:
+    """In place of SIG_IGN, which processes inherit, and of which Python complains where a signal has just come."""
 
 
 if __name__ == "__main__":

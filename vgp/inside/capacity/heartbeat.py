@@ -82,6 +82,8 @@ class Heartbeat:
                 if there and int(there.content.get("term", 0)) > self.term:
                     self._superseded.set()
                     raise Superseded("another launcher of this step has taken over.") from None
+                if self._ended.is_set():  # meanwhile: what is there may be of the launcher's next heartbeat
+                    return
                 self._generation = there.generation if there else 0
                 self._write()
 

@@ -26,10 +26,6 @@ TIMES, PAUSE_S, ANSWER_S = 3, 3.0, 5.0
 
 def why_ended(plan: Plan, run: str, clock: Clock) -> str:
     """Why the job is to end: what became of the run, or that nobody knows that; empty where the run goes on."""
-    from google.api_core.exceptions import GoogleAPICallError
-    from google.auth.exceptions import GoogleAuthError
-    from requests import RequestException
-
     if plan.location.startswith("{{"):
         return "the run's region is not known, so it counts as cancelled"
     name, unknown = f"projects/{plan.project}/locations/{plan.location}/pipelineJobs/{run}", ""
@@ -37,13 +33,13 @@ def why_ended(plan: Plan, run: str, clock: Clock) -> str:
         clock.sleep(PAUSE_S if number else 0.0)
         try:
             state = _state(name)
-        except (GoogleAPICallError, GoogleAuthError, RequestException, ValueError) as error:
+        except Exception as error:  # whatever it is: the job is not left without a launcher by that
             unknown = f"the run's state is not known ({reason(error)}), so it counts as cancelled"
             if not is_passing(error):
                 break
         else:
             if state not in GOES_ON:
-                return "the run is cancelled" if state in CANCELLED else f"the run is {state.lower()}"
+                return "the run is cancelled" if state in CANCELLED else f"the run's state is {state.lower()}"
             unknown = ""
     return unknown
 

@@ -196,9 +196,15 @@ def one_key() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def launcher(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launcher]:
-    monkeypatch.setattr(attempt, "POLL_S", 150.0)
+@pytest.fixture(autouse=True)
+def own_sigterm() -> Iterator[None]:
+    """A launcher keeps the handler of SIGTERM: its process ends with it, that of the tests does not."""
     before = signal.getsignal(signal.SIGTERM)
-    yield Launcher(cloud, CloudClock(cloud))
+    yield
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def launcher(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Launcher:
+    monkeypatch.setattr(attempt, "POLL_S", 150.0)
+    return Launcher(cloud, CloudClock(cloud))

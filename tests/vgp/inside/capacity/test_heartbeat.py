@@ -69,6 +69,24 @@ def test_a_write_that_fails_is_told_once_and_tried_again():
     assert len([line for line in said if "trying again" in line]) == 1
 
 
+def test_one_that_was_stopped_while_it_wrote_leaves_what_the_same_launcher_wrote_since():
+    """SIGTERM, and the launcher goes on with another heartbeat, whose attempt may be another one."""
+    documents = {}
+    hung = heartbeat(documents)
+    hung.allow("1-a")
+    written = hung.folder.write
+
+    def late(*arguments):
+        hung.folder.write = written
+        hung.stop()
+        heartbeat(documents).allow("2-b")
+        return written(*arguments)
+
+    hung.folder.write = late
+    hung.beat()
+    assert documents["heartbeat.json"].content["attempt"] == "2-b"
+
+
 def test_one_that_was_stopped_writes_no_more_over_what_comes_after_it():
     """A request that hung when the launcher was told to stop, and comes to itself later."""
     documents = {}

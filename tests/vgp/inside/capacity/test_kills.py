@@ -160,6 +160,23 @@ def test_sigterm_at_any_request_of_a_change_of_rungs_leaves_no_job(monkeypatch, 
         assert None not in launcher.outcomes and launcher.heartbeat["attempt"] == "", number
 
 
+def test_sigterm_at_any_request_of_a_run_that_goes_on_ends_nothing(monkeypatch, cloud):
+    """Before or after it; where the launcher had ended it came too late to matter."""
+    monkeypatch.setattr(attempt, "POLL_S", 30.0)
+    cloud.pipeline_jobs.going_on("run-1", "train")
+    for number, at in enumerate(range(FIRST, 200, STRIDE)):
+        launcher, sent = fresh(cloud), Requests()
+        launcher.plan = ladder_of(rung("spot"), rung("standard", strategy="standard"), location=cloud.region)
+        launcher.jobs_do({"seconds": 50, "fail": STOCKOUT}, {"seconds": 50})
+        sent.fatal, sent.after, sent.strike = at, number % 2 == 1, partial(signal.raise_signal, signal.SIGTERM)
+        with sent.counted():
+            assert launcher.run() == 0, at
+        assert launcher.outcomes[-1] == "succeeded" and launcher.ladder["term"] == 1, at
+        assert_one_after_another(launcher)
+        if sent.count < at:
+            return  # it was done before
+
+
 def fresh(cloud: Cloud) -> Launcher:
     """A step of which nothing is there yet."""
     cloud.before.clear()

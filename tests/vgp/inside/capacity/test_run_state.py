@@ -5,6 +5,8 @@ import signal
 import pytest
 from loopback.cloud import reset, status
 
+from vgp.inside.capacity import run_state
+
 from .conftest import CREATE, ladder_of, rung
 
 ASK = "aiplatform.projects.locations.pipelineJobs.get"
@@ -78,6 +80,58 @@ def test_one_answer_is_enough_to_know_that_the_run_goes_on(launcher):
     launcher.at(300, terminate)
     launcher.cloud.fail(ASK, status(503), reset())
     assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
+
+
+def test_a_cancellation_whose_sigterm_comes_while_the_state_is_asked_is_one(launcher):
+    """The first one was its machine's; the answers that were there by then say that the run goes on."""
+    run, asked = ends_in_an_hour(launcher), []
+
+    def cancelled(call):
+        asked.append(call)
+        if len(asked) == 3:
+            launcher.cloud.pipeline_jobs.stop(run)
+            launcher.stop_once()
+
+    launcher.at(300, terminate)
+    launcher.cloud.on(ASK, cancelled)
+    assert launcher.run() == 143 and launcher.outcomes == ["cancelled"] and len(asked) == 4
+
+
+def test_many_sigterms_at_once_are_one(launcher):
+    ends_in_an_hour(launcher)
+
+    def burst(call):
+        for _ in range(5):
+            launcher.stopped = False
+            launcher.stop_once()
+
+    launcher.cloud.on(CREATE, burst)
+    assert launcher.run() == 0 and launcher.outcomes == ["succeeded"]
+
+
+def test_sigterm_after_the_end_changes_nothing(launcher):
+    launcher.in_a_run()
+    assert launcher.run() == 0
+    terminate()
+
+
+def test_an_answer_that_is_none_of_vertex_ai_counts_as_cancelled_too(launcher, monkeypatch):
+    ends_in_an_hour(launcher)
+    launcher.at(300, terminate)
+
+    def nothing_known(name):
+        raise AttributeError
+
+    monkeypatch.setattr(run_state, "_state", nothing_known)
+    assert launcher.run() == 143 and launcher.outcomes == ["cancelled"]
+
+
+def test_a_launcher_that_is_ended_by_its_own_timeout_ends_the_job(launcher):
+    """Half an hour after the deadline: nobody answered around it, or the launcher stood still."""
+    launcher.plan = ladder_of(rung(), deadline_s=1800.0)
+    ends_in_an_hour(launcher)
+    launcher.at(300, lambda: (launcher.cloud.clock.advance(3300), terminate()))
+    assert launcher.run() == 1 and launcher.outcomes == ["timeout"] and list(launcher.jobs.values()) == ["CANCELLED"]
 
 
 def test_a_plan_that_was_compiled_without_the_runs_region_cancels_as_before(launcher, capsys):
