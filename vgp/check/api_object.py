@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-from vgp.check import custom_job, resource_pools
+from vgp.check import custom_job, job_options, resource_pools
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
 from vgp.check.serving import judge_resources
@@ -102,6 +102,8 @@ def _deployed_models(judgement: Judgement, step: str, models: Node, location: No
 def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool) -> None:
     """What the telling field holds."""
     reader = Reader(judgement, step)
+    if kind in ("jobSpec", "trialJobSpec"):
+        job_options.misplaced(reader, node, "scheduling")
     if kind == "trialJobSpec":
         count = node.get("parallelTrialCount")
         trials = reader.number(count, "parallelTrialCount") or (1 if count.known else None)
