@@ -44,7 +44,9 @@ def test_fewer_replicas_at_most_than_at_first_are_refused(first):
 )  # fmt: skip
 def test_a_machine_is_not_refused_on_demand_where_only_the_run_knows_how_it_is_got(resources):
     body = {"deployedModel": {"dedicatedResources": {"machineSpec": H100, **resources}}}
-    assert "GPU009" not in {rule for rule, _ in told(body)}
+    report = judged(body)
+    assert not {"GPU009", "GPU025"} & {each.rule for each in report.findings}
+    assert [row.strategy for row in report.steps] == ["STANDARD"]
     assert ("GPU009", "a3-highgpu-1g is not offered on demand.") in told(deployed(H100))
 
 
