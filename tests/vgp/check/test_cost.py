@@ -175,3 +175,16 @@ def test_a_limit_of_nothing_refuses_what_costs_and_names_the_dearest_step():
         cost.refuse_above([row("prepare", usd=1.0), row()], 0)
     assert "The most goes to train: 3 x g2-standard-24 for up to 2 h, $12.00." in str(refused.value)
     cost.refuse_above([], 0)
+
+
+def test_two_times_are_said_and_once_is_not():
+    for times, said in ((2, ", 2 times, "), (1, "for up to 2 h, ")):
+        with pytest.raises(RequestError, match=said):
+            cost.refuse_above([row(turns=times)], 1)
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_days_of_prices_are_told_once_of_several_tables(dated):
+    console = Console(record=True, width=200)
+    console.print(cost.steps_table([row()], dated=dated))
+    assert ("prices of" in console.export_text()) == dated
