@@ -310,3 +310,12 @@ def test_a_tuning_job_of_no_trial_is_refused_and_one_that_leaves_the_number_to_g
     assert errors({**body, name: 0}) == errors({**body, name: "0"}) == ["GPU025"]
     del body[name]
     assert errors(body) == []
+
+
+def test_the_pools_of_a_persistent_resource_are_judged_where_it_is():
+    body = {"parent": "projects/p/locations/europe-north1", "persistentResource": resource()}
+    report = judged(body, regions=["us-central1"])
+    assert [(each.rule, each.path) for each in report.findings] == [("GPU010", ("parent",))]
+    assert [row.region for row in report.steps] == ["europe-north1"]
+    for wrong in (resource(machineSpec={**machine(), "gpus": 1}), resource(autoscalingSpec={"gpus": 1})):
+        assert rules(wrong) == {"GPU025"}
