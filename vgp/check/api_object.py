@@ -4,11 +4,11 @@ import math
 import re
 from typing import Any
 
-from vgp.check import custom_job, resource_pools
+from vgp.check import custom_job, job_options, resource_pools
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
 from vgp.check.serving import judge_resources
-from vgp.documents.node import Node, spellings
+from vgp.documents.node import Node, spellings, whole_number
 
 #: Fields by which an object is recognised, most telling first.
 TELLING = (
@@ -102,8 +102,13 @@ def _deployed_models(judgement: Judgement, step: str, models: Node, location: No
 def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node, location: Node, strict: bool) -> None:
     """What the telling field holds."""
     reader = Reader(judgement, step)
+    if kind in ("jobSpec", "trialJobSpec"):
+        job_options.misplaced(reader, node, "scheduling")
     if kind == "trialJobSpec":
         count = node.get("parallelTrialCount")
+        for name in ("parallelTrialCount", "maxTrialCount"):
+            if whole_number(node.get(name).value) == 0:
+                judgement.malformed(step, node.get(name), name, "a whole number of 1 or more")
         trials = reader.number(count, "parallelTrialCount") or (1 if count.known else None)
         rounds = _rounds(reader, node.get("maxTrialCount"), trials)
         custom_job.judge(

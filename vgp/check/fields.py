@@ -24,6 +24,11 @@ KNOWN = {
         "id", "machineSpec", "replicaCount", "diskSpec", "usedReplicaCount", "idleReplicaCount", "autoscalingSpec",
     ),
     "autoscalingSpec": ("minReplicaCount", "maxReplicaCount"),
+    #: DedicatedResources and BatchDedicatedResources.
+    "dedicatedResources": (
+        "machineSpec", "minReplicaCount", "maxReplicaCount", "requiredReplicaCount", "initialReplicaCount",
+        "startingReplicaCount", "autoscalingMetricSpecs", "spot", "flexStart", "scaleToZeroSpec",
+    ),
     "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
     "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
     "customJobSpec": (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vgp.check.fields import Reader
+from vgp.check.fields import KNOWN, Reader
 from vgp.check.job_terms import Terms, persistent_resource
 from vgp.documents.node import Node
 from vgp.placement import resource_names
@@ -21,6 +21,8 @@ def judge(reader: Reader, terms: Terms, spec: Node) -> None:
     """One CustomJobSpec."""
     if spec.path and spec.path[-1] in _WHOLE:
         reader.keys(spec, "customJobSpec")
+    elif isinstance(spec.value, dict) and "workerPoolSpecs" in spec.value:
+        misplaced(reader, spec)
     for name in _FLAGS:
         _flag(reader, spec.get(name), name)
     _names(reader, terms, spec)
@@ -34,6 +36,15 @@ def judge(reader: Reader, terms: Terms, spec: Node) -> None:
     if spec.get("persistentResourceId").text() and terms.strategy in ("SPOT", "FLEX_START"):
         text = f"A persistent resource has its machines already: the strategy {terms.strategy} has no effect."
         _report(reader, terms.scheduling.get("strategy"), text, "Drop the strategy.", "warning")
+
+
+def misplaced(reader: Reader, around: Node, *names: str) -> None:
+    """Reports fields of `scheduling`, and those of these names, that stand above it, where nothing reads them."""
+    for name in (*names, *KNOWN["scheduling"]):
+        if not around.get(name).missing:
+            text = f"{name} stands where the API knows no such field: the job runs without it."
+            home = "jobSpec" if name in names else "the job's scheduling"
+            reader.judgement.add(reader.step, around.get(name), "GPU025", text, f"Write it in {home}.", "warning")
 
 
 def _flag(reader: Reader, node: Node, name: str) -> bool:

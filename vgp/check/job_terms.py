@@ -69,12 +69,14 @@ def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> 
         reader.judgement.report(reader.step, timeout if problem.field == "timeout" else wait, problem)
     if not timeout.known:
         return None
-    if has_gpu and timeout_s in (None, job_fields.MAX_TIMEOUT_S):
+    fix = "Set scheduling.timeout, like 86400s."
+    if has_gpu and timeout.value in (None, ""):
         at = timeout if timeout.value is not None else spec
         text = "No timeout is set: the job may run, and cost, for 7 days."
-        if timeout.value:
-            text = "The timeout is 7 days, the most there is."
-        reader.judgement.add(reader.step, at, "GPU021", text, "Set scheduling.timeout, like 86400s.")
+        reader.judgement.add(reader.step, at, "GPU021", text, fix)
+    elif has_gpu and timeout_s is not None and timeout_s >= job_fields.MAX_TIMEOUT_S:
+        text = "The timeout is 7 days or more: as long the job may run, and cost."
+        reader.judgement.add(reader.step, timeout, "GPU021", text, fix)
     return timeout_s or job_fields.MAX_TIMEOUT_S
 
 

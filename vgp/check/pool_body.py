@@ -28,8 +28,13 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
             text = "The pool has neither containerSpec nor pythonPackageSpec: it has nothing to run."
             reader.judgement.add(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.")
         return
-    node = body.get("imageUri" if container is not None else "executorImageUri")
-    image = reader.text(node, "imageUri")
+    field = "imageUri" if container is not None else "executorImageUri"
+    node = body.get(field)
+    image = reader.text(node, field)
+    # A program may leave it to what it calls: a component's own image, a script that is built into one.
+    if node.value in (None, "") and node.known and not node.assumed and reader.judgement.document.places is None:
+        text = f"The pool has no {field}: it has nothing to run."
+        reader.judgement.add(reader.step, node if node.value == "" else body, "GPU007", text, "Name the image.")
     command = _command(reader, body)
     problems = images.problems(image or "", command, spec.gpu, spec.machine)
     reader.judgement.report(reader.step, node, *problems)

@@ -70,7 +70,7 @@ def _replicas(reader: Reader, pool: Node, least_allowed: int) -> int | None:
         reader.judgement.add(
             reader.step, scaling.get("maxReplicaCount"), "GPU007", text, f"Set it to {least + 1} or more."
         )
-    if replicas is not None and least is not None and most is not None and least < most < max(replicas, 1):
+    elif replicas is not None and most is not None and most < replicas:
         text = f"maxReplicaCount is {most}, below the replicaCount of {replicas}."
         fix = f"Set it to {replicas} or more."
         reader.judgement.add(reader.step, scaling.get("maxReplicaCount"), "GPU007", text, fix)

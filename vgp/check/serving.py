@@ -1,9 +1,11 @@
 """Judges the machines of predictions: batch prediction jobs and models deployed to endpoints."""
 
 from vgp.check.fields import Reader
+from vgp.check.job_terms import Terms
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import judge
 from vgp.check.offer import judge_region, price_of
+from vgp.check.worker_pool import judge_reservation
 from vgp.documents.node import Node
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
@@ -23,6 +25,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
             text = f"machineType is not checkable: the default of '{machine_type.assumed}' is empty."
             judgement.add(step, machine_type, "GPU024", text, "Give the parameter a default.")
         return
+    reader.keys(resources, "dedicatedResources")
     reader.keys(spec, "machineSpec")
     machine_spec = judge(judgement, step, spec, serving=True)
     replicas = _replicas(reader, resources)
@@ -30,6 +33,7 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     regions = [region] if region else list(judgement.regions)
     place = location if location is not None and region else machine_type
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
+    judge_reservation(reader, Terms(location if region else None, regions, Node(None), "STANDARD", False), spec)
     way = _way(reader, resources, spec)
     machine = machine_spec.machine
     if machine_spec.combination and machine and way and way not in machine.provisioning:

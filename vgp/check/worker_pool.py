@@ -69,7 +69,7 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
 def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = UNKNOWN if terms.is_persistent else pool.spec
-    if spec.is_tpu and terms.strategy_known and provisioning.is_preemptible(terms.strategy):
+    if spec.is_tpu and provisioning.is_preemptible(terms.strategy):
         reader.judgement.report(reader.step, pool.at, *tpus.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")

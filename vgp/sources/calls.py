@@ -85,7 +85,10 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
     scheduling = _scheduling(running, constants, given.places) if running is not None else {}
     if scheduling:
         spec["scheduling"] = scheduling
-    found = Found(node.lineno, _job(given, spec), given.places)
+    data = _job(given, spec)
+    if name == "CustomJob":
+        _in_region(data, given)
+    found = Found(node.lineno, data, given.places)
     if name == "CustomJob" and "staging_bucket" not in given.nodes and not given.is_open and not _stages(constants):
         found.broken.append(((), *_STAGING))
     if given_mapping:
@@ -117,7 +120,12 @@ def training_job(node: ast.Call, constants: Constants) -> Found | None:
     if isinstance(replicas, int) and replicas > 1:
         pools.append({**pool, "replicaCount": replicas - 1})
     spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
-    return Found(node.lineno, _job(given, spec), given.places)
+    data = _job(given, spec)
+    if name == "from_local_script":
+        _in_region(data, given)
+    elif isinstance(maker, ast.Call) and not is_operator:
+        _in_region(data, Arguments(maker, constants))
+    return Found(node.lineno, data, given.places)
 
 
 def from_component(node: ast.Call, constants: Constants) -> Found | None:
@@ -179,6 +187,15 @@ def located(given: Arguments, data: dict[str, Any]) -> dict[str, Any]:
         if value:
             data[key] = value
     return data
+
+
+def _in_region(data: dict[str, Any], maker: Arguments) -> None:
+    """Puts in the region of a job of the SDK: that of the call that makes it, else that of the program's init."""
+    inits = [each for each in maker.constants.calls if called(each) == "init"]
+    makers = [maker] if "location" in maker.nodes else [Arguments(each, maker.constants) for each in inits]
+    regions = {constants_text(each, "location") for each in makers if each.is_open or "location" in each.nodes}
+    if len(regions) == 1 and (region := regions.pop()) and not maker.is_open:
+        data["location"] = region
 
 
 def constants_text(given: Arguments, name: str) -> str | None:

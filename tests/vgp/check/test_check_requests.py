@@ -262,3 +262,60 @@ def test_what_is_known_of_half_a_request_is_judged(spec, found):
     report = check([Document("job.py", {"workerPoolSpecs": [pool]}, "")])
     assert sorted({each.rule for each in report.of_severity("error")}) == found
     assert report.steps[0].accelerator_type != "ACCELERATOR_TYPE_UNSPECIFIED"
+
+
+@pytest.mark.parametrize(
+    ("scaling", "found"),
+    [({"maxReplicaCount": 4}, ["maxReplicaCount is 4, below the replicaCount of 5."]), ({"maxReplicaCount": 5}, []),
+     ({"minReplicaCount": 2}, []), ({"minReplicaCount": 4, "maxReplicaCount": 4},
+      ["maxReplicaCount is 4; it must be above minReplicaCount, which is 4."])],
+)  # fmt: skip
+def test_a_pool_that_grows_has_room_for_what_it_starts_with_and_is_told_once(scaling, found):
+    report = judged(resource(replicaCount=5, autoscalingSpec=scaling))
+    assert [each.message for each in report.findings] == found
+    assert [row.replicas for row in report.steps] == [scaling.get("maxReplicaCount")]
+
+
+def test_a_pool_without_a_number_is_one_machine_and_an_unknown_number_is_not_known():
+    body = resource()
+    del body["resourcePools"][0]["replicaCount"]
+    assert [row.replicas for row in judged(body).steps] == [1]
+    unknown = check([Document("r.py", resource(replicaCount=Computed("the program computes it")), "")])
+    assert [row.replicas for row in unknown.steps] == [None]
+
+
+def deployed(spec=None, **resources):
+    return {"deployedModel": {"dedicatedResources": {"machineSpec": spec or machine(), **resources}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (deployed(acceleratorType="NVIDIA_L4"), [("GPU025", "warning")]),
+        (deployed(minReplicas=1), [("GPU025", "error")]),
+        (deployed(minReplicaCount=1, initialReplicaCount=1, flexStart={}, scaleToZeroSpec={}), []),
+        (deployed({**machine(), "reservationAffinity": {"reservationAffinityType": "SOME"}}), [("GPU013", "error")]),
+        (deployed({**machine(), "reservationAffinity": {"reservationAffinityType": "SPECIFIC_RESERVATION"}}),
+         [("GPU013", "error")]),
+        (deployed({**machine(), "reservationAffinity": {"reservationAffinityType": "ANY_RESERVATION"}}), []),
+    ],
+)  # fmt: skip
+def test_fields_and_reservations_of_predictions_are_judged_like_those_of_jobs(body, found):
+    assert [(each.rule, each.severity) for each in judged(body).findings] == found
+
+
+@pytest.mark.parametrize("name", ["maxTrialCount", "parallelTrialCount"])
+def test_a_tuning_job_of_no_trial_is_refused_and_one_that_leaves_the_number_to_gcloud_is_not(name):
+    body = {"maxTrialCount": 4, "parallelTrialCount": 2, "trialJobSpec": job(pool())}
+    assert errors({**body, name: 0}) == errors({**body, name: "0"}) == ["GPU025"]
+    del body[name]
+    assert errors(body) == []
+
+
+def test_the_pools_of_a_persistent_resource_are_judged_where_it_is():
+    body = {"parent": "projects/p/locations/europe-north1", "persistentResource": resource()}
+    report = judged(body, regions=["us-central1"])
+    assert [(each.rule, each.path) for each in report.findings] == [("GPU010", ("parent",))]
+    assert [row.region for row in report.steps] == ["europe-north1"]
+    for wrong in (resource(machineSpec={**machine(), "gpus": 1}), resource(autoscalingSpec={"gpus": 1})):
+        assert rules(wrong) == {"GPU025"}

@@ -141,3 +141,50 @@ def test_the_table_says_of_which_day_its_prices_are_and_when_that_is_long_ago(mo
     assert "up to 61 days old: refresh them" in below(date(2026, 9, 8))
     assert "prices of" not in drawn([row(usd=None)])
     assert t4.as_json()["price_date"] == "2026-07-09" and row(usd=None).as_json()["price_date"] is None
+
+
+def test_the_line_of_a_step_counts_tries_and_turns_and_says_what_is_not_known():
+    line = cost.line_of(row(tries=2, turns=5))
+    assert (line["GPUs"], line["nodes"], line["$/hour"], line["at most"]) == ("2 x NVIDIA_L4", "3", "6.00", "120.00")
+    unpriced, unknown = cost.line_of(row(usd=None)), cost.line_of(row(replicas=None))
+    assert (unpriced["$/hour"], unpriced["at most"]) == ("no price", "no price")
+    assert (unknown["nodes"], unknown["$/hour"], unknown["at most"]) == ("?", "?", "?")
+    for times in ({"tries": None}, {"turns": None}):
+        assert (cost.line_of(row(**times))["$/hour"], cost.line_of(row(**times))["at most"]) == ("6.00", "?")
+
+
+@pytest.mark.parametrize(
+    ("usd", "times", "most"),
+    [(3.0, {"tries": 2, "turns": 5}, "30.00"), (None, {}, "no price"), (3.0, {"tries": None}, "?")],
+)
+def test_a_service_of_a_step_has_a_line_of_its_own_with_what_all_tries_can_cost(usd, times, most):
+    text = drawn([replace(row(**times), services=(Service("Dataflow", "10 workers", "us-east4", usd),))])
+    [line] = [each for each in text.splitlines() if "Dataflow: 10 workers" in each]
+    assert "us-east4" in line and line.rstrip().endswith(most)
+    assert "for each GB that Dataflow shuffles (train)" in text and "\ntotal" not in text
+    assert "shuffles" not in drawn([replace(row(), services=(Service("BigQuery", "a", "US", usd),))])
+
+
+@pytest.mark.parametrize(("width", "every"), [(99, True), (100, False)])
+def test_the_table_is_narrow_below_a_hundred_columns(width, every):
+    assert ("every step: us-central1, spot" in drawn([row(), row("tune")], width)) == every
+
+
+def test_a_limit_of_nothing_refuses_what_costs_and_names_the_dearest_step():
+    with pytest.raises(RequestError, match=r"more than --max-usd 0\.\n") as refused:
+        cost.refuse_above([row("prepare", usd=1.0), row()], 0)
+    assert "The most goes to train: 3 x g2-standard-24 for up to 2 h, $12.00." in str(refused.value)
+    cost.refuse_above([], 0)
+
+
+def test_two_times_are_said_and_once_is_not():
+    for times, said in ((2, ", 2 times, "), (1, "for up to 2 h, ")):
+        with pytest.raises(RequestError, match=said):
+            cost.refuse_above([row(turns=times)], 1)
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_days_of_prices_are_told_once_of_several_tables(dated):
+    console = Console(record=True, width=200)
+    console.print(cost.steps_table([row()], dated=dated))
+    assert ("prices of" in console.export_text()) == dated

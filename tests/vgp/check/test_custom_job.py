@@ -312,3 +312,90 @@ def test_a_strategy_is_known_by_its_name_and_has_its_own_quota(strategy, told, q
     assert [each.message for each in found if each.rule == "GPU009"] == ([told] if told else [])
     [fix] = [each.suggestion for each in found if each.rule == "GPU017"]
     assert quota in fix
+
+
+@pytest.mark.parametrize(
+    ("timeout", "words"),
+    [(None, "No timeout is set"), ("", "No timeout is set"), ("604799s", None), ("604800s", "is 7 days or more"),
+     ("691200s", "is 7 days or more"), ("1h", None), (PLACEHOLDER, None)],
+)  # fmt: skip
+def test_a_timeout_of_a_week_or_none_is_told_of_jobs_with_accelerators_alone(timeout, words):
+    """One that is no duration is told as that, not as a long one."""
+    scheduling = {} if timeout is None else {"timeout": timeout}
+    tpu = pool() | {"machineSpec": {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "2x2"}}
+    own = pool("a2-highgpu-1g") | {"containerSpec": {"imageUri": "a.b/c:1"}}
+    own["machineSpec"] |= {"acceleratorType": PLACEHOLDER, "acceleratorCount": PLACEHOLDER}
+    for asked in (pool("g2-standard-24", "NVIDIA_L4", 2), pool("g2-standard-24", "NVIDIA_L4", 3), tpu, own):
+        found = messages({"workerPoolSpecs": [asked], "scheduling": scheduling}, "GPU021")
+        assert [words in text for text in found] == [True] * bool(words)
+    assert not messages({"workerPoolSpecs": [pool()], "scheduling": scheduling}, "GPU021")
+    wrong = messages({"workerPoolSpecs": [pool()], "scheduling": scheduling}, "GPU025")
+    assert bool(wrong) == (timeout == "1h")
+
+
+def test_a_timeout_and_a_waiting_time_are_told_where_they_stand_and_at_the_job_where_there_is_none():
+    gpu = pool("a3-highgpu-8g", "NVIDIA_H100_80GB", 8)
+
+    def places(rule, **scheduling):
+        spec = {"workerPoolSpecs": [gpu], "scheduling": scheduling}
+        return [each.path for each in judged(spec).findings if each.rule == rule]
+
+    assert places("GPU028", timeout="0s") == [("scheduling", "timeout")]
+    assert places("GPU028", timeout="3600s", maxWaitDuration="60s") == [("scheduling", "maxWaitDuration")]
+    assert places("GPU021") == [()] and places("GPU021", timeout="604800s") == [("scheduling", "timeout")]
+
+
+@pytest.mark.parametrize("strategy", [True, [], 1.5])
+def test_a_strategy_that_is_no_name_is_malformed(strategy):
+    assert messages(job(pool(), scheduling={"strategy": strategy}), "GPU025")
+
+
+@pytest.mark.parametrize("image", [{}, {"imageUri": ""}, {"imageUri": None, "command": ["python"]}])
+def test_a_pool_without_an_image_has_nothing_to_run(image):
+    found = [text for text in messages(job(pool(containerSpec=image)), "GPU007")]
+    assert found == ["The pool has no imageUri: it has nothing to run."]
+    package = {**pool(pythonPackageSpec={"pythonModule": "task", **image})}
+    del package["containerSpec"]
+    assert messages(job(package), "GPU007") == ["The pool has no executorImageUri: it has nothing to run."]
+    package["pythonPackageSpec"]["executorImageUri"] = "a.b/c:1"
+    assert not messages(job(package, pool(containerSpec={"imageUri": PLACEHOLDER})), "GPU007")
+
+
+def test_a_strategy_beside_the_pools_or_the_job_is_told_to_have_no_effect():
+    def told(spec):
+        return [(each.severity, each.message.split(" ")[0]) for each in judged(spec).findings if each.rule == "GPU025"]
+
+    spec, terms = job(pool()), {"scheduling": {"strategy": "SPOT"}, "timeout": "3600s"}
+    assert told({**spec, "strategy": "SPOT"}) == [("warning", "strategy")] and not told(spec)
+    assert told({"displayName": "j", "jobSpec": spec, **terms}) == [("warning", "scheduling"), ("warning", "timeout")]
+    assert told({"trialJobSpec": spec, "maxWaitDuration": "60s"}) == [("warning", "maxWaitDuration")]
+    # So Google's component takes its arguments, which are no CustomJobSpec.
+    assert not told({"worker_pool_specs": [pool()], "strategy": "SPOT", "timeout": "3600s"})
+
+
+def test_a_second_pool_of_a_tpu_job_is_told_at_that_pool():
+    slice_ = pool() | {"machineSpec": {"machineType": "ct5lp-hightpu-4t", "tpuTopology": "2x2"}}
+    for pools, other in (([slice_, pool()], 1), ([pool(), slice_], 0)):
+        [told] = [each for each in judged(job(*pools)).findings if "has one worker pool" in each.message]
+        assert told.path[:2] == ("workerPoolSpecs", other)
+
+
+def test_a_quota_of_vcpu_counts_machines_and_trials():
+    def needs(spec):
+        return [text.split("needs ")[1] for text in messages(spec, "GPU017", regions=["us-central1"])]
+
+    def trials(pools, count):
+        return {"trialJobSpec": job(*pools), "maxTrialCount": count, "parallelTrialCount": count}
+
+    many = pool("e2-standard-4"), pool("n1-standard-96", replicas=25)
+    assert needs(trials(many, 2)) == ["4800."] and needs(trials(many, 1)) == ["2400."]
+    unknown = pool("e2-standard-4"), pool("n1-standard-96", replicas=PLACEHOLDER)
+    assert needs(trials(unknown, 50)) == ["4800."], "at least one machine"
+
+
+def test_only_a_job_on_a_persistent_resource_that_is_named_costs_nothing_of_its_own():
+    asked = job(pool("g2-standard-24", "NVIDIA_L4", 2))
+    unknown = pipeline({**asked, "persistentResourceId": "{{$.inputs.parameters['resource']}}"})
+    own = on_resource(pipeline(asked))
+    assert [judged(spec).steps[0].is_persistent for spec in (unknown, own)] == [False, False]
+    assert judged({**asked, "persistentResourceId": "r"}).steps[0].is_persistent

@@ -241,3 +241,31 @@ def test_a_hostile_program_is_answered(name):
 def test_what_python_thinks_of_the_style_of_others_is_not_told(recwarn):
     told('x = 1if True else 2\nassert (x, "y")\n')
     assert not recwarn.list
+
+
+RUN = f"job.run({L4}, accelerator_count=2)"
+MAKER = f'job = aiplatform.CustomTrainingJob(display_name="a"GIVEN, container_uri="a.b/c:1")\n{RUN}'
+JOB = (
+    'aiplatform.CustomJob(staging_bucket="gs://b"GIVEN, worker_pool_specs=[{"machine_spec": '
+    f'{{"machine_type": "n1-standard-4"}}, {CONTAINER}}}])'
+)
+
+
+@pytest.mark.parametrize("made", [JOB, MAKER])
+def test_a_job_of_the_sdk_runs_in_the_region_that_the_program_names(made):
+    def wrong(inits, given=""):
+        return told(f"{inits}\n{made.replace('GIVEN', given)}")
+
+    init = 'aiplatform.init(location="us-central9")'
+    assert [rule for rule, _ in wrong(init)] == ["GPU030"]
+    assert not wrong('aiplatform.init(location="us-central1")') and not wrong("aiplatform.init()")
+    assert [rule for rule, _ in wrong("aiplatform.init()", ', location="us-central9"')] == ["GPU030"]
+    assert not wrong(init, ', location="us-central1"') and not wrong(init, ", location=region()")
+    assert not wrong(f'{init}\naiplatform.init(location="us-central1")'), "either may be meant"
+    assert not wrong(f"{init}\naiplatform.init(**options)") and not wrong(init.replace('"us-central9"', "region()"))
+
+
+def test_the_region_of_init_is_none_of_a_pipeline_s_step_or_of_a_job_made_elsewhere():
+    init = 'aiplatform.init(location="us-central9")\n'
+    step = JOB.replace("aiplatform.CustomJob", "CustomTrainingJobOp").replace("GIVEN", "")
+    assert not told(init + RUN) and not told(init + step)

@@ -1,0 +1,50 @@
+"""What the variable of a container says of other services, and a step that ends before its job."""
+
+import json
+
+import pytest
+
+from vgp.catalog import services as prices
+from vgp.check.services import Service, ended_early, of
+from vgp.documents.node import Computed, Node
+from vgp.placement import plain
+
+BOTH = {"bigquery": {"max_gb": 1024, "location": "US"}, "dataflow": {"max_hours": 2, "region": "us-central1"}}
+
+
+def used(*values, name=plain.ENGINES_VARIABLE):
+    return of(Node([{"name": "OTHER", "value": "{}"}, *({"name": name, "value": value} for value in values)]))
+
+
+def test_a_step_may_use_both_services_each_at_its_most():
+    bigquery, dataflow = used(json.dumps(BOTH))
+    assert bigquery == Service("BigQuery", "1024 GB", "US", prices.bigquery_usd(1024, "US"))
+    most = prices.dataflow_usd("n2-standard-4", 50, 10, 2, "us-central1")
+    assert dataflow == Service("Dataflow", "10 x n2-standard-4 for 2 h", "us-central1", most, limit_s=7200)
+    assert bigquery.usd and dataflow.usd and not bigquery.not_known
+    assert dataflow.as_json() == {
+        "name": "Dataflow", "what": "10 x n2-standard-4 for 2 h", "region": "us-central1", "max_usd_a_try": most,
+    }  # fmt: skip
+    assert [each.region for each in used('{"bigquery": {}}')] == ["anywhere"]
+    assert [each.name for each in used('{"dataflow": {}}')] == ["Dataflow"]
+
+
+@pytest.mark.parametrize("value", ["", "no JSON", "[]", '{"bigquery": {"max_gb": -1}}', Computed("x"), None, "{}"])
+def test_a_variable_that_cannot_be_read_or_asks_for_nothing_is_no_service(value):
+    assert used(value) == () and used(json.dumps(BOTH), value) == (), "the last of several counts"
+
+
+def test_other_variables_and_none_are_no_service():
+    assert used(json.dumps(BOTH), name="ENGINES") == () and of(Node(None)) == ()
+
+
+def test_what_has_no_price_names_its_region_or_says_that_there_is_none():
+    assert Service("Dataflow", "a", "us-central1", None).not_known == "no price of Dataflow, a in us-central1"
+    assert Service("Dataflow", "a", "", None).not_known == "no price of Dataflow, a in its region"
+
+
+@pytest.mark.parametrize(("timeout_s", "early"), [(7199, True), (7200, True), (7201, False), (None, False)])
+def test_a_step_has_to_outlive_the_job_that_it_waits_for(timeout_s, early):
+    found = list(ended_early(used(json.dumps(BOTH)), timeout_s))
+    assert [(each.rule, each.field, each.severity) for each in found] == [("GPU028", "timeout", "warning")] * early
+    assert all("its Dataflow job" in each.message for each in found)
