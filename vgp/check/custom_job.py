@@ -1,6 +1,8 @@
 """Judges a CustomJobSpec: the shape of its pools, each of them, and what they ask for together."""
 
+from collections import defaultdict
 from dataclasses import replace
+from operator import itemgetter
 
 from vgp.catalog import catalog
 from vgp.check import job_options, reduction_server, services
@@ -13,7 +15,8 @@ from vgp.check.offer import price_of, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.documents.node import Node
 from vgp.placement import provisioning, quota
-from vgp.placement.provisioning import STRATEGIES
+from vgp.placement.combination import Combination
+from vgp.placement.provisioning import STRATEGIES, is_preemptible
 
 MAX_POOLS = 4
 #: Of a job that has more, which no API takes, so many are looked at.
@@ -130,19 +133,18 @@ def _flex_start(reader: Reader, pools: list[Pool]) -> None:
 def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | None) -> None:
     """Quota is counted over all pools, and over the trials that run at a time: of an unknown number at least one."""
     trials = trials or 1
-    gpus: dict[str | None, int] = {}
+    asked: dict[str, list[tuple[int, Pool, Combination]]] = defaultdict(list)
     for pool in pools:
         combination = pool.spec.combination
-        if combination and (name := combination.accelerator_type):
-            gpus[name] = gpus.get(name, 0) + combination.count * (pool.replicas or 1) * trials
-    for pool in pools:
-        combination = pool.spec.combination
-        if combination is None or (combination.accelerator and pool.is_reserved):
+        draw = combination.quota(preemptible=is_preemptible(job_terms.strategy)) if combination else None
+        if combination is None or draw is None or (combination.accelerator and pool.is_reserved):
             continue
-        vcpu = combination.vcpu * (pool.replicas or 1) * trials
-        amount = gpus.pop(combination.accelerator_type, 0) if combination.accelerator else vcpu
+        asked[draw.metric].append((draw.amount * (pool.replicas or 1) * trials, pool, combination))
+    for drawn in asked.values():
+        _, largest, combination = max(drawn, key=itemgetter(0))
+        amount = sum(each for each, _, _ in drawn)
         problems = quota.problems(combination, amount, job_terms.regions, job_terms.strategy)
-        reader.judgement.report(reader.step, pool.at, *problems)
+        reader.judgement.report(reader.step, largest.at, *problems)
 
 
 def _rows(

@@ -388,9 +388,9 @@ def test_a_quota_of_vcpu_counts_machines_and_trials():
         return {"trialJobSpec": job(*pools), "maxTrialCount": count, "parallelTrialCount": count}
 
     many = pool("e2-standard-4"), pool("n1-standard-96", replicas=25)
-    assert needs(trials(many, 2)) == ["4800."] and needs(trials(many, 1)) == ["2400."]
+    assert needs(trials(many, 2)) == ["4808."] and needs(trials(many, 1)) == ["2404."], "of all pools"
     unknown = pool("e2-standard-4"), pool("n1-standard-96", replicas=PLACEHOLDER)
-    assert needs(trials(unknown, 50)) == ["4800."], "at least one machine"
+    assert needs(trials(unknown, 50)) == ["5000."], "at least one machine"
 
 
 def test_only_a_job_on_a_persistent_resource_that_is_named_costs_nothing_of_its_own():
