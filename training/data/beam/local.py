@@ -71,7 +71,10 @@ class Local:
             save_main_session=False,
         )
         try:
-            with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+            pipeline = beam.Pipeline(runner=FnApiRunner(), options=options)
+            # In a folder that the next preparation removes after a kill.
+            pipeline.local_tempdir = shutil.move(pipeline.local_tempdir, work.folder)
+            with pipeline:
                 build(pipeline, work, shards)
         except Exception as error:
             known = failures(work.folder)

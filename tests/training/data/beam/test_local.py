@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,20 @@ def test_a_record_that_cannot_be_read_is_named_with_its_file(made):
     with pytest.raises(ValueError, match="this word") as failure:
         made(Processes(1), wrong="value")
     assert failure.value.__notes__ == ["while scanning: words-1.txt, record 7"]
+
+
+def test_what_beam_puts_aside_lies_where_the_next_preparation_removes_it_after_a_kill(made, monkeypatch, tmp_path):
+    from training.data.beam import graph
+
+    build, during = graph.build, []
+
+    def looking(pipeline, work, shards):
+        during.append((Path(pipeline.local_tempdir).is_dir(), pipeline.local_tempdir.startswith(f"{work.folder}/")))
+        build(pipeline, work, shards)
+
+    monkeypatch.setattr(graph, "build", looking)
+    made(Local())
+    assert during == [(True, True)]
 
 
 @pytest.mark.parametrize("room", ["for the word of it", "none"])
