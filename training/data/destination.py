@@ -1,7 +1,6 @@
 """The folder that a preparation may write to: empty, or a prepared dataset of ours that it replaces."""
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -95,12 +94,10 @@ def _check_writable(folder: Path) -> None:
     if not existing.is_dir():
         raise UserError(f"the output {folder} cannot be made: {existing} is a file.")
     try:
-        if not os.access(existing, os.W_OK | os.X_OK):
-            raise PermissionError
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        raise UserError(f"the output {folder} cannot be written: {error.strerror or 'no permission'}.") from None
+        raise UserError(f"the output {folder} cannot be written: {error.strerror}.") from None
 
 
 def _check_replaceable(folder: Path) -> None:

@@ -105,12 +105,14 @@ class WorkerPool:
             raise ProcessDied(f"a process died while {title}{where}, {_why(died, workers)}") from None
 
     def _died(self, processes: Collection[BaseProcess]) -> list[BaseProcess]:
-        """Those that died by themselves; the others were ended when the first was missed."""
+        """Those that died by themselves; the others were ended (SIGTERM) when the first was missed. All, where the
+        first was ended so too: nobody can tell it from the others then."""
         deadline = time.monotonic() + ENDS_WITHIN_S
         # Not join: of two threads that wait for a process one learns how it ended, here or in the pool's own.
         while any(process.exitcode is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.01)
-        return [process for process in processes if process.exitcode not in (0, None, -signal.SIGTERM)]
+        dead = [process for process in processes if process.exitcode not in (0, None)]
+        return [process for process in dead if process.exitcode != -signal.SIGTERM] or dead
 
     def _pool(self, workers: int) -> ProcessPoolExecutor:
         if self._executor is None:
@@ -128,6 +130,8 @@ def _why(died: Collection[BaseProcess], workers: int) -> str:
         return f"by {crashes[0]}: a library crashed there, or the task's own code. Leave that out, or have it mended."
     if ends := sorted(code for code in codes if code > 0):
         return f"with exit code {ends[0]}: the task's code ended it, or a library that it calls."
+    if codes == {-signal.SIGTERM}:
+        return "by SIGTERM: somebody ended it, or the task's own code did."
     fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
     return f"most likely for lack of memory: {fix}."
 

@@ -5,10 +5,8 @@ touches the destination before everything is known to be good, and the manifest 
 the input and the configuration, not on processes, threads or memory.
 """
 
-import errno
-import os
+import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,12 +18,13 @@ from training.data import raw, scratch, settings
 from training.data.destination import Destination
 from training.data.manifest import Manifest
 from training.data.processes import Processes
+from training.data.tables import own_code
 from training.data.tabular import TabularTask
 from training.errors import UserError
 from training.task import Task
 
-#: The errors of a file system that are the user's to mend.
-DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EFBIG}
+#: The exit codes of a program that was told to stop, from without.
+STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
 
 
 def prepare(
@@ -52,7 +51,7 @@ def prepare(
     started = time.monotonic()
     if workers is not None and workers < 1:
         raise UserError(f"workers is {workers}; it must be at least 1.")
-    with _disk_errors_named():
+    with scratch.disk_errors_named(), _exits_named():
         work = tasks.load(task, options)
         if work.as_they_are:
             return _handed_on(task, work, data, Destination.checked(destination))
@@ -90,14 +89,14 @@ def _prepared(name: str, task: Task, data: str, destination: str | Path, workers
 
 
 @contextmanager
-def _disk_errors_named() -> Iterator[None]:
+def _exits_named() -> Iterator[None]:
+    """A task that calls `sys.exit` would end the step in silence, and with 0 as if it had gone well."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in DISK_ERRORS:
+    except SystemExit as error:
+        if error.code in STOPPED:
             raise
-        fix = ""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            fix = f" Free some, or set TMPDIR (now {tempfile.gettempdir()}) and the output to other disks."
-        where = error.filename or "the scratch folder, or the output"
-        raise UserError(f"{where}: {os.strerror(error.errno)}.{fix}") from None
+        at = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+        raise UserError(
+            f"the task's code ended the program{at} ({own_code.spoken(error)}). Have it raise an error that says why."
+        ) from None

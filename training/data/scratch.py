@@ -1,5 +1,7 @@
-"""Folders for what a preparation puts aside, below TMPDIR: removed at its end, and after a kill by the next one."""
+"""Folders for what a preparation puts aside, below TMPDIR: removed at its end, and after a kill by the next one; and
+what is said of a disk that does not take it."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -9,7 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from training.errors import UserError
+
 PREFIX = "prepare-"
+#: The errors of a file system that are the user's to mend.
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EFBIG}
 
 
 @contextmanager
@@ -43,3 +49,18 @@ def _free(lock: IO[bytes]) -> bool:
         return False
     # A process that has made the file, and not locked it yet, has no folder yet: a file without one is left alone.
     return Path(lock.name).with_suffix("").is_dir()
+
+
+@contextmanager
+def disk_errors_named() -> Iterator[None]:
+    """Raises UserError with the fix for an error of a disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        fix = ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            fix = f" Free some, or set TMPDIR (now {tempfile.gettempdir()}) and the output to other disks."
+        where = error.filename or "the scratch folder, or the output"
+        raise UserError(f"{where}: {os.strerror(error.errno)}.{fix}") from None

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training.data import leaks
+from training.data import apart, leaks
 from training.data.columns import Sketch, elements, fixed_width, sketches
 from training.data.ids import Ids
 from training.data.manifest import MOST_SHARD_BYTES, ShardFile
@@ -41,6 +41,8 @@ class Prepared:
     #: The codes of the classes that occur, by split.
     classes: dict[str, set[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
+    #: What is remembered of its groups, by split; of a task that names a group.
+    groups: dict[str, apart.Marks] = field(default_factory=dict)
     #: The ids of its rows, where the task gives them.
     ids: Ids | None = None
 
@@ -74,6 +76,8 @@ def prepare_shard(
         _merge(prepared, sketches(rows, task.label, split == "train"))
         if split == "train":
             prepared.sample = leaks.sample(rows, number, sample_rows)
+        if task.groups and task.groups[0] in rows.column_names:
+            prepared.groups[split] = apart.marks(rows[task.groups[0]])
         if ROW_ID in rows.column_names:
             ids.append(elements(rows[ROW_ID].combine_chunks()))
         if rows.num_rows:

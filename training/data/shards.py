@@ -6,14 +6,14 @@ on Apache Beam (`beam/`). What is written does not depend on the runner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from training.data import finish, leaks, tree
+from training.data import apart, finish, leaks, tree
 from training.data.columns import Sketch, category_values
 from training.data.destination import Destination
 from training.data.manifest import Column, Manifest, ShardFile
@@ -43,10 +43,12 @@ class Figures:
 
     shards: list[Prepared]
     columns: dict[str, Sketch]
+    groups: dict[str, apart.Marks] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shard: Prepared) -> "Figures":
-        return cls([replace(shard, columns={})], {ROW_ID: Sketch("id", pa.int64()), **shard.columns})
+        columns = {ROW_ID: Sketch("id", pa.int64()), **shard.columns}
+        return cls([replace(shard, columns={}, groups={})], columns, shard.groups)
 
     def merge(self, other: "Figures") -> "Figures":
         """These and those of the shards that follow.
@@ -63,6 +65,7 @@ class Figures:
                 self.columns[name] = sketch
             self.columns[name].require_few_values(name)
         self.shards.extend(other.shards)
+        self.groups = apart.merge(self.groups, other.groups)
         return self
 
     def _holds_rows(self) -> bool:
@@ -106,7 +109,12 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
     if task.regression:
         described = finish.with_quantiles(described, task.label, _sample(prepared)[task.label])
-    return Plan(described, values, (*notes, *finish.absent(task, tested))), _orders(prepared)
+    notes = (
+        *notes,
+        *finish.absent(task, tested),
+        *(apart.notes(task.groups[0], figures.groups) if task.groups else ()),
+    )
+    return Plan(described, values, notes), _orders(prepared)
 
 
 def manifest_of(

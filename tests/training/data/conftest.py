@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from training.data import place
 from training.data.schema import Field
 from training.data.tabular import TabularTask
 from training.task import Task
@@ -79,6 +80,22 @@ class Pieces(Task):
     def loss(self, model, batch): ...
 
     def predict(self, model, batch): ...
+
+
+class Together(Pieces):
+    group = "user"
+
+    def rows(self, shard, statistics):
+        rows = super().rows(shard, statistics)
+        return {split: table.append_column("user", pa.array([shard, 9], pa.int64())) for split, table in rows.items()}
+
+
+class Leaving(Pieces):
+    def rows(self, shard, statistics):
+        place.at("mail.txt", shard)
+        if shard == 3:
+            raise SystemExit(self.options.get("code"))
+        return super().rows(shard, statistics)
 
 
 class Dying(Pieces):

@@ -3,6 +3,7 @@ import signal
 
 import pytest
 
+from training.data import place
 from training.data.pool import ProcessDied, WorkerPool
 
 
@@ -15,3 +16,16 @@ def test_how_a_process_ended_is_told_as_it_was_and_lack_of_memory_only_where_tha
         ):
             with pytest.raises(ProcessDied, match=says):
                 pool.call("reading", function, value)
+
+
+def _asks_to_end(number: int) -> int:
+    place.at("mail.txt", number)
+    if number == 3:
+        signal.raise_signal(signal.SIGTERM)
+    return number
+
+
+def test_a_process_that_is_asked_to_end_is_told_with_its_record_and_not_as_lacking_memory(tmp_path):
+    with WorkerPool(2, tmp_path) as pool, pytest.raises(ProcessDied) as died:
+        list(pool.map("reading", _asks_to_end, range(8)))
+    assert "mail.txt, record 3" in str(died.value) and "by SIGTERM: somebody ended it" in str(died.value)

@@ -2,6 +2,7 @@ import csv
 import errno
 import gzip
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -324,6 +325,36 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
 def test_a_worker_that_is_killed_is_an_error_and_not_a_hang(visits_module, tmp_path):
     with pytest.raises(UserError, match="a process died while making rows.*fewer than 2 workers"):
         prepare(f"{visits_module}:Dying", "", tmp_path / "data", workers=2)
+
+
+@pytest.mark.parametrize("workers, code, told", [(1, 0, "visits_task.py:.*SystemExit: 0"), (2, 4, "SystemExit: 4")])
+def test_a_task_that_calls_exit_is_an_error_with_its_record_and_no_success(
+    visits_module, tmp_path, workers, code, told
+):
+    said = rf"ended the program while making rows: mail.txt, record 3 \(.*{told}\)"
+    with pytest.raises(UserError, match=said):
+        prepare(f"{visits_module}:Leaving", "", tmp_path / "data", options={"code": code}, workers=workers)
+    assert not (tmp_path / "data").exists()
+    with pytest.raises(SystemExit):  # as whoever stops the step from without would
+        prepare(f"{visits_module}:Leaving", "", tmp_path / "data", options={"code": 143}, workers=1)
+
+
+def test_the_features_are_asked_for_once_and_once_of_the_past(visits, visits_module, write_csv, tmp_path, monkeypatch):
+    kind, asked = importlib.import_module(visits_module).Visits, []
+    said = kind.features
+    monkeypatch.setattr(kind, "features", lambda self, rows: asked.append(rows) or said(self, rows))
+    prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
+    assert len(asked) == 2
+
+
+def test_a_disk_that_is_read_only_is_told_as_it_is(visits, write_csv, tmp_path, monkeypatch):
+    def refused(**given):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "access", lambda *given: False)
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    with pytest.raises(UserError, match="data cannot be written: Read-only file system."):
+        prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
 
 
 def test_workers_end_and_scratch_is_removed_when_their_parent_is_killed(visits_module, tmp_path, monkeypatch):

@@ -1,14 +1,16 @@
 """A preparation on Beam's local runner: for tests of a task before Dataflow has it, and of ours."""
 
+import errno
 import importlib.util
 import json
 import logging
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from training.data import finish, manifest
+from training.data import finish, manifest, scratch
 from training.data.beam.work import NOTES_FILE, Work, failures
 from training.data.destination import Destination
 from training.data.manifest import Manifest
@@ -20,6 +22,8 @@ MISSING = (
     "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
     "(of the image: docs/dataflow.md)."
 )
+#: A full disk, as the text of a worker's error tells it.
+FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")
 
 
 class Local:
@@ -35,7 +39,12 @@ class Local:
         output = folder / "dataset"
         output.mkdir(parents=True)
         work = Work(name, task, len(shards), str(folder), str(output))
-        self._run(work, shards)
+        with scratch.disk_errors_named():
+            self._run(work, shards)
+            return self._landed(work, target)
+
+    def _landed(self, work: Work, target: Destination) -> Manifest:
+        folder, output = Path(work.folder), Path(work.output)
         made = manifest.load(folder)
         finish.say(json.loads((folder / NOTES_FILE).read_bytes()))
         with target.writing() as destination:
@@ -62,10 +71,15 @@ class Local:
             save_main_session=False,
         )
         try:
-            with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+            pipeline = beam.Pipeline(runner=FnApiRunner(), options=options)
+            # In a folder that the next preparation removes after a kill.
+            pipeline.local_tempdir = shutil.move(pipeline.local_tempdir, work.folder)
+            with pipeline:
                 build(pipeline, work, shards)
         except Exception as error:
             known = failures(work.folder)
+            if full := FULL.search(known[0].words if known else str(error)):
+                raise OSError(int(full[1]), "") from None
             if not known:
                 raise
             raise (UserError if known[0].final else ProcessFailed)(known[0].words) from error

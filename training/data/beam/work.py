@@ -10,6 +10,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -148,7 +149,8 @@ class _Kept:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, (Exception, SystemExit)):
             final = isinstance(error, UserError) and not isinstance(error, ProcessDied)
-            leave(self.path, json.dumps({"words": self._words(error), "final": final}).encode())
+            with suppress(OSError):  # a disk that is full takes no word of it either
+                leave(self.path, json.dumps({"words": self._words(error), "final": final}).encode())
 
     def _words(self, error: BaseException) -> str:
         if isinstance(error, UserError):

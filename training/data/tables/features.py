@@ -1,7 +1,7 @@
 """One expression from the source to finished rows: identity, split, group, features, label."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ibis
@@ -148,6 +148,7 @@ def finished(
     planned: Mapping[str, Any],
     dialect: str,
     past: tuple[int, int] | None = None,
+    said: "Said | None" = None,
 ) -> ir.Table:
     """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
 
@@ -156,8 +157,9 @@ def finished(
             with `_kind`.
         past: (moment, id): rows before this moment with ids below this one are there whatever their split and label,
             and told apart by `_past`.
+        said: The features; None = the task is asked for them.
     """
-    features = values_of(task, table)
+    features = (said or asked(task, table)).over(table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     for group in task.groups:
         if group not in features:
@@ -176,22 +178,37 @@ def finished(
     return kept.filter(inside | kept[PAST] if past else inside)
 
 
-def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
-    """The features by name, float32 or string, over rows with what they look back on. Raises as `rebased.said`, and
-    UserError for what can be no feature."""
+@dataclass(frozen=True)
+class Said:
+    """What a task says that its features are."""
+
+    #: What they are of: a table of the columns that the task may see, which stands for the rows.
+    rows: ir.Table
+    #: By name, float32 or string.
+    values: Mapping[str, ir.Value]
+
+    def over(self, table: ir.Table) -> dict[str, ir.Value]:
+        """The same of the rows themselves."""
+        return {name: rebased.onto(table, self.rows, value) for name, value in self.values.items()}
+
+
+def asked(task: TabularTask, table: ir.Table) -> Said:
+    """The features, over rows with what they look back on. Raises as `rebased.said`, and UserError for what can be no
+    feature."""
     rows = rebased.visible(table, _visible(task, table))
-    return {name: rebased.onto(table, rows, value) for name, value in _of_rows(task, rows).items()}
+    return Said(rows, _checked(task, rebased.said(task, "features", rows)))
 
 
-def _of_rows(task: TabularTask, rows: ir.Table) -> dict[str, ir.Value]:
-    return _checked(task, rebased.said(task, "features", rows))
+def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
+    """The features by name, of the rows themselves. Raises as `asked`."""
+    return asked(task, table).over(table)
 
 
-def notes(task: TabularTask, table: ir.Table, dialect: str) -> tuple[str, ...]:
+def notes(task: TabularTask, said: Said, dialect: str) -> tuple[str, ...]:
     """What is said of expressions that nothing checks: what this engine may compute in its own way; and without a time
     no row comes before another, so a mean over the table is one over the rows that test, too."""
     # Not as they are of the table: how its ids and what is looked back on were made is ours, and the same everywhere.
-    values = _of_rows(task, rebased.visible(table, _visible(task, table)))
+    values = said.values
     return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_across_rows(values, bool(task.time)))
 
 

@@ -55,12 +55,13 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         joined = features.looking_back(task, engine, engine.named(features.ROWS, marked))
     finished.expected = sum(counted.labelled.values())
     compared = (past.moment, past.below) if past else None
-    rows = features.finished(task, joined, planned, engine.dialect, compared)
+    said = features.asked(task, joined)
+    rows = features.finished(task, joined, planned, engine.dialect, compared, said)
     with stage("computing features") as work, closing(engine.batches(rows)) as batches:
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
-    notes = (*engine.notes, *planned.get("notes", ()), *features.notes(task, joined, engine.dialect))
+    notes = (*engine.notes, *planned.get("notes", ()), *features.notes(task, said, engine.dialect))
     return {**planned, "rows_read": counted.rows, "notes": notes}
 
 

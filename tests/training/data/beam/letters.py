@@ -1,5 +1,6 @@
 """A small task that is no table: words of text, whose rows need to know how often each letter occurs in all shards."""
 
+import errno
 import os
 import signal
 import time
@@ -41,6 +42,8 @@ class Letters(Task):
                 raise ValueError("this word has no letters")
             case "ends":
                 raise SystemExit(4)
+            case "full":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             case "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
 

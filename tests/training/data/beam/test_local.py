@@ -1,10 +1,12 @@
 """The preparation as a pipeline, on Beam's local runner."""
 
+import errno
 import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from training.data.destination import Destination
 from training.data.pool import ProcessDied
 from training.data.processes import Processes
 from training.errors import ProcessFailed, UserError
+from training.storage import storage
 
 
 @pytest.fixture
@@ -60,6 +63,32 @@ def test_a_record_that_cannot_be_read_is_named_with_its_file(made):
     with pytest.raises(ValueError, match="this word") as failure:
         made(Processes(1), wrong="value")
     assert failure.value.__notes__ == ["while scanning: words-1.txt, record 7"]
+
+
+def test_what_beam_puts_aside_lies_where_the_next_preparation_removes_it_after_a_kill(made, monkeypatch, tmp_path):
+    from training.data.beam import graph
+
+    build, during = graph.build, []
+
+    def looking(pipeline, work, shards):
+        during.append((Path(pipeline.local_tempdir).is_dir(), pipeline.local_tempdir.startswith(f"{work.folder}/")))
+        build(pipeline, work, shards)
+
+    monkeypatch.setattr(graph, "build", looking)
+    made(Local())
+    assert during == [(True, True)]
+
+
+@pytest.mark.parametrize("room", ["for the word of it", "none"])
+def test_a_full_disk_is_told_with_the_fix_where_it_takes_no_word_of_it_either(made, monkeypatch, tmp_path, room):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if room == "none":
+        monkeypatch.setattr(storage, "overwrite", full)
+    with pytest.raises(UserError, match=r"No space left on device. Free some, or set TMPDIR"):
+        made(Local(), wrong="full")
+    assert not list(tmp_path.glob("data-*"))
 
 
 def test_a_record_that_kills_its_process_is_named_with_its_file_by_a_busy_machine(made, monkeypatch):

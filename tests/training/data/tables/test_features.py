@@ -27,7 +27,11 @@ def notes(time: str = "", dialect: str = "duckdb", **values) -> tuple[str, ...]:
     def made(rows):
         return {"x": rows.x, **{name: value(rows) for name, value in values.items()}}
 
-    return features.notes(task(made, time), ROWS, dialect)
+    return noted(task(made, time), ROWS, dialect)
+
+
+def noted(work, rows, dialect: str) -> tuple[str, ...]:
+    return features.notes(work, features.asked(work, rows), dialect)
 
 
 @pytest.mark.parametrize(
@@ -52,10 +56,10 @@ def test_features_of_one_row_each_are_not_worth_a_word():
 def test_how_the_rows_themselves_were_made_is_no_matter():
     """Rows without a key are numbered by a window."""
     numbered = ROWS.mutate(_row_id=ibis.row_number().over(ibis.window(order_by="x")))
-    assert features.notes(task(lambda rows: {"x": rows.x}), numbered, "duckdb") == ()
+    assert noted(task(lambda rows: {"x": rows.x}), numbered, "duckdb") == ()
     for dialect in ("duckdb", "bigquery"):
         hashed = identity.numbered(ROWS, ["day", "x"], dialect, "_row_id")
-        assert features.notes(task(lambda rows: {"x": rows.x}), hashed, dialect) == ()
+        assert noted(task(lambda rows: {"x": rows.x}), hashed, dialect) == ()
 
 
 def test_what_bigquery_may_compute_in_its_own_way_is_noted_there_and_only_there():
