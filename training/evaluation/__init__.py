@@ -28,6 +28,7 @@ row_losses.py      losses of single rows
 examples.py        rows that a reader can learn from
 described.py       rows as people read them
 drift.py           train rows beside the scored ones
+slices.py          a slice and its name
 parts.py           rows that are measured together; intervals
 measure.py         predictions -> metrics.json
 measure_regression.py  the same of a regression

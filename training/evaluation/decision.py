@@ -7,7 +7,7 @@ from typing import Literal
 
 from training.data.manifest import Frozen
 from training.errors import UserError
-from training.evaluation.record import Slice
+from training.evaluation.slices import Slice
 from training.storage import files
 
 FILE_NAME = "decision.json"

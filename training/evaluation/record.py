@@ -10,6 +10,7 @@ from training.evaluation.examples import Examples
 from training.evaluation.importance import Importance
 from training.evaluation.precision_recall import PrecisionRecall
 from training.evaluation.regression import RegressionFigures
+from training.evaluation.slices import Slice
 from training.evaluation.thresholds import Thresholds
 from training.script.collected import Collected
 from training.storage import files
@@ -74,19 +75,6 @@ class ModelMetrics(Frozen):
     calibration: tuple[CalibrationBin, ...] = ()
     #: Rows by confidence, in 20 bins of equal width over [0, 1].
     confidence_counts: tuple[int, ...] = ()
-
-
-class Slice(Frozen):
-    """The rows where one column has one value."""
-
-    column: str
-    value: str
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """As people read it: `plan = basic`, since neither a column's name nor a value need be one word."""
-        return f"{self.column} = {self.value}"
 
 
 class SliceMetrics(Slice):
