@@ -206,6 +206,7 @@ def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, war
          "the feature '_TABLE_x' begins with _TABLE_, which is BigQuery's own"),
         ("features", lambda said: lambda self, rows: {"city": rows.city, "x" * 301: rows.weight},
          "is longer than the 300 letters"),
+        ("label", lambda said: "late?", r"the name of the label 'late\?' holds '\?'"),
         ("schema", lambda said: (*said, Field("a.b", pa.string(), optional=True)), "the column 'a.b' holds '.'"),
         ("events", lambda said: lambda self, rows: {**(one := said(self, rows)), "e$": one["sent"]},
          r"the name of the events 'e\$' holds"),
