@@ -1,5 +1,6 @@
-# GitHub Actions as the submitter, without any key: GitHub signs who is asking, and only jobs of one repository in one of
-# its environments are believed. Who may deploy to an environment is set in GitHub (required reviewers, branches).
+# GitHub Actions without any key: GitHub signs who is asking, and only jobs of one repository in one of its environments
+# are believed. A job of an environment that deploys is the submitter; who may deploy there is set in GitHub (required
+# reviewers, branches). A job of the environment `refresh`, which waits for nobody, reads machine types and nothing else.
 # https://docs.github.com/actions/reference/security/oidc
 
 locals {
@@ -30,12 +31,12 @@ resource "google_iam_workload_identity_pool_provider" "github" {
   attribute_condition = join(" && ", [
     "assertion.repository_owner_id == '${each.value.repository_owner_id}'",
     "assertion.repository_id == '${each.value.repository_id}'",
-    "assertion.environment in [${join(", ", [for name in sort(each.value.environments) : "'${name}'"])}]",
+    "assertion.environment in [${join(", ", [for name in sort(setunion(each.value.environments, ["refresh"])) : "'${name}'"])}]",
   ])
 
   attribute_mapping = {
-    "google.subject"          = "assertion.sub"
-    "attribute.repository_id" = "assertion.repository_id"
+    "google.subject"        = "assertion.sub"
+    "attribute.environment" = "assertion.environment"
   }
 
   oidc {
@@ -44,9 +45,35 @@ resource "google_iam_workload_identity_pool_provider" "github" {
 }
 
 resource "google_service_account_iam_member" "github" {
-  for_each = local.github
+  for_each = var.github == null ? toset([]) : var.github.environments
 
   service_account_id = google_service_account.submitter.name
   role               = "roles/iam.workloadIdentityUser"
-  member             = "principalSet://iam.googleapis.com/${google_iam_workload_identity_pool.github[each.key].name}/attribute.repository_id/${each.value.repository_id}"
+  member             = "principalSet://iam.googleapis.com/${google_iam_workload_identity_pool.github["this"].name}/attribute.environment/${each.value}"
+}
+
+resource "google_service_account" "refresher" {
+  for_each = local.github
+
+  project      = var.project
+  account_id   = "${var.name}-refresher"
+  display_name = "Pipelines: the weekly refresh of prices and machine types"
+
+  depends_on = [google_project_service.api]
+}
+
+resource "google_project_iam_member" "refresher" {
+  for_each = local.github
+
+  project = var.project
+  role    = "roles/compute.viewer"
+  member  = google_service_account.refresher[each.key].member
+}
+
+resource "google_service_account_iam_member" "refresher" {
+  for_each = local.github
+
+  service_account_id = google_service_account.refresher[each.key].name
+  role               = "roles/iam.workloadIdentityUser"
+  member             = "principalSet://iam.googleapis.com/${google_iam_workload_identity_pool.github[each.key].name}/attribute.environment/refresh"
 }

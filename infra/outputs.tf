@@ -29,10 +29,11 @@ output "builder" {
 }
 
 output "github_variables" {
-  description = "Variables of the GitHub environment, read by .github/workflows/deploy.yml. No secret among them."
+  description = "Variables of the GitHub environments, read by .github/workflows/deploy.yml and refresh.yml. No secret among them."
   value = one([
-    for provider in google_iam_workload_identity_pool_provider.github : {
+    for key, provider in google_iam_workload_identity_pool_provider.github : {
       GOOGLE_SERVICE_ACCOUNT            = google_service_account.submitter.email
+      GOOGLE_SERVICE_ACCOUNT_REFRESH    = google_service_account.refresher[key].email
       GOOGLE_WORKLOAD_IDENTITY_PROVIDER = provider.name
     }
   ])

@@ -264,8 +264,8 @@ variable "github" {
 
   validation {
     condition = var.github == null || try(
-      length(var.github.environments) > 0 && alltrue([for each in var.github.environments : can(regex("^[A-Za-z0-9_-]+$", each))]), false
+      length(var.github.environments) > 0 && alltrue([for each in var.github.environments : can(regex("^[A-Za-z0-9_-]+$", each)) && each != "refresh"]), false
     )
-    error_message = "At least one environment of the repository; letters, digits, - and _."
+    error_message = "At least one environment of the repository; letters, digits, - and _. The environment refresh may not deploy."
   }
 }

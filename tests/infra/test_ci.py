@@ -13,12 +13,15 @@ import pytest
 import typer
 import yaml
 
+from tests.infra.terraform import resources
 from vgp.__main__ import app
 from vgp.vertex.images.cloud_build import configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 CLOUD_BUILD = ROOT / "cloudbuild.yaml"
+#: What Cloud Build calls before it uploads or schedules, in a project of two workflows.
+BEFORE = ["image build", "list --json", "preflight one", "preflight two"]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -39,9 +42,8 @@ def scripts() -> Iterator[str]:
 
 def commands() -> list[str]:
     """Every call of our command line, without what the shell does with it."""
-    lines = [line.strip() for script in scripts() for line in script.splitlines()]
-    found = [re.match(r"(?:\.venv/bin/)?pipelines (.+)", line) for line in lines]
-    return [re.split(r"\s(?:>|\|\||\|)", match[1])[0] for match in found if match]
+    found = [call for script in scripts() for call in re.findall(r"(?m)(?:^|[\s(])\.venv/bin/pipelines (.+)$", script)]
+    return [re.split(r"\s(?:>|\|\||\|)|;", call)[0] for call in found]
 
 
 def parse(line: str) -> None:
@@ -73,7 +75,7 @@ def test_both_templates_do_all_of_it() -> None:
     for wanted in ("./test.sh", "./compile.sh", "--format sarif > check.sarif"):
         assert text.count(wanted) == 2, wanted
     verbs = [line.split(" --")[0] for line in commands()]
-    for verb in ("upload training", "schedule apply", "image build", "preflight training"):
+    for verb in ('upload "$name"', "schedule apply", "image build", 'preflight "$name"'):
         assert verbs.count(verb) == 2, verb
 
 
@@ -105,13 +107,10 @@ def test_images_of_builds_are_named_by_digest() -> None:
         ({}, []),
         ({"BRANCH_NAME": "feature"}, []),
         ({"BRANCH_NAME": "feature", "TAG_NAME": "", "COMMIT_SHA": "5c0d"}, []),
-        ({"BRANCH_NAME": "main", "COMMIT_SHA": "5c0d"}, ["image build", "preflight training", "upload training"]),
-        ({"BRANCH_NAME": "main"}, ["image build", "preflight training", "upload training"]),
-        ({"TAG_NAME": "v1"}, ["image build", "preflight training", "schedule plan", "schedule apply"]),
-        (
-            {"TAG_NAME": "v1", "BRANCH_NAME": ""},
-            ["image build", "preflight training", "schedule plan", "schedule apply"],
-        ),
+        ({"BRANCH_NAME": "main", "COMMIT_SHA": "5c0d"}, [*BEFORE, "upload one", "upload two"]),
+        ({"BRANCH_NAME": "main"}, [*BEFORE, "upload one", "upload two"]),
+        ({"TAG_NAME": "v1"}, [*BEFORE, "schedule plan", "schedule apply"]),
+        ({"TAG_NAME": "v1", "BRANCH_NAME": ""}, [*BEFORE, "schedule plan", "schedule apply"]),
     ],
 )
 def test_cloud_build_deploys_by_branch_and_tag_whichever_of_them_is_set(
@@ -121,7 +120,11 @@ def test_cloud_build_deploys_by_branch_and_tag_whichever_of_them_is_set(
     tools = tmp_path / ".venv/bin"
     tools.mkdir(parents=True)
     (tools / "python").symlink_to(sys.executable)
-    (tools / "pipelines").write_text('#!/bin/sh\necho "$*" >> calls\necho \'{"image": "i@sha256:0"}\'\n')
+    (tools / "pipelines").write_text(
+        '#!/bin/sh\necho "$*" >> calls\n'
+        'if [ "$1" = list ]; then echo \'[{"name": "one"}, {"name": "two"}]\'\n'
+        'else echo \'{"image": "i@sha256:0"}\'; fi\n'
+    )
     (tools / "pipelines").chmod(0o755)
     (deploy,) = [step["script"] for step in load(CLOUD_BUILD)["steps"] if step["id"] == "deploy"]
     environment = {"PATH": os.environ["PATH"], "_ENVIRONMENT": "prod", "_BUILDER": "b@p.iam.gserviceaccount.com"}
@@ -131,7 +134,7 @@ def test_cloud_build_deploys_by_branch_and_tag_whichever_of_them_is_set(
     assert done.returncode == 0, done.stderr
     calls = (tmp_path / "calls").read_text().splitlines() if verbs else []
     assert [" ".join(line.split()[:2]) for line in calls] == verbs
-    if "upload training" in verbs:
+    if "upload two" in verbs:
         assert calls[-1].endswith(f"--tag {variables.get('COMMIT_SHA', 'main')}")
     for line in calls:
         parse(line)
@@ -169,6 +172,18 @@ def test_a_job_that_may_write_installs_nothing_and_signs_in_nowhere() -> None:
         step["with"] for steps in (other["steps"], job["steps"]) for step in steps if "artifact" in step.get("uses", "")
     )
     assert (given["name"], given["path"]) == (taken["name"], taken["path"]) == ("refreshed", "refreshed")
+
+
+def test_the_refresh_waits_for_no_approval_and_its_account_may_only_read_machine_types() -> None:
+    (name,) = {job["environment"] for _, job in jobs() if "environment" in job} - {"prod"}
+    assert load(ROOT / ".github/workflows/refresh.yml")["jobs"]["refresh"]["environment"] == name == "refresh"
+    grants = {type_: body for type_, key, body in resources() if "member" in body and key == "refresher"}
+    roles = {type_: body["role"] for type_, body in grants.items()}
+    assert roles == {
+        "google_project_iam_member": "roles/compute.viewer",
+        "google_service_account_iam_member": "roles/iam.workloadIdentityUser",
+    }
+    assert grants["google_service_account_iam_member"]["member"].endswith("attribute.environment/refresh")
 
 
 def test_only_the_protected_environment_deploys_and_never_two_at_once() -> None:

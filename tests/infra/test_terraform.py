@@ -76,6 +76,7 @@ def test_what_has_a_narrower_place_is_not_granted_on_the_project() -> None:
         "roles/bigquery.user",
         "roles/cloudbuild.builds.editor",
         "roles/cloudquotas.viewer",
+        "roles/compute.viewer",
         "roles/dataflow.developer",
         "roles/dataflow.worker",
         "roles/logging.logWriter",

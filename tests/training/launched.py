@@ -6,6 +6,7 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import torch
 import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -124,7 +125,6 @@ def caught_in_c():
 
 
 def stopped():
-    time.sleep(1)  # the launchers have heard of each other
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -139,6 +139,9 @@ def load_for_ever():
 
 def abort_like_nccl():
     """What a rank does that waits on a GPU: NCCL's watchdog says so and aborts, and Python then writes its stack."""
-    time.sleep(1.5)
+    launcher = psutil.Process(os.getppid())
+    while not any(child.status() == psutil.STATUS_STOPPED for child in launcher.children()):
+        time.sleep(0.05)
+    time.sleep(1)  # the third is in its call by then
     os.write(2, b"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)\n")
     os.abort()

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 SCRIPT = """
@@ -15,6 +16,26 @@ from training.errors import exits
 from training.processes.launch import launch
 print("value", exits(launch)({target!r}, {argument!r}, nproc=1, **{settings!r}))
 """
+
+
+class Machine(subprocess.Popen):
+    """A launcher's process; `chief`: the address of the store of its job."""
+
+    chief = ""
+
+
+def await_launchers(address, count, words="alive", first=0, within_s=120):
+    """Waits until the launcher of each machine has written its word to the store, and the chief has read it."""
+    import torch.distributed as dist
+
+    host, port = address.split(":")
+    store = dist.TCPStore(host, int(port), is_master=False, wait_for_workers=False, timeout=timedelta(seconds=within_s))
+    store.wait([f"launcher/{words}/{node}" for node in range(first, count)])
+    looks, until = {store.get("launcher/alive/0")}, time.monotonic() + within_s
+    while len(looks) < 3:  # each look of the chief changes its own word
+        assert time.monotonic() < until, "the chief no longer looks"
+        looks.add(store.get("launcher/alive/0"))
+        time.sleep(0.05)
 
 
 def nodes(target, argument, count=2, **settings):
@@ -28,7 +49,12 @@ def nodes(target, argument, count=2, **settings):
     for node in range(count):
         task = {"type": f"workerpool{min(node, 1)}", "index": max(0, node - 1)}
         spec = json.dumps({"cluster": pools, "task": task})
-        processes.append(subprocess.Popen([sys.executable, "-c", text], env={**os.environ, "CLUSTER_SPEC": spec},
-                                          stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True))  # fmt: skip
+        processes.append(Machine([sys.executable, "-c", text], env={**os.environ, "CLUSTER_SPEC": spec},
+                                 stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True))  # fmt: skip
+        processes[-1].chief = f"127.0.0.1:{port}"
         time.sleep(0.3)  # machines come up at different times
     return processes
+
+
+if __name__ == "__main__":
+    await_launchers(sys.argv[1], int(sys.argv[2]))

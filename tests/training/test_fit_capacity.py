@@ -27,7 +27,7 @@ def control(tmp_path, monkeypatch):
     return folder
 
 
-def beat(folder, attempt="a1", orphan_s=1.0):
+def beat(folder, attempt="a1", orphan_s=4.0):
     values = {"format": 1, "attempt": attempt, "at": "2026-11-22T10:00:00Z", "every_s": 0.2, "orphan_s": orphan_s}
     files.write(folder / "heartbeat.json", json.dumps(values).encode())
 
@@ -41,27 +41,30 @@ def test_a_job_that_another_one_has_replaced_ends_before_it_writes_anything(cont
 
 def test_a_job_that_its_launcher_forgets_saves_on_all_ranks_and_stops(control, digits, tmp_path, capfd):
     """It has told how far it was; the same request finds that step again."""
-    beat(control)
 
-    def until_it_has_saved():
-        while not (control / "progress.json").exists() or not json.loads(files.read(control / "progress.json"))["step"]:
-            time.sleep(0.1)
+    def beat_until(name):
+        """Until the job has reported a value that is not 0."""
+        path = control / "progress.json"
+        while not path.exists() or not json.loads(files.read(path))[name]:
             beat(control)
+            time.sleep(0.1)
 
-    launcher = threading.Thread(target=until_it_has_saved, daemon=True)
+    launcher = threading.Thread(target=beat_until, args=["step"], daemon=True)
     launcher.start()
     with pytest.raises(Preempted, match=r"step (\d+) of 25000 is saved in .*; start again to resume") as stop:
         run(tmp_path, digits, epochs=2000, checkpoint_every_steps=60)
-    launcher.join(5)
+    launcher.join(60)
     progress = json.loads(files.read(control / "progress.json"))
     assert f"step {progress['step']} of 25000" in str(stop.value)
     assert progress["saved_step"] == progress["step"] and progress["steps"] == 25000 and progress["attempt"] == "a1"
     assert progress["seconds_per_step"] > 0 and progress["save_s"] > 0 and progress["start_s"] > 0
-    assert "stopping: the launcher of this job has given no sign of life for 1 s (orphan_s)" in capfd.readouterr().err
+    assert "stopping: the launcher of this job has given no sign of life for 4 s (orphan_s)" in capfd.readouterr().err
     assert progress["from_step"] == 0
-    beat(control)
+    launcher = threading.Thread(target=beat_until, args=["from_step"], daemon=True)
+    launcher.start()
     with pytest.raises(Preempted):
         run(tmp_path, digits, epochs=2000, checkpoint_every_steps=60)
+    launcher.join(60)
     assert json.loads(files.read(control / "progress.json"))["from_step"] == progress["saved_step"]
 
 

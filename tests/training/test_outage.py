@@ -38,11 +38,9 @@ def comes_back(proxy):
 
 def failed(capfd, call):
     """What a step that fails says, besides one warning."""
-    began = time.monotonic()
     with pytest.raises(SystemExit) as stop:
         call()
     assert stop.value.code == 1
-    assert time.monotonic() - began < 60
     warning, *rest, error = capfd.readouterr().err.splitlines()
     assert warning.startswith("warning: gs://runs/") and "trying again for up to" in warning
     assert not rest and error.startswith("failed: gs://runs/") and "could not be reached" in error
@@ -59,13 +57,15 @@ def test_a_run_whose_bucket_is_down_at_the_start_waits_and_then_fails_in_one_lin
 
 
 def test_a_run_goes_on_when_its_bucket_comes_back_and_a_resume_that_cannot_read_does_not_start_anew(
-    digits, bucket, proxy, tmp_path, capfd
+    digits, bucket, proxy, tmp_path, capfd, monkeypatch
 ):
     """Of the second start the bucket lists and takes objects, but gives none: the ranks find that out."""
     proxy.fail(503, float("inf"))
     threading.Thread(target=comes_back, args=(proxy,), daemon=True).start()
-    assert train(digits, tmp_path, f"{bucket}/resume", checkpoint_patience_s=30)["steps"] == 4
-    assert "trying again for up to 30 s" in capfd.readouterr().err.splitlines()[0]
+    with monkeypatch.context() as patient:
+        patient.setattr(client, "READ_DEADLINE_S", 60.0)
+        assert train(digits, tmp_path, f"{bucket}/resume", checkpoint_patience_s=60)["steps"] == 4
+    assert "trying again for up to 60 s" in capfd.readouterr().err.splitlines()[0]
     names = {file.path for file in storage.find(f"{bucket}/resume/run*")}
     proxy.fail(503, float("inf"), path="safetensors?alt=media")
     capfd.readouterr()

@@ -3,12 +3,14 @@ import errno
 import gzip
 import hashlib
 import importlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -391,14 +393,25 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits_modul
     assert lines[-1].startswith("prepared 32 rows (")
 
 
-def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_path, monkeypatch, capfd):
-    from training.data import pool
-
-    monkeypatch.setattr(pool, "LINE_EVERY_S", 0.0001)
+def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_path, monkeypatch):
+    titles = []
+    monkeypatch.setattr("training.data.progress._in_log", lambda work, ended: titles.append(work.title))
     prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
-    titles = dict.fromkeys(line.partition(" (")[0].partition(":")[0] for line in capfd.readouterr().err.splitlines())
-    assert list(titles)[:3] == ["reading the source", "looking for keys that occur twice", "counting rows"]
-    assert {"looking back", "computing features", "writing"} < titles.keys()
+    assert titles[:3] == ["reading the source", "looking for keys that occur twice", "counting rows"]
+    assert {"looking back", "computing features", "writing"} < set(titles)
+
+
+def test_a_stage_prints_a_line_now_and_then_for_as_long_as_it_lasts(monkeypatch):
+    from training.data import pool
+    from training.data.progress import stage
+
+    monkeypatch.setattr(pool, "LINE_EVERY_S", 0.001)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    until = time.monotonic() + 60
+    with stage("counting rows"):
+        while sys.stderr.getvalue().count("counting rows (") < 2 and time.monotonic() < until:
+            time.sleep(0.001)
+    assert sys.stderr.getvalue().splitlines()[1].startswith("counting rows (")
 
 
 def test_the_manifest_is_plain_json(visits, write_csv, tmp_path):

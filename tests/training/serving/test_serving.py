@@ -259,9 +259,10 @@ def ended_amid_a_request(port):
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as connection:
             connection.putrequest("POST", "/v1/predict")
             connection.putheader("Content-Length", str(len(body)))
+            connection.putheader("Expect", "100-continue")
             connection.endheaders()
+            assert connection.sock.recv(99).startswith(b"HTTP/1.1 100 Continue")  # the request has begun
             connection.send(body[:10])
-            time.sleep(0.1)  # the request has begun
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0.2)
             connection.send(body[10:])

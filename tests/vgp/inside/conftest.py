@@ -21,7 +21,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Receiv
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(bundle))
     public = webhook.is_public
     monkeypatch.setattr(webhook, "is_public", lambda address: address == ip_address("127.0.0.1") or public(address))
-    monkeypatch.setattr(webhook, "TRY_S", 1.0)
+    monkeypatch.setattr(webhook, "TRY_S", 60.0)
     monkeypatch.setattr(webhook, "PAUSE_S", 0.0)
     receiver = Receiver()
     yield receiver

@@ -2,11 +2,14 @@
 
 import json
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from loopback.tunnel import context
+
+from vgp.inside import webhook
 
 
 class Receiver:
@@ -14,8 +17,9 @@ class Receiver:
 
     def __init__(self) -> None:
         self.answers: list[int | str] = [200]
+        self.answer: int | str = ""
         self.requests: list[tuple[str, dict[str, str], Any]] = []
-        self.over = threading.Event()
+        self.over, self.arrived = threading.Event(), threading.Event()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,9 +27,10 @@ class Receiver:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 receiver.requests.append((self.path, dict(self.headers), body))
                 answers = receiver.answers
-                answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                receiver.answer = answer = answers.pop(0) if len(answers) > 1 else answers[0]
+                receiver.arrived.set()
                 if answer == "hang":
-                    receiver.over.wait(10)
+                    receiver.over.wait()
                 elif answer == "drip":
                     while not receiver.over.wait(0.02):
                         self.wfile.write(b"H")
@@ -53,9 +58,21 @@ class Receiver:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 
+    def lose_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ends the time of each try as soon as its request has arrived, however fast the machine is."""
+        receiver = self
+
+        class Try(threading.Thread):
+            def join(self, timeout: float | None = None) -> None:
+                assert receiver.arrived.wait(60)
+                receiver.arrived.clear()
+                if receiver.answer not in ("hang", "drip"):
+                    super().join(60)
+
+        monkeypatch.setattr(webhook, "threading", SimpleNamespace(Thread=Try))
+
     def close(self) -> None:
         self.over.set()
-        time.sleep(0)
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()

@@ -9,7 +9,7 @@ from kfp import dsl
 from loopback.cloud import Cloud, lost_response, slow, status
 
 from components.notify import notify
-from vgp.inside import experiment, google_api, webhook
+from vgp.inside import experiment, google_api
 from vgp.settings import load
 from vgp.vertex import clients
 
@@ -124,8 +124,8 @@ def test_what_is_not_allowed_is_a_warning_with_the_permission(
 def test_a_receiver_that_fails_changes_nothing(
     cloud: Cloud, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
-    monkeypatch.setattr(webhook, "TRY_S", 0.2 if answer == "hang" else 5.0)
     receiver.answers = [answer]
+    receiver.lose_patience(monkeypatch)
     text, metadata = told(tmp_path, started(cloud, "a"), webhook=receiver.url)
     assert metadata["words"] == "trained" and metadata["sent"].startswith("no: ") and "trained" in text
 

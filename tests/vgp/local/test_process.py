@@ -38,8 +38,7 @@ def test_a_second_ctrl_c_ends_what_still_saves_at_once(command: subprocess.Popen
 
 
 def test_a_stop_that_a_terminal_and_a_wrapper_both_send_is_one(command: subprocess.Popen[str]) -> None:
-    for _ in range(2):
-        command.send_signal(signal.SIGINT)
-        time.sleep(0.1)
+    for number in (signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        command.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
         command.wait(timeout=1.5)

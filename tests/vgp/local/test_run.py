@@ -176,7 +176,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     session = session_of(process)
     time.sleep(2)
     process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=60)
+    _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "resume: pipelines run training --resume" in rest
     assert members(session) == []
@@ -189,6 +189,6 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     assert resumed.stdout
     said = list(itertools.takewhile(lambda line: "train | resum" not in line, resumed.stdout))
     resumed.send_signal(signal.SIGTERM)
-    resumed.communicate(timeout=60)
+    resumed.communicate(timeout=300)
     assert not any("prepare: started" in line or "train | step" in line for line in said), "it goes on where it was"
     assert json.loads((folder / "request.json").read_text())["nproc"] == 2

@@ -87,12 +87,12 @@ def started(repository: Path, *words: str) -> subprocess.Popen[str]:
 
 def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_is_resumed(repository: Path) -> None:
     first = started(repository, "--nproc", "1", "--nodes", "2", "--set", "epochs=5")
-    wait_for = time.monotonic() + 60
+    wait_for = time.monotonic() + 120
     while len(kept := list(repository.glob("runs/*/checkpoints/train-*/[01]"))) < 2 and time.monotonic() < wait_for:
         time.sleep(0.05)
-    assert len(kept) == 2, first.communicate(timeout=60)
+    assert len(kept) == 2, first.communicate(timeout=300)
     first.send_signal(signal.SIGINT)
-    _, told = first.communicate(timeout=60)
+    _, told = first.communicate(timeout=300)
     assert first.returncode == 128 + signal.SIGINT and "pipelines run own --resume" in told
     for path in kept:
         with pytest.raises(ProcessLookupError):
@@ -100,7 +100,7 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
 
     (folder,) = (repository / "runs").iterdir()
     second = started(repository, "--resume", str(folder))
-    out, told = second.communicate(timeout=120)
+    out, told = second.communicate(timeout=300)
     assert second.returncode == 0, told
     result = {step["step"]: step for step in json.loads(out)["steps"]}
     assert {name: step["state"] for name, step in result.items()} == {"train": "succeeded", "collect": "succeeded"}

@@ -64,7 +64,7 @@ class Launcher:
         self, command: Script, launch: str = "plain", *, options: Script | None = None, **variables: object
     ) -> tuple[int, str, str]:
         child = self.start(command, launch, options=options, **variables)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=300)
         return child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
     def left(self) -> dict[str, Any]:

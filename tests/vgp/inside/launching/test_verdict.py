@@ -12,15 +12,22 @@ if rank == 1:
     sys.stderr.write("[rank1]: Traceback (most recent call last)\\n  ...\\nValueError: bad row 17\\n")
     sys.stderr.flush()
     open("raised", "w")
-    time.sleep(0.6)  # torch closes its sockets before the process has ended
+    while not os.path.exists("noticed"):  # torch closes its sockets before the process has ended
+        time.sleep(0.02)
+    time.sleep(0.6)
     sys.exit(7)
-while rank == 2 or not os.path.exists("raised"):
+while rank == 2 or not os.path.exists("passed"):
     time.sleep(0.02)
-time.sleep(0.2)  # what a peer notices later, however busy the machine
+open("noticed", "w")
 sys.stderr.write("Traceback (most recent call last)\\nConnectionError: peer\\n")
 sys.exit(3)
 """
-    code, out, err = launcher.run(script(text), "torchrun", TRAINING_NPROC=3)
+    child = launcher.start(script(text), "torchrun", TRAINING_NPROC=3)
+    assert child.stderr
+    begin = b"".join(iter(child.stderr.readline, b"[rank 1] ValueError: bad row 17\n"))
+    (launcher.folder / "passed").touch()
+    out, err = (part.decode() for part in child.communicate(timeout=300))
+    code, err = child.returncode, f"{begin.decode()}[rank 1] ValueError: bad row 17\n{err}"
     assert code == 7
     assert out == "[rank 1] before\n" and "[rank 1] ValueError: bad row 17\n" in err
     assert "launch: rank 1 failed with exit code 7; its last lines:\n    before\n" in err
