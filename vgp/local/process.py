@@ -80,6 +80,9 @@ def _end(process: subprocess.Popen[str], stops: Sequence[float]) -> None:
     """SIGTERM to the group, SIGKILL to what is left after the grace period or at a second stop."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
+    # A second signal of the same instant waits until Python looks for signals again, which may be a second later
+    # (its handlers run in turn, and the first one raised): this call looks.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ())
     began, told = time.monotonic(), False
     while _alive(process) and time.monotonic() - began < GRACE_S:
         if stops and stops[-1] - stops[0] > _SAME_STOP_S:
