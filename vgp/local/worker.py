@@ -54,11 +54,20 @@ def main(folder: str, root: str) -> int:
 
 def _named(folder: str) -> str:
     """The spec with the folder's name as the name of the run: kfp.local would make another one at every start, which a
-    registry's history would have and nobody could find."""
+    registry's history would have and nobody could find.
+
+    kfp.local takes a pipeline for the component of the same name, and would run that step alone: such a pipeline gets
+    another name here.
+    """
     from kfp import dsl
 
-    spec, name = Path(folder, "pipeline.json").read_text(encoding="utf-8"), json.dumps(Path(folder).name)[1:-1]
-    return spec.replace(dsl.PIPELINE_JOB_NAME_PLACEHOLDER, name)
+    name = json.dumps(Path(folder).name)[1:-1]
+    text = Path(folder, "pipeline.json").read_text(encoding="utf-8").replace(dsl.PIPELINE_JOB_NAME_PLACEHOLDER, name)
+    spec = json.loads(text)
+    body = spec.get("pipelineSpec", spec)
+    while f"comp-{body['pipelineInfo']['name']}" in body["components"]:
+        body["pipelineInfo"]["name"] += "-pipeline"
+    return json.dumps(spec)
 
 
 def _holds(condition: str, values: Any) -> bool:

@@ -78,6 +78,14 @@ def test_every_task_is_proven_with_its_outputs(tmp_path: Path, branching: dict[s
     assert any(event.kind == "line" and event.text.strip() == 'they say it\'s "heads"' for event in events)
 
 
+def test_a_pipeline_named_like_one_of_its_components_runs_all_of_its_steps(
+    tmp_path: Path, branching: dict[str, Any]
+) -> None:
+    named_alike = {**branching, "pipelineInfo": {**branching["pipelineInfo"], "name": "flip"}}
+    _, steps, _ = execute(tmp_path / "run", named_alike)
+    assert states(steps)["say"] == states(steps)["for-loop-7-iteration-1/flip-2"] == "succeeded"
+
+
 def test_the_other_branch_is_proven_with_other_arguments(tmp_path: Path, branching: dict[str, Any]) -> None:
     _, steps, _ = execute(tmp_path / "run", branching, side="tails", times=9)
     found = states(steps)
@@ -248,8 +256,9 @@ def test_a_value_cannot_break_or_turn_a_branch(tmp_path: Path, small: dict[str, 
 
 def test_the_name_of_a_run_is_that_of_its_folder_at_every_start(tmp_path: Path) -> None:
     """What a registry's history says of who registered a version leads to the run."""
-    write_run(tmp_path / 'training-"1"', {"pipelineInfo": {"name": "{{$.pipeline_job_name}}"}}, {})
-    assert json.loads(worker._named(str(tmp_path / 'training-"1"'))) == {"pipelineInfo": {"name": 'training-"1"'}}
+    spec = {"pipelineInfo": {"name": "{{$.pipeline_job_name}}"}, "components": {}}
+    write_run(tmp_path / 'training-"1"', spec, {})
+    assert json.loads(worker._named(str(tmp_path / 'training-"1"')))["pipelineInfo"] == {"name": 'training-"1"'}
 
 
 def test_a_step_cannot_speak_for_kfp(tmp_path: Path, small: dict[str, Any]) -> None:
