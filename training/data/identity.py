@@ -7,8 +7,8 @@ The text of a row is the texts of its columns in their order, "|" between them:
     timestamp          microseconds since 1970-01-01 00:00 (in UTC, where it has a zone)
     float64            0 for both zeros, nan, inf, -inf; else "e:m", whole numbers: m * 2**(e - 52), 2**52 <= m < 2**53,
                        and a "-" before those of a negative number. Engines print floats differently; multiplication
-                       by a power of two is exact on each. DuckDB is given `float_texts` as a function: Ibis takes
-                       minutes to print what says the same of hundreds of columns.
+                       by a power of two is exact on each. DuckDB is given `float_texts` as a function of columns that
+                       stand side by side: Ibis takes minutes to print what says the same of hundreds of columns.
     string             as it is; before it its length in code points and ":", unless it is the last column
     null               nothing; a missing string is ""
 
@@ -18,6 +18,7 @@ long), BigQuery reverses the text.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import cast
 
 import duckdb
@@ -38,7 +39,7 @@ def _function(name: str, argument: str, result: str) -> Callable[[ir.Value], ir.
 #: Of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
 _md5_number, _epoch_us = _function("md5_number", "string", "uint64"), _function("epoch_us", "timestamp", "int64")
 #: Of ours, in DuckDB.
-_float_texts = _function("float_texts", "float64", "string")
+_float_texts = _function("float_texts", "array<float64>", "string")
 #: Of BigQuery.
 _md5, _to_hex = _function("MD5", "string", "binary"), _function("TO_HEX", "binary", "string")
 _unix_micros = _function("UNIX_MICROS", "timestamp", "int64")
@@ -49,48 +50,81 @@ BITS = 60
 _DIGITS = 0x0F0F0F0F0F0F0F0F
 #: Below this, floats are multiplied by 2**_LIFT first: a power of two large enough for the smallest does not exist.
 _TINY, _LIFT = 2.0**-500, 600
+#: What stands before the mantissa, for each exponent from _LEAST on: of numbers above 0, then of those below.
+_LEAST, _MOST = -1075, 1024
+_HEADS = pa.array([f"{sign}{exponent}:" for sign in ("", "-") for exponent in range(_LEAST, _MOST)])
 
 
 def serve(connection: duckdb.DuckDBPyConnection) -> None:
     """Gives a connection the function that `numbered` uses there."""
     connection.create_function(
-        "float_texts", float_texts, ["double"], "varchar",
+        "float_texts", float_texts, ["double[]"], "varchar",
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
     )  # fmt: skip
 
 
-def float_texts(values: pa.ChunkedArray) -> pa.Array:
-    """The stated texts of float64 values."""
+def float_texts(lists: pa.ChunkedArray) -> pa.Array:
+    """Returns the stated texts of lists of float64 values, each list's joined by "|". All lists have one length."""
+    rows, values = len(lists), pc.list_flatten(lists).combine_chunks()
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
-    finite = np.isfinite(numbers)
-    mantissa, exponent = np.frexp(np.abs(np.where(finite, numbers, 0.0)))
-    whole = [exponent.astype(np.int64) - 1, (mantissa * 2.0**53).astype(np.int64)]
-    texts = pc.binary_join_element_wise(*(pc.cast(pa.array(part), pa.string()) for part in whole), ":")
-    texts = pc.if_else(pa.array(numbers < 0), pc.binary_join_element_wise("-", texts, ""), texts)
-    names = np.select([np.isnan(numbers), numbers > 0, numbers < 0], ["nan", "inf", "-inf"], "0")
-    texts = pc.if_else(pa.array(finite & (numbers != 0)), texts, pa.array(names, pa.string()))
-    return pc.if_else(values.is_null().combine_chunks(), "", texts)
+    plain = np.isfinite(numbers) & (numbers != 0)
+    mantissa, exponent = np.frexp(np.abs(numbers if plain.all() else np.where(plain, numbers, 1.0)))
+    head = exponent - (1 + _LEAST) + (numbers < 0) * len(_HEADS) // 2
+    digits = pc.cast(pa.array((mantissa * 2.0**53).astype(np.int64)), pa.string())
+    texts = pc.binary_join_element_wise(pc.take(_HEADS, pa.array(head)), digits, "")
+    if not plain.all():
+        names = np.select([np.isnan(numbers), numbers > 0, numbers < 0], ["nan", "inf", "-inf"], "0")
+        texts = pc.if_else(pa.array(plain), texts, pa.array(names, pa.string()))
+        texts = pc.if_else(values.is_null(), "", texts)
+    ends = np.arange(rows + 1, dtype=np.int32) * (len(values) // max(1, rows))
+    return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends), texts), "|")
 
 
 def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
     """The rows, and a column `name` (int64): from 0 to 2**60 - 1, the same for the same values of these columns."""
-    floats = [column for column in columns if rows[column].type().is_floating() and dialect != "duckdb"]
+    if dialect == "duckdb":
+        joined = rows.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(_texts(rows, columns)))
+        return _with_number(joined, rows, dialect, name)
+    floats = [column for column in columns if rows[column].type().is_floating()]
     # In stages, since each is named several times in the next, and the SQL would repeat it.
     staged = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
     for stage in (_near, _step, _part):
         made = {f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))}
         staged = staged.mutate(**made)
     texts = [
-        _float_text(staged, column, floats.index(column)) if column in floats else _text(staged[column], dialect)
+        _float_text(staged, column, floats.index(column))
+        if column in floats
+        else _sized(staged[column], dialect, column != columns[-1])
         for column in columns
     ]
-    for i, column in enumerate(columns[:-1]):
-        if rows[column].type().is_string():
-            texts[i] = texts[i].length().cast("string") + ":" + texts[i]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
-    return joined.select(
-        *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
-    )
+    return _with_number(joined, rows, dialect, name)
+
+
+def _with_number(joined: ir.Table, rows: ir.Table, dialect: str, name: str) -> ir.Table:
+    """Returns the columns of `rows`, and the number of the column `_text`."""
+    kept = (column for column in rows.columns if column != name)
+    return joined.select(*kept, **{name: _number(joined["_text"], dialect)})
+
+
+def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
+    """Returns DuckDB's texts of the columns; floats that stand side by side have one, from one call."""
+    texts: list[ir.StringValue] = []
+    for floating, run in groupby(columns, lambda column: rows[column].type().is_floating()):
+        if floating:
+            values = ibis.array([rows[column].cast("float64") for column in run])
+            texts.append(cast(ir.StringValue, _float_texts(values)))
+        else:
+            texts += [_sized(rows[column], "duckdb", column != columns[-1]) for column in run]
+    return texts
+
+
+def _sized(value: ir.Value, dialect: str, sized: bool) -> ir.StringValue:
+    """Returns the text of a value; that of a string begins with its length, where it is `sized`."""
+    text = _text(value, dialect)
+    if sized and value.type().is_string():
+        return cast(ir.StringValue, text.length().cast("string") + ":" + text)
+    return text
 
 
 def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
@@ -116,8 +150,6 @@ def _text(value: ir.Value, dialect: str) -> ir.StringValue:
     kind = value.type()
     if kind.is_string():
         return cast(ir.StringValue, value.fill_null(""))
-    if kind.is_floating():
-        return cast(ir.StringValue, _float_texts(value.cast("float64")))
     if kind.is_boolean():
         value = value.cast("int64")
     elif kind.is_date() or kind.is_timestamp():

@@ -177,7 +177,7 @@ def _opened(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
             yield there
     else:
         key = task.key or [field.name for field in task.schema]
-        with opening.duckdb(task, source.files, task.scratch, task.schema, key=key) as here:
+        with opening.duckdb(task, source.files, task.scratch, task.schema, numbers={ID: key}) as here:
             yield here
 
 

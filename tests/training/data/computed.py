@@ -45,7 +45,7 @@ def engine_of(
     scratch.mkdir(exist_ok=True)
     declared = fields or tuple(Field(column.name, column.type, nullable=True) for column in table.schema)
     with DuckDB.opened(scratch, 512 << 20, threads) as engine:
-        engine.read_files(Rows(table), declared, key)
+        engine.read_files(Rows(table), declared, {"_row_id": key} if key else {})
         yield engine
 
 

@@ -28,6 +28,8 @@ SOURCE = "source"
 PLACE = ("_file", "_record")
 #: The column of a row's number (`training.data.identity`): of its key, else of all columns; some sources have it.
 ID = "_row_id"
+#: The column of the number of what decides a row's split, where declared columns do.
+KIND = "_kind"
 
 
 class Uncomputable(UserError):

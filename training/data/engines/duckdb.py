@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from training.data.engines import ID, PLACE, SOURCE, Uncomputable, canonical, repeated
+from training.data.engines import PLACE, SOURCE, Uncomputable, canonical, repeated
 from training.data.engines.hours_before import looked_back
 from training.data.engines.stored import store
 from training.data.events import FIGURES, Events, windowed
@@ -93,12 +94,16 @@ class DuckDB:
         return self._files.notes if self._files else ()
 
     def read_files(
-        self, files: Read, fields: Sequence[Field], key: Sequence[str] = (), derived: Derived | None = None
+        self,
+        files: Read,
+        fields: Sequence[Field],
+        numbers: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        derived: Derived | None = None,
     ) -> None:
         """Reads columns of the files into the source.
 
         Args:
-            key: Columns by which rows are numbered, in `_row_id`; none = they are not.
+            numbers: More columns, such as `_row_id`: the number of each row by the columns that are named.
             derived: More columns, which are kept as well if each is made of its row alone.
 
         Raises:
@@ -106,13 +111,15 @@ class DuckDB:
         """
         kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
-        present = {*(field.name for field in fields if not field.nullable or kinds[field.name].is_string()), *PLACE, ID}
+        present = {*(field.name for field in fields if not field.nullable or kinds[field.name].is_string())}
+        present |= {*PLACE, *numbers}
         batches = files.batches([field.name for field in fields])
         typed = ibis.table(kinds, name="typed")
         values = derived(typed, self.dialect) if derived else {}
         more = {name: value for name, value in values.items() if rowwise(value)}
         made = typed.mutate(**more)
-        made = numbered(made, key, self.dialect, ID) if key else made
+        for name, deciding in numbers.items():
+            made = numbered(made, deciding, self.dialect, name)
         made = made.drop(*kinds)
         sql = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(made)}' if made.columns else ""
         try:
@@ -124,7 +131,7 @@ class DuckDB:
             if not more:
                 raise
             # Whose fault it is, and which row's, is found in rows that are stored.
-            return self.read_files(files, fields, key)
+            return self.read_files(files, fields, numbers)
         own = {**dict.fromkeys(PLACE, "int64"), **made.schema()}
         columns += [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in own.items()]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')

@@ -1,13 +1,14 @@
 """The engine of a table's source, with the source in it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from training import run_folder
 from training.data import settings
 from training.data.destination import Destination
-from training.data.engines import Engine, choice
+from training.data.engines import ID, KIND, Engine, choice
 from training.data.engines.choice import Together
 from training.data.engines.duckdb import Derived, DuckDB, Read
 from training.data.schema import Field
@@ -27,7 +28,7 @@ LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
 @contextmanager
 def opened(
     task: TabularTask, data: str, target: Destination, workers: int | None, derived: Derived | None = None,
-    check: Callable[[TabularTask], None] = lambda task: None,
+    check: Callable[[TabularTask], None] = lambda task: None, kind: Sequence[str] = (),
 ) -> Iterator[Engine]:  # fmt: skip
     """Reads the source and checks its types.
 
@@ -36,25 +37,26 @@ def opened(
         workers: Threads; None = as the settings say, or one per core.
         derived: More columns, which an engine may keep beside the declared ones.
         check: Raises UserError for a task that BigQuery cannot compute; called if it is to, before it is asked.
+        kind: Declared columns whose number files keep as `_kind`; none = they keep none.
 
     Raises:
         UserError: the source is not there, or its rows are not as the task declares.
     """
     allowed = settings.engines().bigquery
     source = choice.resolved(task, data.strip() or task.default_data(), allowed)
-    key = task.key or [field.name for field in task.schema]
+    numbers = {ID: task.key or [field.name for field in task.schema], **({KIND: kind} if kind else {})}
     engine_name = choice.chosen(task, source)
     if source.relations:
         check_place(source.relations, target)
     if not source.relations:
-        with duckdb(task, source.files, task.scratch, task.schema, workers, key, derived) as engine:
+        with duckdb(task, source.files, task.scratch, task.schema, workers, numbers, derived) as engine:
             yield engine
     elif engine_name == "duckdb":
         from training.data.engines.bigquery_source import opened_rows
 
         with (
             opened_rows(source.relations, task.schema, allowed, owner(target)) as rows,
-            duckdb(task, source.files, task.scratch, task.schema, workers, key, derived, rows) as engine,
+            duckdb(task, source.files, task.scratch, task.schema, workers, numbers, derived, rows) as engine,
         ):
             yield engine
     else:
@@ -72,14 +74,14 @@ def duckdb(
     scratch: Path,
     fields: Sequence[Field],
     workers: int | None = None,
-    key: Sequence[str] = (),
+    numbers: Mapping[str, Sequence[str]] = MappingProxyType({}),
     derived: Derived | None = None,
     beside: Read | None = None,
 ) -> Iterator[DuckDB]:
     """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`.
 
     Args:
-        key: Columns by which the rows are numbered; none = they are not.
+        numbers: As `DuckDB.read_files`.
         derived: As `opened`.
     """
     allowed = settings.engines()
@@ -88,7 +90,7 @@ def duckdb(
         read: Read = Files(files, task.schema, task.reading, scratch, threads=threads)
         if beside:
             read = Together(read, len(files), beside) if files else beside
-        engine.read_files(read, fields, key, derived)
+        engine.read_files(read, fields, numbers, derived)
         yield engine
 
 

@@ -10,7 +10,7 @@ import ibis.expr.types as ir
 
 from training.data import events as lookback
 from training.data.declaration import DAY, RESERVED
-from training.data.engines import ID, PLACE, Engine, canonical
+from training.data.engines import ID, KIND, PLACE, Engine, canonical
 from training.data.events import Events, hours
 from training.data.identity import numbered, whole
 from training.data.schema import Field
@@ -22,7 +22,7 @@ from training.printable import listed
 #: The column of the finished rows that is their id; beside the label, no feature has its name.
 ROW_ID = "row_id"
 #: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
-SPLIT, LABEL, MARK, KIND, WHEN, PAST = "_split", "_label", "_mark", "_kind", "_when", "_past"
+SPLIT, LABEL, MARK, WHEN, PAST = "_split", "_label", "_mark", "_when", "_past"
 HOUR = "_hour"
 #: The name of the rows that are looked at.
 ROWS = "rows"
@@ -80,10 +80,16 @@ def telling_days(task: TabularTask) -> list[Field]:
     return [field for field in task.schema if field.name in named or field.name == task.time]
 
 
+def kind_columns(task: TabularTask) -> tuple[str, ...]:
+    """Returns the declared columns that decide the split of a row; none where others do, or a feature."""
+    known = {field.name for field in task.schema if field.known == "before"}
+    return task.split.deciding if set(task.split.deciding) <= known else ()
+
+
 def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
-    """The rows with `_kind`, the number of the declared columns that decide their split, if some do."""
-    deciding = task.split.deciding
-    if not deciding or not set(deciding) <= {field.name for field in task.schema if field.known == "before"}:
+    """Returns the rows with `_kind`, the number of the declared columns that decide their split, if some do."""
+    deciding = kind_columns(task)
+    if not deciding or KIND in rows.columns:
         return rows
     return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
 

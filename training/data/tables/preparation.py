@@ -30,7 +30,9 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
         with ExitStack() as stack:
             with stage("reading the source"):
                 derived = partial(features.derived, task)
-                engine = stack.enter_context(opened(task, data, target, workers, derived, names_there.check))
+                kind = features.kind_columns(task)
+                kind = () if kind == task.key else kind  # `_row_id` is that number already
+                engine = stack.enter_context(opened(task, data, target, workers, derived, names_there.check, kind))
             with blame.named(task, engine):
                 statistics = _finish(task, engine, finished)
             task.sources = engine.sources

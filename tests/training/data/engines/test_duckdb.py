@@ -18,7 +18,7 @@ def test_what_is_made_of_a_row_alone_is_kept_and_what_looks_at_others_is_not(tmp
 
     rows = Rows(pa.table({"k": [1, 1, 1], "n": [1, 2, 3]}), batch_rows=2)
     with DuckDB.opened(tmp_path, 256 << 20, 2) as engine:
-        engine.read_files(rows, (Field("k", pa.int64()), Field("n", pa.int64())), (), derived)
+        engine.read_files(rows, (Field("k", pa.int64()), Field("n", pa.int64())), {}, derived)
         source = engine.source()
         assert source.columns == ("k", "n", "_file", "_record", "twice")
         assert engine.read(source.order_by("n").select("twice"))["twice"].to_pylist() == [2, 4, 6]
