@@ -83,8 +83,8 @@ def float_texts(lists: pa.ChunkedArray) -> pa.Array:
 def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
     """The rows, and a column `name` (int64): from 0 to 2**60 - 1, the same for the same values of these columns."""
     if dialect == "duckdb":
-        joined = rows.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(_texts(rows, columns)))
-        return _with_number(joined, rows, dialect, name)
+        kept = (column for column in rows.columns if column != name)
+        return rows.select(*kept, **{name: number(rows, columns)})
     floats = [column for column in columns if rows[column].type().is_floating()]
     # In stages, since each is named several times in the next, and the SQL would repeat it.
     staged = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
@@ -98,13 +98,14 @@ def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) ->
         for column in columns
     ]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
-    return _with_number(joined, rows, dialect, name)
+    return joined.select(
+        *(column for column in rows.columns if column != name), **{name: _number(joined["_text"], dialect)}
+    )
 
 
-def _with_number(joined: ir.Table, rows: ir.Table, dialect: str, name: str) -> ir.Table:
-    """Returns the columns of `rows`, and the number of the column `_text`."""
-    kept = (column for column in rows.columns if column != name)
-    return joined.select(*kept, **{name: _number(joined["_text"], dialect)})
+def number(rows: ir.Table, columns: Sequence[str]) -> ir.IntegerValue:
+    """Returns the number of each row on DuckDB, which computes once what several numbers of a `select` share."""
+    return _number(cast(ir.StringValue, ibis.literal("|")).join(_texts(rows, columns)), "duckdb")
 
 
 def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:

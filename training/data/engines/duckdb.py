@@ -25,7 +25,7 @@ from training.data.engines import PLACE, SOURCE, Uncomputable, canonical, repeat
 from training.data.engines.hours_before import looked_back
 from training.data.engines.stored import store
 from training.data.events import FIGURES, Events, windowed
-from training.data.identity import numbered, serve
+from training.data.identity import number, serve
 from training.data.schema import Field
 from training.errors import UserError
 
@@ -117,10 +117,8 @@ class DuckDB:
         typed = ibis.table(kinds, name="typed")
         values = derived(typed, self.dialect) if derived else {}
         more = {name: value for name, value in values.items() if rowwise(value)}
-        made = typed.mutate(**more)
-        for name, deciding in numbers.items():
-            made = numbered(made, deciding, self.dialect, name)
-        made = made.drop(*kinds)
+        numbered = {name: number(typed, deciding) for name, deciding in numbers.items()}
+        made = typed.select(**more, **numbered) if more or numbered else typed.drop(*kinds)
         sql = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(made)}' if made.columns else ""
         try:
             if sql:  # as a view, whose text is parsed once: with every batch it would take a seventh of the time
