@@ -16,6 +16,7 @@ COLUMNS = (SHOP, AREA)
 
 class Task:
     label, classes, quantiles, regression = "label", (), (0.1, 0.5, 0.9), True
+    groups, decided_by = (), "pinball"
 
 
 class Yes(Task):
