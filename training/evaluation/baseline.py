@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from training.data.manifest import Column, Manifest
 from training.data.rows import Rows, Shards
+from training.evaluation.probabilities import SMALLEST_PROBABILITY
 from training.task import Task
 
 #: Bounds on the work, so that a baseline never takes longer than seconds: rows, and non-zero inputs over all rows.
@@ -32,8 +33,6 @@ HELD_OUT, FEWEST_HELD = 10, 20
 PENALTIES = (1.0, 30.0, 1_000.0)
 #: Numbers farther from the median than so many robust deviations are drawn in to there.
 REACH = 5.0
-#: As the log loss that is measured has it: no probability counts as less.
-LEAST_PROBABILITY = 1e-7
 #: Deviations of a normal distribution between its quartiles, and between its first and last percent.
 QUARTILES_APART, PERCENTS_APART = 1.349, 4.653
 
@@ -172,7 +171,7 @@ def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | No
 
     def loss(setting: Setting, learn: Batch, rows: Batch) -> float:
         of_label = _fitted(columns, learn, task, setting)(rows)[np.arange(len(rows[task.label])), rows[task.label]]
-        return float(-np.log(np.maximum(of_label, LEAST_PROBABILITY)).mean())
+        return float(-np.log(np.maximum(of_label, SMALLEST_PROBABILITY)).mean())
 
     return _fitted(columns, sample, task, choose(columns, sample, held, task, loss))
 

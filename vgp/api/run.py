@@ -84,7 +84,7 @@ class Run:
 
     @property
     def decision(self) -> str:
-        """promote, keep or not decided; "" for a pipeline without a step `decide`."""
+        """promote, candidate, keep or not decided; "" for a pipeline without a step `decide`."""
         return str(self.outputs.get("decide/Output", ""))
 
     def _of(self, schema: str) -> list[tuple[str, str]]:
