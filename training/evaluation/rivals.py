@@ -17,7 +17,7 @@ from training.task import Task
 
 #: Values farther from the median than so many times the distance of the quartiles are far, and outliers where they are
 #: no larger a share of all than `FEW` and make more than half of all squares. So many are named.
-FAR, FEW, NAMED = 10.0, 0.01, 3
+FAR, FEW, NAMED = 10.0, 0.03, 3
 OUTLIERS = "Outliers"
 ADVICE = (
     "Means and squared errors follow them: if they are mistakes, such as a placeholder or another unit, remove them."

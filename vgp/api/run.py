@@ -73,8 +73,12 @@ class Run:
 
     @property
     def model(self) -> Path | None:
-        """Folder of the model; in a repository with our training `training.bundle.load(run.model)` gives it."""
-        return next((self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL))), None)
+        """Folder of the model: the registry's copy where it was registered, else what training left; None without one.
+
+        In a repository with our training `training.bundle.load(run.model)` gives it.
+        """
+        models = (self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL)))
+        return next((model for model in models if model.exists()), None)
 
     @property
     def report(self) -> Path | None:
