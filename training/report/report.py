@@ -89,7 +89,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines += ["|---" + "|---:" * len(models) + "|"]
     for figure in cards.figures(measured):
         values = [cards.written(figure, cards.value(measured, m, figure)) for m in models]
-        lines.append(f"| {figure.name} | {' | '.join(values)} |")
+        lines.append(f"| {figure.name}, {figure.direction} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
     lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
     lines += [f"- {note}" for note in measured.notes]

@@ -162,7 +162,9 @@ def test_a_person_is_asked_and_decides(nights, challengers, here):
     )
 
 
-def test_a_model_that_a_simple_one_beats_waits_with_the_reason_until_its_owner_says_otherwise(nights, challengers, here):
+def test_a_model_that_a_simple_one_beats_waits_with_the_reason_until_its_owner_says_otherwise(
+    nights, challengers, here
+):
     rival = {"model": "boosting", "value": 0.1, "difference": 0.2, "lower_bound": 0.1, "upper_bound": 0.3}
     waits = {"promote": False, "candidate": True, "reason": "Candidate: boosting is better.", "rivals": [rival]}
     for number, champion in ((1, None), (2, 2)):
