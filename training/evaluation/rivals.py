@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from training import outcome
 from training.data.manifest import Column, Manifest
 from training.data.rows import Shards, open_rows
 from training.evaluation import baseline, baseline_linear, boosting
@@ -98,7 +99,8 @@ def _far(values: np.ndarray) -> Far | None:
 
 
 def _told(far: Far, task: Task, column: str) -> str:
-    named = f": {', '.join(f'{value:,.6g}' for value in far.farthest)}" if not {"*", column} & {*task.private} else ""
+    hidden = {"*", outcome.target(task) if column == task.label else column} & {*task.private}
+    named = "" if hidden else f": {', '.join(f'{value:,.6g}' for value in far.farthest)}"
     return f"{far.count:,} of {far.rows:,} lie farther than {number(far.beyond, 3)} from the median{named}"
 
 
