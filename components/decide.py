@@ -17,6 +17,7 @@ def decide(
     margin: float = 0.0,
     confidence: float = 0.95,
     nights: int = 365,
+    approve: str = "auto",
 ) -> str:
     """Tests whether the model beats the champion on the same rows.
 
@@ -28,12 +29,14 @@ def decide(
         margin: The lower confidence bound of the gain in the decision's loss must exceed this.
         confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
         nights: Decisions planned for a year, which share what confidence leaves.
+        approve: despite_rivals, the model is promoted also where a simple one, such as gradient boosting, is better.
 
     Returns:
         report: One self-contained page with plots.
         summary: The decision and the main figures.
         decision: All that it rests on, as JSON.
-        Output: promote or keep; not decided where a script left no predictions.
+        Output: promote; candidate, where it is better than the champion and a simple model is better still; keep; not
+            decided, where a script left no predictions, or no test row is of one of the classes.
     """
     from training import steps
 
@@ -48,5 +51,6 @@ def decide(
         margin=margin,
         confidence=confidence,
         nights=nights,
+        approve=approve,
     )
     return made.outcome

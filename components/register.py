@@ -42,7 +42,8 @@ def register(
         pipeline: Name of the pipeline.
         champion: URI of the pins of the champion that the model was compared with. Empty: there was none.
         pins: URI of the pins of the run.
-        approve: auto, a better model is the champion at once; manual, it waits as a candidate for a person.
+        approve: auto, a better model is the champion at once, unless a simple one is better still; manual, it
+            waits as a candidate for a person; despite_rivals, it is the champion whatever simple models do.
         job: Resource name of the run, whose project and region have the Model Registry. Empty: none has.
         terms: What the settings say of models there: encryption_key and labels.
 

@@ -84,8 +84,9 @@ def build(target: Target) -> Any:
                 number of a version, an alias of one, a model directory, local or gs:// (with a /); empty: none.
             registry: Root of the registry of models, a folder or gs://. Empty: registry/ beside the folder of the runs.
             model_name: Name of the model in the registry. Empty: the task's, such as flights.
-            approve: auto: a better model is the champion at once. manual: it waits as a candidate, and a person decides
-                with pipelines models promote.
+            approve: auto: a better model is the champion at once; it waits as a candidate where gradient boosting or
+                the linear baseline is better still. manual: it waits, and a person decides with pipelines models
+                promote. despite_rivals: it is the champion whatever simple models do.
             epochs: Passes over the training rows; fractions are allowed.
             global_batch_size: Rows per optimizer step, over all GPUs.
             learning_rate: Peak learning rate.
@@ -143,7 +144,7 @@ def build(target: Target) -> Any:
                 decided = decide_step(
                     dataset=prepared.outputs["dataset"], model=trained.outputs["model"],
                     evaluation=evaluated.outputs["evaluation"], champion=resolved.outputs["champion"],
-                    margin=margin, confidence=confidence, nights=nights,
+                    margin=margin, confidence=confidence, nights=nights, approve=approve,
                 )  # fmt: skip
                 register_step(
                     pipeline="retraining", run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,

@@ -96,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--margin", type=float, default=0.0)
     decide.add_argument("--confidence", type=float, default=0.95, help="over all decisions of a year together")
     decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
+    decide.add_argument("--approve", default="auto", help="auto, manual or despite_rivals; default auto")
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     command.add(verbs)
     predict.add(verbs, task=TASK, data=DATA)

@@ -16,14 +16,13 @@ from training.config import parse
 from training.data import manifest
 from training.data.manifest import Manifest
 from training.errors import UserError, exits
-from training.evaluation.decision import NIGHTS, Decision, check
+from training.evaluation.decision import NIGHTS, Approval, Decision, check
 from training.evaluation.decision import write as write_decision
 from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins
 from training.processes.launch import THREADS
 from training.release import request as release_request
-from training.release.request import Approval
 from training.storage import files, pinned, storage
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def resolve(
         pipeline=pipeline, project=project or (output.project if output else ""),
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
-    if resolved.champion and approve == "auto":
+    if resolved.champion and approve != "manual":
         resolved = replace(resolved, words=(*resolved.words, *foreseen.words(place, confidence, nights)))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
@@ -249,6 +248,7 @@ def decide(
     margin: float = 0.0,
     confidence: float = 0.95,
     nights: int = NIGHTS,
+    approve: str = "auto",
 ) -> Decision:
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary.
 
@@ -256,15 +256,19 @@ def decide(
         to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
             replace.
         champion: URI of the champion's pins, for the report; "" = none.
+        approve: As of `register`.
     """
     check(margin, confidence, nights)
+    release_request.check("", "", approve)
     import training.bundle
     import training.evaluation.decide
     import training.evaluation.record
     import training.report.report
     import training.tracking.judged
 
-    decision = training.evaluation.decide.decide(evaluation, margin=margin, confidence=confidence, nights=nights)
+    decision = training.evaluation.decide.decide(
+        evaluation, margin=margin, confidence=confidence, nights=nights, approve=cast(Approval, approve)
+    )
     training.report.report.write(
         report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
     )
@@ -304,7 +308,7 @@ def register(
         registry: The root of the registry, and `model_name` the model's name in it.
         run: Who releases it; the same name again is the same release, tried again.
         champion: URI of the pins of what the model was compared with; "" = nothing.
-        approve: auto, or manual: a better model waits as a candidate.
+        approve: auto, or manual: a better model waits as a candidate. `despite_rivals` is the decision's matter.
         commit: Of the code; "" = what the environment tells, as of a run on this machine.
     """
     release_request.check("", model_name, approve)

@@ -91,7 +91,8 @@ class LiveRun:
             task.output_id, task.end = one.task.output_id, one.ended or one.began + LONG
             if not one.error:
                 task.outputs = one.outputs
-                task.script = replace(task.script, metadata=one.metadata, uris=one.uris)
+                # What a script would report stands aside for what the step did.
+                task.script = replace(task.script, metadata=one.metadata, uris=one.uris, metrics={})
                 return
             begin = task.end
             task.failed_tries.append(begin)

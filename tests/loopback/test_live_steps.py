@@ -41,7 +41,8 @@ def train(x: int, model: dsl.Output[dsl.Model]):
 
 
 @step
-def read(model: dsl.Input[dsl.Model]) -> str:
+def read(model: dsl.Input[dsl.Model], figures: dsl.Output[dsl.Metrics]) -> str:
+    figures.log_metric("auc", 0.61)
     with open(model.path) as file:
         return file.read()
 
@@ -93,8 +94,11 @@ def outputs(found, name):
 def test_a_run_takes_the_size_that_its_parameter_names_and_its_steps_hand_on_what_they_made(cloud, run):
     world = World()
     world.always("*", "*", "*")
+    cloud.script("*", metrics={"auc": 0.778, "log_loss": 0.5051})
     found, work = run({"sizes": SIZES}, world, {"train_size": "large"})
     assert found.state.name == "PIPELINE_STATE_SUCCEEDED", found.error
+    (last,) = (task for task in found.job_detail.task_details if task.task_name == "read")
+    assert dict(last.outputs["figures"].artifacts[0].metadata) == {"auc": 0.61}, "what the step measured, and no script"
     assert outputs(found, "choose")[0] == 2 and outputs(found, "read")[0] == "2"
     (job,) = work.jobs.values()
     assert job.message.job_spec.worker_pool_specs[0].machine_spec.machine_type == "g2-standard-24"

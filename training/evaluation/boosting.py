@@ -1,7 +1,9 @@
 """The rival: gradient boosting of trees, which on tables is hard to beat and takes seconds.
 
-scikit-learn's histogram boosting as it comes (Grinsztajn, Oyallon & Varoquaux 2022, https://arxiv.org/abs/2207.08815,
-compare it with networks). A network that does not beat it is not worth its GPUs, and the decision says so.
+scikit-learn's histogram boosting (Grinsztajn, Oyallon & Varoquaux 2022, https://arxiv.org/abs/2207.08815, compare it
+with networks), which stops adding trees where its loss on held rows no longer falls: those of the validation split,
+which keep to groups and time as the task splits, else a tenth of the train rows by whole groups. A network that does
+not beat it is not promoted without its owner's word.
 
 Each model is fitted by one thread, so that the result does not depend on how many there are, several models at once;
 OpenMP's threads, which wait for each other busily, took ten times the CPU time where other processes were running.
@@ -17,6 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 from training.data.manifest import Column
+from training.evaluation import baseline
 from training.processes import cluster
 from training.task import Task
 
@@ -61,13 +64,14 @@ class Boosting:
         return np.asarray(model.predict_proba(inputs) if self.classes else model.predict(inputs))
 
 
-def fit(columns: tuple[Column, ...], sample: Columns, task: Task) -> Boosting:
+def fit(columns: tuple[Column, ...], sample: Columns, task: Task, held: Columns | None = None) -> Boosting:
     """Fits it on rows of the train split, the same for the same rows.
 
     Args:
         columns: The inputs: numbers, categories and vectors.
         sample: Some train rows; evenly spaced ones of them are taken where all would take too long.
         task: Names the label, and what is predicted.
+        held: Rows of the validation split, which tell when to stop; None = a part of the sample.
 
     Raises:
         ValueError: it would take too long.
@@ -77,18 +81,34 @@ def fit(columns: tuple[Column, ...], sample: Columns, task: Task) -> Boosting:
         what = f"{classes} classes" if classes > MOST_CLASSES else f"{width:,} inputs"
         most = MOST_CLASSES if classes > MOST_CLASSES else MOST_INPUTS
         raise ValueError(f"{what} are more than the {most:,} that it can take in seconds")
-    makers = _makers(task, [i for i, column in enumerate(_spread(columns)) if column.kind == "category"])
-    models = len(makers) if task.regression else classes if classes > 2 else 1
-    rows, cells = len(sample[task.label]), MOST_CELLS * (2 if task.regression else 1)
-    used = np.linspace(0, rows - 1, min(rows, max(1, cells // (width * models)))).astype(np.int64)
-    inputs, label = _inputs({c.name: sample[c.name][used] for c in columns}, columns), sample[task.label][used]
+    models = 1 + len(task.quantiles) if task.regression else classes if classes > 2 else 1
+    most = max(1, MOST_CELLS * (2 if task.regression else 1) // (width * models))
+    learn, held = _parts(sample, task, held, most)
+    inputs, label = _inputs(learn, columns), learn[task.label]
+    stop = {"X_val": _inputs(held, columns), "y_val": held[task.label]} if held else {}
+    makers = _makers(task, [i for i, c in enumerate(_spread(columns)) if c.kind == "category"], bool(held))
     pool = ThreadPoolExecutor(cluster.cores(), initializer=threadpool_limits, initargs=(1, "openmp"))
-    fitted = tuple(pool.map(lambda make: make().fit(inputs, label), makers))
-    return Boosting(columns, classes, fitted, len(used), pool)
+    fitted = tuple(pool.map(lambda make: make().fit(inputs, label, **stop), makers))
+    return Boosting(columns, classes, fitted, len(label), pool)
 
 
-def _makers(task: Task, categories: list[int]) -> list[Callable[[], Any]]:
-    common: dict[str, Any] = {"categorical_features": categories, "early_stopping": False, "random_state": SEED}
+def _parts(sample: Columns, task: Task, held: Columns | None, most: int) -> tuple[Columns, Columns]:
+    """At most so many rows to learn from, and half as many that tell when to stop; none of these if they are too few.
+
+    Of a class that the first part lacks no loss can be told, so the second has no row of it.
+    """
+    learn, held = baseline.held_out(sample, task) if held is None else (sample, held)
+    learn, held = baseline.thinned(learn, task, most), baseline.thinned(held, task, max(1, most // 2))
+    if not task.regression:
+        known = np.isin(held[task.label], learn[task.label])
+        held = {name: values[known] for name, values in held.items()}
+    if len(held[task.label]) < baseline.FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
+        return baseline.thinned(sample, task, most), {}
+    return learn, held
+
+
+def _makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Any]]:
+    common: dict[str, Any] = {"categorical_features": categories, "early_stopping": stops, "random_state": SEED}
     if not task.regression:
         return [lambda: HistGradientBoostingClassifier(**common)]
     mean: list[Callable[[], Any]] = [lambda: HistGradientBoostingRegressor(**common)]

@@ -16,10 +16,13 @@ Promote if all three hold:
 
 A challenger that is the champion, weight for weight, as on a night without new data, is kept whatever the test says.
 Without a champion the baseline is the one to beat, as where the champion's files are gone; a champion that is there
-and cannot be compared is kept. Gradient boosting is compared too, and decides nothing: the decision is whether the new
-model is better than what there would be without it, and nobody serves the boosting; whether somebody should is for
-people, who are told. The first is the claim, so it carries the burden of proof and the year's level; the other two are
-vetoes (`vetoes`), which need proof themselves, at the confidence of one night.
+and cannot be compared is kept. The first is the claim, so it carries the burden of proof and the year's level; the
+other two are vetoes (`vetoes`), which need proof themselves, at the confidence of one night.
+
+A model that passes waits as a candidate all the same where a simple one is better beyond chance, gradient boosting or
+the baseline beside a champion, unless its owner said otherwise (`approve`); and where it is worse than a constant, the
+mean, the median or the class frequencies of the train labels, whoever said what. So it is on every night. Where no
+scored row is of one of the classes nothing is decided: what the models make of it is not known.
 
     python -m training.evaluation.decide DIRECTORY     # DIRECTORY/predictions.parquet -> decision.json
 """
@@ -27,9 +30,11 @@ vetoes (`vetoes`), which need proof themselves, at the confidence of one night.
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from training.errors import exits
 from training.evaluation import decision, evidence, levels, predictions, reason, record
-from training.evaluation.decision import Decision, Reference
+from training.evaluation.decision import Approval, Decision, Reference
 from training.evaluation.gain import compared
 from training.evaluation.predictions import Header, Predictions
 
@@ -40,8 +45,9 @@ RIVALS: tuple[Reference, ...] = ("champion", "baseline")
 
 
 def decide(
-    evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95, nights: int = decision.NIGHTS
-) -> Decision:
+    evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95, nights: int = decision.NIGHTS,
+    approve: Approval = "auto",
+) -> Decision:  # fmt: skip
     """Compares challenger and champion on the saved predictions, writes `decision.json` beside them, returns it.
 
     Args:
@@ -52,6 +58,7 @@ def decide(
         confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
         nights: Decisions planned for a year: tonight's one-sided level is (1 - confidence) / nights, and 1 - confidence
             as long as there is no champion that could be replaced.
+        approve: Whether a model that a simple one beats waits for a person; `despite_rivals`: it does not.
 
     Raises:
         UserError: an argument out of range, or no readable predictions.
@@ -60,10 +67,10 @@ def decide(
     if _nothing_scored(evaluation_dir):
         result = Decision(
             promote=False, decided=False, reason=reason.undecided(predictions.FILE_NAME), rows=0, groups=0,
-            margin=margin, confidence=confidence, nights=nights,
+            margin=margin, confidence=confidence, nights=nights, approve=approve,
         )  # fmt: skip
     else:
-        result = _decide(predictions.read(evaluation_dir), margin, confidence, nights)
+        result = _decide(predictions.read(evaluation_dir), margin, confidence, nights, approve)
     decision.save(result, evaluation_dir)
     return result
 
@@ -78,13 +85,21 @@ def _nothing_scored(evaluation_dir: str | Path) -> bool:
     )
 
 
-def _decide(data: Predictions, margin: float, confidence: float, nights: int) -> Decision:
+def _decide(data: Predictions, margin: float, confidence: float, nights: int, approve: Approval) -> Decision:
     decision.check(margin, confidence, nights, bounded=not data.header.quantiles)
-    draft = _draft(data, margin, confidence, nights)
+    draft = _draft(data, margin, confidence, nights).model_copy(update={"approve": approve})
     if draft.champion_problem and not data.header.champion_gone:
         kept = draft.model_copy(update={"reference": "champion"})
         return kept.model_copy(update={"reason": reason.incomparable(kept)})
+    if (absent := _absent(data)) and not draft.same:
+        return draft.model_copy(update={"decided": False, "reason": reason.without_classes(draft, absent)})
     return _compared(data, draft, draft.reference) if draft.reference else draft
+
+
+def _absent(data: Predictions) -> tuple[str, ...]:
+    """The classes that no scored row is of."""
+    counts = np.bincount(data.label, minlength=len(data.header.classes)) if data.header.classes else ()
+    return tuple(name for name, count in zip(data.header.classes, counts, strict=True) if not count)
 
 
 def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> Decision:
@@ -129,7 +144,8 @@ def _compared(data: Predictions, draft: Decision, reference: Reference) -> Decis
         return draft.model_copy(update={"reason": reason.same(draft)})
     draft = draft.model_copy(update=evidence.tested(found.gain, draft))
     vetoed = bool(draft.worse_slices) or (draft.calibration is not None and draft.calibration.worse)
-    decided = draft.model_copy(update={"promote": draft.better and not vetoed})
+    passes, waits = draft.better and not vetoed, reason.waits(draft)
+    decided = draft.model_copy(update={"promote": passes and not waits, "candidate": passes and waits})
     return decided.model_copy(update={"reason": reason.compared(decided)})
 
 

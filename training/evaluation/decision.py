@@ -15,9 +15,14 @@ FILE_NAME = "decision.json"
 NIGHTS = 365
 MOST_NIGHTS = 8_784
 INTERVAL_CONFIDENCE = 0.95
-#: The model to beat: without a champion the baseline stands in. Gradient boosting, which is no model of anybody's run
-#: either and has no say, is compared beside it.
+#: The model to beat: without a champion the baseline stands in. The other simple models are compared beside it, and
+#: keep a worse model from being promoted.
 Reference = Literal["champion", "baseline"]
+#: Who decides that a better model is promoted: the run itself where no simple model is better still, a person, or the
+#: run whatever simple models do.
+Approval = Literal["auto", "manual", "despite_rivals"]
+#: By how much of itself a loss may be above another and count as equal: probabilities are float32.
+ROUNDING = 1e-6
 
 
 class CalibrationCheck(Frozen):
@@ -46,8 +51,9 @@ class SliceCheck(Slice):
 
 
 class RivalCheck(Frozen):
-    """Gradient boosting beside the challenger: whether a network is worth it."""
+    """A simple model that is not the one to beat beside the challenger: whether a network is worth it."""
 
+    model: Literal["baseline", "boosting"]
     #: The rival's loss.
     value: float
     #: By how much it is lower than the challenger's, with bounds at the decision's confidence.
@@ -60,11 +66,37 @@ class RivalCheck(Frozen):
         """Whether the rival is better beyond chance."""
         return self.lower_bound > 0
 
+    @property
+    def tied(self) -> bool:
+        """Whether neither is better beyond chance."""
+        return self.lower_bound <= 0 <= self.upper_bound
+
+
+class ConstantCheck(Frozen):
+    """What is always predicted, from the train labels alone, beside the challenger."""
+
+    #: In words: `the mean`, `the median`, `the quantiles`, `the class frequencies`.
+    what: str
+    metric: Literal["loss", "pinball", "squared", "absolute"]
+    #: What the loss is counted in; "" of nats.
+    unit: str
+    challenger: float
+    constant: float
+
+    @property
+    def better(self) -> bool:
+        """Whether the constant is."""
+        return self.challenger > self.constant + ROUNDING * abs(self.constant)
+
 
 class Decision(Frozen):
     """What `decision.json` holds."""
 
     promote: bool
+    #: Whether it is better than the model to beat and waits for a person all the same: a simpler model is better still.
+    candidate: bool = False
+    #: The owner's word on who decides.
+    approve: Approval = "auto"
     #: Whether there was anything to decide by: a script may leave no predictions.
     decided: bool = True
     #: One sentence for people.
@@ -115,8 +147,10 @@ class Decision(Frozen):
     clusters: tuple[int, ...] = ()
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
-    #: None where no gradient boosting was scored, or nothing could be compared.
-    boosting: RivalCheck | None = None
+    #: Simple models beside the model to beat, as far as scored; () if nothing could be compared.
+    rivals: tuple[RivalCheck, ...] = ()
+    #: What a model has to be better than on every night; () where the train labels are not known.
+    constants: tuple[ConstantCheck, ...] = ()
 
     @property
     def spends(self) -> float | None:
@@ -124,9 +158,26 @@ class Decision(Frozen):
         return self.level if self.reference == "champion" or self.champion_problem else None
 
     @property
-    def outcome(self) -> Literal["promote", "keep", "not decided"]:
+    def outcome(self) -> Literal["promote", "candidate", "keep", "not decided"]:
         """The decision for a workflow that branches on it."""
-        return ("promote" if self.promote else "keep") if self.decided else "not decided"
+        if not self.decided:
+            return "not decided"
+        return "promote" if self.promote else "candidate" if self.candidate else "keep"
+
+    @property
+    def best_rival(self) -> RivalCheck | None:
+        """The simple model with the lowest loss, one that is better beyond chance before others; None without any."""
+        return min(self.rivals, key=lambda rival: (not rival.better, rival.value), default=None)
+
+    @property
+    def overrides(self) -> bool:
+        """Whether it promotes by its owner's word, where a simple model is better."""
+        return self.promote and self.best_rival is not None and self.best_rival.better
+
+    @property
+    def better_constant(self) -> ConstantCheck | None:
+        """A constant that is better than the challenger; None if none is."""
+        return next((check for check in self.constants if check.better), None)
 
     @property
     def better(self) -> bool:

@@ -3,6 +3,7 @@
 python -m training evaluate DATA --model MODEL DESTINATION [--champion MODEL]
 """
 
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -101,11 +102,16 @@ def evaluate(
     notes += (problem.note,) if problem else ()
     rows = Shards(Path(data), dataset, split)
     namers = scored_rows.namers(rows, task)
+    constant, far = rivals.constant(data, dataset, task)
+    notes += far
     if baseline:
         fitted, told = rivals.fit(data, dataset, task)
         scorers, notes = scorers | fitted, notes + told
+    for note in notes:
+        if note.startswith(rivals.OUTLIERS):
+            print(note, file=sys.stderr, flush=True)
     operating = findings.operating_point(challenger, data, dataset, task)
-    header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem)
+    header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
     batches = scored_rows.batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions_writer.write(destination, header, batches)
@@ -115,7 +121,7 @@ def evaluate(
 
 def _header(
     dataset: Manifest, task: Task, split: str, models: Models, scored: tuple[str, ...], notes: tuple[str, ...],
-    operating: OperatingPoint | None, problem: Problem | None,
+    operating: OperatingPoint | None, problem: Problem | None, constant: tuple[float, ...],
 ) -> Header:  # fmt: skip
     challenger = models["challenger"]
     first, second = (*task.grouped_by, "", "")[:2]
@@ -137,6 +143,7 @@ def _header(
         group_assumed=bool(first) and not task.group,
         slices=tuple(task.slices),
         notes=notes,
+        constant=constant,
         script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,
         operating=operating,
     )

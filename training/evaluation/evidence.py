@@ -1,7 +1,7 @@
 """What a comparison of two models brings forward: figures for people, and the bounds of tonight's test."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from training import outcome
 from training.evaluation import levels, vetoes
@@ -10,7 +10,8 @@ from training.evaluation.decision import INTERVAL_CONFIDENCE, Decision, Referenc
 from training.evaluation.gain import Compared, compared
 from training.evaluation.predictions import Header, Predictions
 
-BOOSTING = "boosting"
+#: Simple models, which stand beside the model to beat.
+SIMPLE: tuple[Literal["baseline", "boosting"], ...] = ("baseline", "boosting")
 
 
 def figures(data: Predictions, reference: Reference, found: Compared, confidence: float) -> dict[str, Any]:
@@ -27,7 +28,12 @@ def figures(data: Predictions, reference: Reference, found: Compared, confidence
         "interval": levels.within(levels.widened(found.gain), (1 + INTERVAL_CONFIDENCE) / 2),
         "slices": vetoes.slices(data, found, confidence),
         "calibration": vetoes.calibration(data, reference, confidence) if comparable else None,
-        "boosting": _rival(compared(data, BOOSTING), confidence) if BOOSTING in header.models else None,
+        "rivals": tuple(
+            _rival(model, compared(data, model), confidence)
+            for model in SIMPLE
+            if model in header.models and model != reference
+        ),
+        "constants": vetoes.constants(data),
     }
 
 
@@ -38,10 +44,12 @@ def _unit(header: Header) -> str:
     return "" if header.classes else header.weight.removesuffix("s") or "row"
 
 
-def _rival(found: Compared, confidence: float) -> RivalCheck:
+def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: float) -> RivalCheck:
     """The lead is the challenger's, which the rival's is the other way round."""
     low, high = levels.within(levels.widened(found.gain), confidence)
-    return RivalCheck(value=found.theirs, difference=-found.gain.estimate, lower_bound=-high, upper_bound=-low)
+    return RivalCheck(
+        model=model, value=found.theirs, difference=-found.gain.estimate, lower_bound=-high, upper_bound=-low
+    )
 
 
 def tested(gain: Contrast, draft: Decision) -> dict[str, Any]:

@@ -48,6 +48,8 @@ from training.processes import cluster
 
 #: Classes up to which their confusions are counted: the square of it goes into the artifact and the page.
 MOST_CONFUSED_CLASSES = 50
+#: Rows of a class below which the notes name it.
+FEW = 10
 #: More would not be faster, since they share the memory's bandwidth, and each holds a slice.
 MOST_THREADS = 4
 
@@ -272,6 +274,12 @@ def _notes(data: Predictions) -> list[str]:
     if absent := [name for code, name in enumerate(names) if code not in present]:
         rows = f"the {data.header.split} split" if data.header.split else "the script's predictions"
         notes.append(f"The AUC is undefined: no row of {rows} is of class {', '.join(absent)}.")
+    if (
+        few := [f"{names[code]} ({n})" for code, n in enumerate(np.bincount(data.label)) if 0 < n < FEW]
+        if names
+        else []
+    ):
+        notes.append(f"Few rows of a class, whose figures may be luck: {', '.join(few)}.")
     if data.header.quantiles and data.label.min() == data.label.max():
         notes.append(f"R2 is undefined: the label is {data.label[0]:g} in every row of the {data.header.split} split.")
     for column, values in data.slices.items():

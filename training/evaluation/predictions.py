@@ -85,6 +85,9 @@ class Header(Frozen):
     slices: tuple[str, ...] = ()
     #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
     notes: tuple[str, ...] = ()
+    #: What the train labels give without a look at a row: how frequent each class is, or their mean, their median and
+    #: their quantiles. () = not known.
+    constant: tuple[float, ...] = ()
     #: What the baseline is, if it is no logistic regression.
     baseline: str = ""
     #: Where the challenger is what a script left.

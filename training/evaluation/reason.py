@@ -1,14 +1,19 @@
 """The decision as one sentence for people, with its numbers."""
 
+from collections.abc import Sequence
+
 from training.evaluation.amounts import number, percent
-from training.evaluation.decision import Decision, Reference
+from training.evaluation.decision import Decision, Reference, RivalCheck
 from training.evaluation.regression import LOSSES
 
 
 def rival(decision: Decision) -> str:
     """The model to beat, in words."""
-    if decision.reference == "champion":
-        return "the champion"
+    return "the champion" if decision.reference == "champion" else baseline(decision)
+
+
+def baseline(decision: Decision) -> str:
+    """The baseline, in words."""
     if decision.baseline:
         return decision.baseline
     names = {"loss": "the logistic-regression baseline", "bits": "the baseline"}
@@ -29,11 +34,16 @@ def amount(decision: Decision, value: float, digits: int = 5) -> str:
     return number(value, digits)
 
 
-def verdict(promote: bool, reference: Reference | None, *, decided: bool = True) -> str:
+def verdict(promote: bool, reference: Reference | None, *, decided: bool = True, candidate: bool = False) -> str:
     """The decision in a few words."""
-    if not decided:
-        return "Not decided"
+    if not decided or candidate:
+        return "Candidate" if decided else "Not decided"
     return "Promote" if promote else "Keep the champion" if reference == "champion" else "Do not promote"
+
+
+def verdict_of(decision: Decision) -> str:
+    """The decision in a few words."""
+    return verdict(decision.promote, decision.reference, decided=decision.decided, candidate=decision.candidate)
 
 
 def undecided(without: str) -> str:
@@ -43,6 +53,16 @@ def undecided(without: str) -> str:
 
 def nothing_to_beat() -> str:
     return f"{verdict(False, None)}: there is neither a champion nor a baseline to compare with."
+
+
+def without_classes(decision: Decision, absent: Sequence[str]) -> str:
+    """The reason where no scored row is of some classes."""
+    names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} classes more" if len(absent) > 3 else "")
+    return (
+        f"Not decided: none of the {decision.rows:,} test rows is of class {names}, so nothing shows how well a model "
+        "knows it, and nothing is promoted. Test on more rows (a larger test_share, a longer window `test`), or leave "
+        "the class out of the task."
+    )
 
 
 def same(decision: Decision) -> str:
@@ -91,10 +111,10 @@ def compared(decision: Decision) -> str:
     if decision.champion_problem:
         first = f"the champion is gone ({_as_clause(decision.champion_problem)}), and "
     rows = f"on the same {decision.rows:,} rows{_in_groups(decision)}"
-    outcome = _approval(decision) if decision.promote else _doubts(decision)
+    outcome = _approval(decision) if decision.promote or decision.candidate else _doubts(decision)
     return (
-        f"{verdict(decision.promote, decision.reference)}: {first}{rows} {_figures(decision)}{outcome}."
-        f"{_test(decision)}{worth(decision)}"
+        f"{verdict_of(decision)}: {first}{rows} {_figures(decision)}{outcome}.{_test(decision)}"
+        f"{_constant(decision)}{_rival(decision)}{_next(decision)}"
     )
 
 
@@ -140,16 +160,60 @@ def careful(decision: Decision) -> str:
     return f" (and not the {amount(decision, decision.interval[0], 3)} of the 95% interval, which {why})"
 
 
-def worth(decision: Decision) -> str:
-    """A further sentence where gradient boosting is better than the network; else ""."""
-    rival = decision.boosting
-    if rival is None or not rival.better:
+def waits(decision: Decision) -> bool:
+    """Whether a model that passes the test is for a person to decide on."""
+    best = decision.best_rival
+    beaten = best is not None and best.better and decision.approve != "despite_rivals"
+    return beaten or decision.better_constant is not None
+
+
+def simple(decision: Decision, rival: RivalCheck) -> str:
+    """A simple model in words."""
+    return "gradient boosting" if rival.model == "boosting" else baseline(decision)
+
+
+def _constant(decision: Decision) -> str:
+    """A further sentence where a constant is better; else ""."""
+    worse = decision.better_constant
+    if worse is None:
         return ""
-    by, least = (amount(decision, value, 3) for value in (rival.difference, rival.lower_bound))
+    what = f"{LOSSES[worse.metric]} in {worse.unit}" if worse.metric in LOSSES else "log loss"
+    ours, theirs = (amount(decision, value) for value in (worse.challenger, worse.constant))
     return (
-        f" Gradient boosting is better by {by} (at least {least} with {100 * decision.confidence:g}% confidence): "
-        "a network is not worth it here."
+        f" The new model is worse than a constant: its {what} is {ours}, against {theirs} of {worse.what} of the train "
+        "labels, predicted for every row."
     )
+
+
+def _rival(decision: Decision) -> str:
+    """A further sentence where the best simple model is better, or as good as a model that is promoted; else ""."""
+    rival = decision.best_rival
+    if rival is None:
+        return ""
+    name, value = simple(decision, rival), amount(decision, rival.value)
+    by, least, most = (amount(decision, v, 3) for v in (rival.difference, rival.lower_bound, rival.upper_bound))
+    if rival.better:
+        sure = f"at least {least} with {100 * decision.confidence:g}% confidence"
+        return (
+            f" But {name} ({metric(decision)} {value}) is better than the new model by {by} ({sure}): a network is not "
+            "worth it here."
+        )
+    if rival.tied and decision.promote:
+        return (
+            f" It is a tie with {name} ({metric(decision)} {value}): the new model is between {most} worse and "
+            f"{amount(decision, -rival.lower_bound, 3)} better."
+        )
+    return ""
+
+
+def _next(decision: Decision) -> str:
+    """A further sentence on what becomes of a model that a simple one beats; else ""."""
+    if decision.candidate:
+        despite = " (approve = despite_rivals promotes without asking)" if decision.better_constant is None else ""
+        return f" So it waits as a candidate, and a person decides: pipelines models promote{despite}."
+    if decision.overrides:
+        return " It is promoted all the same: approve = despite_rivals."
+    return ""
 
 
 def _figures(decision: Decision) -> str:
@@ -157,7 +221,7 @@ def _figures(decision: Decision) -> str:
     assert decision.challenger_value is not None and decision.reference_value is not None
     ours, theirs = amount(decision, decision.challenger_value), amount(decision, decision.reference_value)
     verb = "are" if decision.metric == "bits" else "is"
-    values = f"{metric(decision)} {verb} {ours} against {theirs} of {rival(decision)}"
+    values = f"the new model's {metric(decision)} {verb} {ours} against {theirs} of {rival(decision)}"
     if decision.difference == 0:
         return f"{values}, no difference"
     return f"{values}, {amount(decision, abs(decision.difference), 3)} {_direction(decision)}"

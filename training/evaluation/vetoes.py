@@ -1,19 +1,23 @@
-"""What keeps a better model from being promoted: worse calibration, or a slice on which it is worse.
+"""What keeps a better model from being promoted: worse calibration, a slice on which it is worse, a better constant.
 
-Both need proof at the confidence of one decision: a veto only ever keeps, so that a false one costs a night and none
-of the year's error, and without proof a small test set could never pass.
+The first two need proof at the confidence of one decision: a veto only ever keeps, so that a false one costs a night
+and none of the year's error, and without proof a small test set could never pass. A constant needs none: nobody wants
+a model that is worse than no look at the row, and a person may still take it.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from training.evaluation import clusters, comparison, levels, quantile_calibration
+from training import outcome
+from training.evaluation import clusters, comparison, levels, quantile_calibration, residuals
 from training.evaluation.comparison import Blocks
-from training.evaluation.decision import CalibrationCheck, Reference, SliceCheck
+from training.evaluation.decision import CalibrationCheck, ConstantCheck, Reference, SliceCheck
 from training.evaluation.gain import Compared, groupings
 from training.evaluation.predictions import Predictions
+from training.evaluation.probabilities import SMALLEST_PROBABILITY
 from training.evaluation.ranked import Ranked, chosen
+from training.evaluation.regression import Loss
 
 #: One percentage point: the chance error of one bin of 2,000 rows is as large (sqrt(.3 * .7 / 2000) = .010), and
 #: nobody acts on a rate of 31% otherwise than on one of 30%.
@@ -50,6 +54,41 @@ def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows:
         comparison.calibration_replicates(weights, packed, rows, edges) for weights in (everything, weights_RG)
     )
     return float(plain[0]), plain_R
+
+
+def constants(data: Predictions) -> tuple[ConstantCheck, ...]:
+    """The challenger beside what the train labels give without a look at a row; () where these are not known.
+
+    Of a regression also the squared error of its mean, whatever its loss: the mean is shown and used, and a loss of
+    quantiles does not look at it. It is held against the mean and the median of the train labels, of which outliers
+    ruin the first.
+    """
+    header = data.header
+    if not header.constant:
+        return ()
+    if header.classes:
+        chances = np.clip(header.constant, SMALLEST_PROBABILITY, 1.0)
+        theirs = -float(np.log(chances)[data.label].mean())
+        ours = float(data.losses("challenger").mean())
+        return (ConstantCheck(what="the class frequencies", metric="loss", unit="", challenger=ours, constant=theirs),)
+    predicted = data.predicted("challenger")
+    return tuple(_constant(data, kind, predicted) for kind in dict.fromkeys((header.decided_by, "squared")))
+
+
+def _constant(data: Predictions, kind: Loss, predicted: np.ndarray) -> ConstantCheck:
+    """The constant with the lowest loss of the kind."""
+    header, (mean, median, *quantiles) = data.header, data.header.constant
+    losses = {
+        "the quantiles" if kind == "pinball" else what: float(
+            residuals.losses(kind, data.label, np.array([[point], *([q] for q in quantiles)]), header.quantiles).mean()
+        )
+        for what, point in (("the mean", mean), ("the median", median))
+    }
+    what = min(losses, key=lambda name: losses[name])
+    return ConstantCheck(
+        what=what, metric=kind, unit=outcome.loss_unit(header.unit, header.target, kind),
+        challenger=float(residuals.losses(kind, data.label, predicted, header.quantiles).mean()), constant=losses[what],
+    )  # fmt: skip
 
 
 def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[SliceCheck, ...]:

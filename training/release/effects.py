@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from training.evaluation.decision import Approval
 from training.registry import changes, tests_spent
 from training.registry.documents import CHAMPION, Record, Spent, Version, VersionFile, now
 from training.release import key as keys
-from training.release.request import Approval
 
 #: What begins the reason in the history why a better model became no version, or not the champion.
 NOT_REGISTERED, NOT_CHAMPION = "Not registered: ", " Not champion: "
+SIMPLER = "a simpler model is better"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Release:
     level: float | None = None
     #: Whether there was anything to decide by.
     decided: bool = True
+    #: Whether it waits for a person by the gate's word: a simple model is better still.
+    candidate: bool = False
     #: That no model is promoted by luck, over all tests of a year together: what the levels of a year share.
     confidence: float = 0.95
 
@@ -44,7 +47,7 @@ class Release:
     @property
     def registers(self) -> bool:
         """Whether the model becomes a version; what nothing could judge does so for a person to look at."""
-        return self.promote or (not self.decided and self.approve == "manual")
+        return self.promote or self.candidate or (not self.decided and self.approve == "manual")
 
 
 def done(record: Record, key: str) -> bool:
@@ -56,9 +59,9 @@ def applied(record: Record, release: Release) -> Record:
     """The record after the release; the same record if it is in there already.
 
     A better model reigns only if the champion that it was compared with still does: what it is against another one,
-    nothing tells. A model that people took back or rejected stays a matter of people. One that is better by a test for
-    which a year's error has nothing left waits for a person, and the test takes nothing, whatever it found: it could
-    promote nothing by luck.
+    nothing tells. One that a simple model beats waits for a person. A model that people took back or rejected stays a
+    matter of people. One that is better by a test for which a year's error has nothing left waits for a person, and the
+    test takes nothing, whatever it found: it could promote nothing by luck.
     """
     if done(record, release.key):
         return record
@@ -72,16 +75,19 @@ def applied(record: Record, release: Release) -> Record:
     if release.level is None:
         return record
     level, outcome = 0.0 if used_up else release.level, "promote" if release.promote else "keep"
+    outcome = "candidate" if release.candidate else outcome
     return changes.spend(record, Spent(
         key=release.key, at=now(), level=level, version=release.version.champion, outcome=outcome,
     ))  # fmt: skip
 
 
 def _registered(record: Record, release: Release, why: str, used_up: str) -> Record:
-    waits = release.approve == "manual" or bool(used_up)
+    waits = release.approve == "manual" or release.candidate or bool(used_up)
     version = release.version.model_copy(update={"state": "candidate" if waits else "registered"})
     expected, reigns = version.champion, record.aliases.get(CHAMPION)
-    if used_up:
+    if release.candidate:
+        why = f"{why}{NOT_CHAMPION}{SIMPLER}."
+    elif used_up:
         why = f"{why}{NOT_CHAMPION}{used_up}."
     elif not waits and reigns != expected:
         why = f"{why}{NOT_CHAMPION}compared with {compared(expected)}, while the champion is {named(reigns)} by now."

@@ -31,9 +31,10 @@ def of(model: Mapping[str, VersionFile], champion: ChampionPins | None, data: st
         model: The challenger's files.
         champion: What it was compared with; None = no champion.
         data: Fingerprint of the prepared data.
-        decision: Its settings count: another margin is another question.
+        decision: Its settings count: another margin is another question, and so is a promotion by the owner's word.
     """
-    asked = [decision.margin, decision.confidence, decision.nights]
+    asked: list[float | str] = [decision.margin, decision.confidence, decision.nights]
+    asked += [decision.approve] if decision.overrides else []
     text = json.dumps([weights(model), _of_champion(champion), data, asked])
     return hashlib.sha256(text.encode()).hexdigest()
 

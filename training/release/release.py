@@ -21,7 +21,7 @@ from training.data.manifest import Manifest
 from training.errors import UserError
 from training.evaluation import decision as decisions
 from training.evaluation import record as evaluations
-from training.evaluation.decision import Decision
+from training.evaluation.decision import Approval, Decision
 from training.pins import reigning, store
 from training.pins.documents import ChampionPins
 from training.registry import registry as registries
@@ -32,7 +32,6 @@ from training.release import check, effects, outcome
 from training.release import key as keys
 from training.release.effects import Release
 from training.release.outcome import Outcome
-from training.release.request import Approval
 from training.report import card
 from training.report.card import Origin
 
@@ -76,7 +75,8 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     described = keys.of_files(inputs.model)
     release = Release(
         _version(inputs, registry, described, champion, dataset, gate),
-        gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided, gate.confidence,
+        gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided, gate.candidate,
+        gate.confidence,
     )  # fmt: skip
     record = registry.read()
     if not effects.done(record, release.key) and effects.applied(record, release).keyed(release.key):

@@ -13,7 +13,7 @@ from training import bundle
 from training.data import manifest
 from training.evaluation import record
 from training.evaluation.decision import Decision
-from training.evaluation.reason import verdict
+from training.evaluation.reason import verdict_of
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.report import cards, limits, making, page, plots
 from training.report.report import title
@@ -82,7 +82,7 @@ def write(
         "manifest": dataset,
         "evaluation": measured,
         "decision": decision,
-        "verdict": verdict(decision.promote, decision.reference, decided=decision.decided) if decision else "",
+        "verdict": verdict_of(decision) if decision else "",
         "checks": cards.checks(decision) if decision else [],
         "cards": cards.cards(measured),
         "uses": limits.uses(dataset, measured),

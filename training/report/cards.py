@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from training.evaluation.amounts import number, percent, plus
-from training.evaluation.decision import Decision
-from training.evaluation.reason import amount, careful, metric, rival
+from training.evaluation.decision import Decision, RivalCheck
+from training.evaluation.reason import amount, careful, metric, rival, simple
 from training.evaluation.record import Evaluation, ModelMetrics
 from training.evaluation.regression import LOSSES, RegressionFigures
 
@@ -21,6 +21,11 @@ class Figure:
     higher_is_better: bool
     #: For the reader who does not know it.
     meaning: str
+
+    @property
+    def direction(self) -> str:
+        """Which way is better, in words."""
+        return "higher is better" if self.higher_is_better else "lower is better"
 
 
 FIGURES = (
@@ -66,7 +71,7 @@ def value(evaluation: Evaluation, model: str, figure: Figure) -> float | None:
 
 @dataclass(frozen=True)
 class Rival:
-    """Another model's figure; `change` is the new model's advantage over it: better, worse or equal."""
+    """Another model's figure; `change` is what the new model is beside it: better, worse or equal."""
 
     model: str
     name: str
@@ -139,7 +144,7 @@ def checks(decision: Decision) -> list[Check]:
     if decision.level is None or decision.difference is None:
         return []
     calibrated = [_calibration_check(decision)] if decision.calibration else []
-    return [_gain_check(decision), *calibrated, *_slice_checks(decision)]
+    return [_gain_check(decision), *calibrated, *_slice_checks(decision), *_simple_checks(decision)]
 
 
 def _gain_check(decision: Decision) -> Check:
@@ -168,7 +173,7 @@ def _calibration_check(decision: Decision) -> Check:
     assert decision.reference and decision.calibration
     check, rates = decision.calibration, "quantiles" if decision.metric in LOSSES else "rates"
     text = (
-        f"Calibrated: beyond chance, predicted {rates} are off by {check.challenger:.1%}, "
+        f"Calibrated: beyond chance, the new model's predicted {rates} are off by {check.challenger:.1%}, "
         f"against {check.reference:.1%} of {rival(decision)}."
     )
     return Check(not check.worse, text)
@@ -180,11 +185,34 @@ def _slice_checks(decision: Decision) -> list[Check]:
         return []
     loss = metric(decision)
     text = (
-        f"Fair: {len(worse) or 'none'} of {len(tested)} slices {'are' if len(worse) > 1 else 'is'} significantly worse"
+        f"Fair: on {len(worse) or 'none'} of {len(tested)} slices the new model is significantly worse than "
+        f"{rival(decision)}"
     )
     if worse:
-        text += ": " + ", ".join(f"{s.name} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
+        text += ": " + ", ".join(f"{s.name} (its {loss} {_signed(decision, s.loss_increase)})" for s in worse)
     if skipped:
         text += f"; {len(skipped)} too small to test ({', '.join(s.name for s in skipped[:8])}"
         text += ", ...)" if len(skipped) > 8 else ")"
     return [Check(not worse, text + ".")]
+
+
+def _simple_checks(decision: Decision) -> list[Check]:
+    """The new model beside simple models and constants that are not the one to beat."""
+    checks = [_simple_check(decision, one) for one in decision.rivals]
+    for one in decision.constants:
+        kind = f"{LOSSES[one.metric]} in {one.unit}" if one.metric in LOSSES else "log loss"
+        ours, theirs = (amount(decision, value) for value in (one.challenger, one.constant))
+        text = f"Not constant: the new model's {kind} is {ours}, that of {one.what} of the train labels {theirs}."
+        checks.append(Check(not one.better, text))
+    return checks
+
+
+def _simple_check(decision: Decision, one: RivalCheck) -> Check:
+    ends = (amount(decision, abs(end), 3) for end in (one.lower_bound, one.upper_bound))
+    beside = "worse by {} to {}" if one.better else "{} better to {} worse" if one.tied else "better by {1} to {0}"
+    tie = ", a tie" if one.tied else ""
+    text = (
+        f"Worth it: beside {simple(decision, one)}, whose {metric(decision)} is {amount(decision, one.value)}, the new "
+        f"model is {beside.format(*ends)}{tie}."
+    )
+    return Check(not one.better, text)

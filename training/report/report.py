@@ -15,7 +15,7 @@ from training.data import manifest
 from training.data.manifest import Manifest
 from training.evaluation import record
 from training.evaluation.decision import Decision
-from training.evaluation.reason import verdict
+from training.evaluation.reason import verdict_of
 from training.evaluation.record import Evaluation, SliceMetrics
 from training.pins import store
 from training.pins.documents import ChampionPins
@@ -89,7 +89,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines += ["|---" + "|---:" * len(models) + "|"]
     for figure in cards.figures(measured):
         values = [cards.written(figure, cards.value(measured, m, figure)) for m in models]
-        lines.append(f"| {figure.name} | {' | '.join(values)} |")
+        lines.append(f"| {figure.name}, {figure.direction} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
     lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
     lines += [f"- {note}" for note in measured.notes]
@@ -129,7 +129,7 @@ def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None
         "manifest": dataset,
         "evaluation": measured,
         "decision": decision,
-        "verdict": verdict(decision.promote, decision.reference, decided=decision.decided) if decision else "",
+        "verdict": verdict_of(decision) if decision else "",
         "reason": reason[:1].upper() + reason[1:],
         "checks": cards.checks(decision) if decision else [],
         "cards": cards.cards(measured),

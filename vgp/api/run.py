@@ -73,8 +73,12 @@ class Run:
 
     @property
     def model(self) -> Path | None:
-        """Folder of the model; in a repository with our training `training.bundle.load(run.model)` gives it."""
-        return next((self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL))), None)
+        """Folder of the model: the registry's copy where it was registered, else what training left; None without one.
+
+        In a repository with our training `training.bundle.load(run.model)` gives it.
+        """
+        models = (self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL)))
+        return next((model for model in models if model.exists()), None)
 
     @property
     def report(self) -> Path | None:
@@ -84,7 +88,7 @@ class Run:
 
     @property
     def decision(self) -> str:
-        """promote, keep or not decided; "" for a pipeline without a step `decide`."""
+        """promote, candidate, keep or not decided; "" for a pipeline without a step `decide`."""
         return str(self.outputs.get("decide/Output", ""))
 
     def _of(self, schema: str) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ ENDED = ("succeeded", "failed", "cancelled")
 _WORDS, _MESSAGE = 300, 4000
 #: Why a run trained or did not, what it decided, and what came of it: step and output.
 _REASON, _DECISION, _RELEASED = ("resolve", "why"), ("decide", "Output"), ("register", "words")
-#: What it returns where a script of the user's left nothing to decide by.
+#: What it returns where there is nothing to decide by: no predictions of a script, no test row of a class.
 _UNDECIDED = "not decided"
 
 
@@ -62,7 +62,7 @@ class Summary:
 
     @property
     def decision(self) -> str:
-        """What the step `decide` returned, promote, keep or not decided; empty where none did."""
+        """What the step `decide` returned, promote, candidate, keep or not decided; empty where none did."""
         return self._returned(*_DECISION, 40)
 
     @property
@@ -120,7 +120,7 @@ class Summary:
     @property
     def _decided(self) -> str:
         if self.decision == _UNDECIDED:
-            return f"{_UNDECIDED}: the script left no predictions.parquet"
+            return f"{_UNDECIDED}: the report has the reason"
         return f"decision: {self.decision}" if self.decision else ""
 
     @property

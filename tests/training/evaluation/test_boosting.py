@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_pinball_loss, roc_auc_score
 
+from training.data import manifest
 from training.data.manifest import Column
-from training.evaluation import baseline_linear, boosting
+from training.data.prepare import prepare
+from training.evaluation import baseline, baseline_linear, boosting, rivals
 from training.evaluation.baseline import MOST_VALUES
 
 ROWS = 1_000
@@ -16,6 +18,7 @@ COLUMNS = (SHOP, AREA)
 
 class Task:
     label, classes, quantiles, regression = "label", (), (0.1, 0.5, 0.9), True
+    groups, decided_by = (), "pinball"
 
 
 class Yes(Task):
@@ -88,3 +91,92 @@ def test_the_quantiles_of_a_line_hold_on_rows_that_it_never_saw():
     below = (rest["label"][:, None] <= predicted[:, 1:]).mean(axis=0)
     np.testing.assert_allclose(below, Task.quantiles, atol=0.02)
     assert abs((predicted[:, 0] - rest["label"]).mean()) < 0.05
+
+
+X = Column(name="x", kind="number", type="float", mean=0.0, std=1.0)
+
+
+def noisy(count: int, seed: int, **more: np.ndarray) -> dict[str, np.ndarray]:
+    """A label that the inputs say little about."""
+    random = np.random.default_rng(seed)
+    table = {f"x{i}": random.normal(size=count).astype(np.float32) for i in range(10)}
+    return {**table, "label": (random.random(count) < 0.5 + 0.05 * np.tanh(table["x0"])).astype(np.int64), **more}
+
+
+def log_loss(predicted: np.ndarray, label: np.ndarray) -> float:
+    return float(-np.log(predicted[np.arange(len(label)), label]).mean())
+
+
+@pytest.mark.parametrize("validation", [True, False])
+def test_it_stops_before_it_learns_noise_by_heart(validation):
+    columns = tuple(X.model_copy(update={"name": f"x{i}"}) for i in range(10))
+    held = noisy(200, 1) if validation else None
+    model, test = boosting.fit(columns, noisy(600, 0), Yes, held), noisy(2_000, 2)
+    assert model.models[0].n_iter_ < 50, "all 100 rounds give a loss of 0.9"
+    assert log_loss(model(test), test["label"]) < 0.75
+    assert model.rows == (600 if validation else 540)
+
+
+def test_rows_that_tell_when_to_stop_are_whole_groups_and_of_days_the_last():
+    class ByDay(Yes):
+        groups = ("day",)
+
+    day = np.repeat(np.arange(40), 15)[np.random.default_rng(0).permutation(600)]
+    learn, held = baseline.held_out(noisy(600, 0, day=day), ByDay)
+    assert set(held["day"]) == {36, 37, 38, 39} and set(learn["day"]) == set(range(36))
+
+
+def test_a_class_that_only_held_rows_have_stops_nothing():
+    class Three(Yes):
+        classes = ("a", "b", "c")
+
+    columns = tuple(X.model_copy(update={"name": f"x{i}"}) for i in range(10))
+    held = noisy(200, 1)
+    held["label"][:20] = 2
+    assert boosting.fit(columns, noisy(600, 0), Three, held)(noisy(5, 3)).shape == (5, 3)
+
+
+@pytest.mark.parametrize("where", ["label", "x"])
+def test_a_dozen_values_far_outside_do_not_ruin_a_line(where):
+    random = np.random.default_rng(0)
+    x = random.normal(size=4_000)
+    table = {"x": x.astype(np.float32), "label": 3 * x + random.normal(size=4_000)}
+    first, rest = ({name: v[part].copy() for name, v in table.items()} for part in (slice(2_000), slice(2_000, None)))
+    sane = fit((X.model_copy(update={"std": float(first["x"].std())}),), first)
+    first[where][::170] = 1e6
+    column = X.model_copy(update={"mean": float(first["x"].mean()), "std": float(first["x"].std())})
+    ruined = fit((column,), first)
+    pinball = [sum(mean_pinball_loss(rest["label"], p[:, 1 + i], alpha=q) for i, q in enumerate(Task.quantiles))
+               for p in (sane(rest), ruined(rest))]  # fmt: skip
+    assert pinball[1] < 1.25 * pinball[0]
+
+
+def fit(columns, sample):
+    return baseline_linear.fit(columns, sample, Task)
+
+
+def test_a_few_values_far_outside_are_named(prices, tmp_path):
+    assert rivals.constant(prices.data, manifest.load(prices.data), prices.Prices())[1] == ()
+    table = prices.rows()
+    for row in table[1::111]:
+        row |= {"price": "9e9", "area": "-99999"}
+    data, task = tmp_path / "data", prices.Prices()
+    prepare("prices:Prices", str(prices.write(tmp_path / "p.csv", table)), data, options={"hidden": [16]})
+    dataset = manifest.load(data)
+    constant, (note,) = rivals.constant(data, dataset, task)
+    count = int((rivals.Shards(data, dataset, "train").column("label") > 1e9).sum())
+    assert count and note.startswith(f"Outliers among the train labels: {count} of {dataset.rows('train'):,} lie ")
+    assert "from the median: 9e+09. Means and squared errors follow them" in note
+    assert constant[0] > 1e6 > constant[1] and len(constant) == 2 + len(prices.QUANTILES)
+    hidden = type("Hidden", (prices.Prices,), {"private": ("price",)})()
+    assert "from the median. Means" in rivals.constant(data, dataset, hidden)[1][0]
+    notes = rivals.fit(data, dataset, task)[1]
+    assert any(n.startswith(f"Outliers among the train rows: area ({count} of ") and "-99,999" in n for n in notes)
+
+
+def test_far_values_are_outliers_where_they_are_few_and_decide_squares():
+    values = np.r_[np.random.default_rng(0).normal(size=3_000), [1e6, -2e5, 5e4]]
+    far = rivals._far(values)
+    assert far.count == 3 and far.farthest == (1e6, -2e5, 5e4)
+    assert rivals._far(np.random.default_rng(0).lognormal(size=3_000)) is None
+    assert rivals._far(np.r_[np.zeros(3_000), np.ones(20)]) is None and rivals._far(np.array([np.nan])) is None

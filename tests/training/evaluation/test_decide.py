@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from training.errors import UserError
-from training.evaluation import comparison, decision
+from training.evaluation import comparison, decision, measure
 from training.evaluation.decide import decide
 from training.evaluation.ranked import Ranked, packed
 
@@ -39,7 +39,7 @@ def test_a_clearly_better_model_is_promoted(save):
     folder = save(label, new, champion=old, group=day, origin=np.where(day % 2, "JFK", "LGA"))
     result = decide(folder)
     assert result.promote and result.reason.startswith(
-        "Promote: on the same 6,000 rows in 30 groups (by day) log loss is"
+        "Promote: on the same 6,000 rows in 30 groups (by day) the new model's log loss is"
     )
     assert f"{log_loss(label, new):.4f} against {log_loss(label, old):.4f}" in result.reason
     assert result.lower_bound < result.difference < result.upper_bound
@@ -67,10 +67,54 @@ def test_without_a_champion_the_baseline_is_the_one_to_beat(save):
     assert "there is no champion yet" in result.reason and "logistic-regression baseline" in result.reason
 
 
-def test_with_a_champion_the_baseline_does_not_count(save):
+def test_with_a_champion_a_worse_baseline_changes_nothing(save):
     label, day, (new, old) = flights(np.random.default_rng(4), skills=(1.5, 0.4))
     result = decide(save(label, new, champion=new, baseline=old, group=day))
     assert not result.promote and result.reference == "champion"
+
+
+@pytest.mark.parametrize("simple", ["baseline", "boosting"])
+def test_a_simple_model_that_is_better_still_leaves_the_promotion_to_a_person_on_every_night(save, simple):
+    """Against a champion, and of boosting also on the first night. The owner's word is the only way round it."""
+    label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
+    best = (new + np.where(label == 1, 0.9, 0.1)) / 2
+    for against in ("champion", "baseline") if simple == "boosting" else ("champion",):
+        folder = save(label, new, group=day, **{against: old, simple: best})
+        found = decide(folder)
+        assert (found.outcome, found.promote, found.reference) == ("candidate", False, against)
+        assert found.reason.startswith("Candidate: ") and "a network is not worth it here" in found.reason
+        assert f"(log loss {log_loss(label, best):.4f}) is better than the new model by" in found.reason
+        assert "waits as a candidate, and a person decides" in found.reason
+        forced = decide(folder, approve="despite_rivals")
+        assert forced.outcome == "promote" and forced.overrides and decision.load(folder) == forced
+        assert forced.reason.endswith("It is promoted all the same: approve = despite_rivals.")
+        assert decide(folder, approve="manual").outcome == "candidate"
+
+
+def test_a_tie_with_the_best_simple_model_is_called_a_tie(save):
+    label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
+    near = np.clip(new + 0.02 * np.random.default_rng(1).normal(size=len(new)), 0.001, 0.999)
+    found = decide(save(label, new, champion=old, baseline=old, boosting=near, group=day))
+    assert found.best_rival.tied
+    assert (
+        found.promote and f"It is a tie with gradient boosting (log loss {log_loss(label, near):.4f})" in found.reason
+    )
+    far = decide(save(label, new, champion=old, baseline=old, boosting=old, group=day))
+    assert far.promote and "tie" not in far.reason and "worth it" not in far.reason
+
+
+def test_a_model_that_is_worse_than_the_class_frequencies_is_never_promoted(save):
+    label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
+    worse = np.where(label == 1, 0.05, 0.95)
+    new = np.where(day % 10 == 0, worse, 0.5)
+    folder = save(label, new, champion=worse, group=day, constant=(0.5, 0.5))
+    for approve in ("auto", "manual", "despite_rivals"):
+        found = decide(folder, approve=approve)
+        assert found.better and found.outcome == "candidate"
+        assert "worse than a constant: its log loss is" in found.reason
+        assert "against 0.6931 of the class frequencies of the train labels" in found.reason
+        assert "approve = despite_rivals promotes" not in found.reason
+    assert decide(save(label, new, champion=worse, group=day)).promote, "where the train labels are not known"
 
 
 def test_with_nothing_to_beat_nothing_is_promoted(save):
@@ -138,13 +182,25 @@ def test_small_slices_are_listed_and_not_tested(save):
 
 
 @pytest.mark.parametrize("only", [0, 1])
-def test_with_one_class_the_log_loss_decides(save, only):
+@pytest.mark.parametrize("against", ["champion", "baseline"])
+def test_without_a_row_of_a_class_nothing_is_decided(save, only, against):
     label = np.full(400, only)
     random = np.random.default_rng(12)
     good, bad = 0.8 + 0.1 * random.random(400), 0.4 + 0.1 * random.random(400)
     good, bad = (good, bad) if only else (1 - good, 1 - bad)
-    result = decide(save(label, good, champion=bad))
-    assert result.promote and result.metric == "loss" and "log loss" in result.reason
+    result = decide(save(label, good, **{against: bad}), margin=-0.5)
+    assert (result.outcome, result.promote, result.level, result.spends) == ("not decided", False, None, None)
+    assert f"none of the 400 test rows is of class {'ba'[only]}, so nothing shows" in result.reason
+
+
+def test_of_several_classes_all_that_are_missing_are_named_and_rare_ones_noted(save):
+    random = np.random.default_rng(13)
+    truth = random.dirichlet(np.ones(6), 800)
+    label = np.where(np.arange(800) < 3, 5, np.arange(800) % 2)
+    folder = save(label, truth, baseline=np.full((800, 6), 1 / 6))
+    result = decide(folder)
+    assert result.outcome == "not decided" and "is of class c, d, e, so" in result.reason
+    assert "Few rows of a class, whose figures may be luck: f (3)." in measure.measure(folder).notes
 
 
 def test_with_many_classes_the_log_loss_decides(save):
@@ -230,7 +286,7 @@ def test_users_on_many_days_are_told_from_as_many_independent_rows(save):
     both = decide(save(label, new, champion=old, group=day, group_2=user))
     assert by_day.promote and not both.promote
     assert (both.group, both.groups, both.clusters) == ("day and user", 25, (DAYS, 25))
-    assert "in 30 groups (by day) and 25 groups (by user) log loss is" in both.reason
+    assert "in 30 groups (by day) and 25 groups (by user) the new model's log loss is" in both.reason
     assert "By a t test by both groups (24 degrees of freedom; each day taken" in both.reason
 
 

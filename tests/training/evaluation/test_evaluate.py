@@ -147,7 +147,7 @@ def test_a_test_split_of_one_class_has_no_auc_and_says_so(coins, tmp_path, only)
     found = evaluate(data, coins.trained(tmp_path / "model", data), tmp_path / "out")
     assert found.roc_curve is None and "auc" not in found.scalars and found.scalars["loss"] > 0
     assert f"no row of the test split is of class {'ba'[only]}" in found.notes[0]
-    assert decide(tmp_path / "out").metric == "loss"
+    assert decide(tmp_path / "out").outcome == "not decided"
 
 
 def test_two_columns_that_group_rows_are_both_in_the_predictions(coins, tmp_path):
@@ -278,11 +278,16 @@ def test_luck_of_days_promotes_a_table_with_a_time_only_if_its_author_takes_rows
     """Of 60 such tables 10 promote in one night if their rows count by themselves, and none by days."""
     alone, unnamed, named = judged(fairs.ByRow), judged(fairs.Fairs), judged(fairs.ByDay)
     assert alone.promote and (alone.group, alone.clusters) == ("", ())
-    assert "on the same 1,200 rows log loss is" in alone.reason
+    assert "on the same 1,200 rows the new model's log loss is" in alone.reason
     assert not unnamed.promote and (unnamed.clusters, unnamed.rows) == ((20,), alone.rows)
-    assert "on the same 1,200 rows in 20 groups (by day of at, since no group is named) log loss is" in unnamed.reason
+    assert (
+        "on the same 1,200 rows in 20 groups (by day of at, since no group is named) the new model's log loss is"
+        in unnamed.reason
+    )
     assert "each day of at taken to be like the one before by a correlation of" in unnamed.reason
-    assert named.lower_bound == unnamed.lower_bound and "in 20 groups (by day) log loss is" in named.reason
+    assert (
+        named.lower_bound == unnamed.lower_bound and "in 20 groups (by day) the new model's log loss is" in named.reason
+    )
 
 
 def test_days_that_are_too_few_are_told_with_what_helps(judged, fairs):

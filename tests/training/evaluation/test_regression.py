@@ -37,10 +37,11 @@ def model(signal: np.ndarray, *, seed: int = 1, noise: float = 0.0, spread: floa
 
 @pytest.fixture
 def save(tmp_path):
-    def write(label, day=None, *, decided_by="pinball", unit="minutes", slices=None, same=False, **models):
+    def write(label, day=None, *, decided_by="pinball", unit="minutes", slices=None, same=False, constant=(), **models):
         header = Header(
             task="m:T", split="test", classes=(), quantiles=SHARES, target="delay", unit=unit, decided_by=decided_by,
             models=tuple(models), group="" if day is None else "day", slices=tuple(slices or ()), same=same,
+            constant=constant,
         )  # fmt: skip
         batch = {"row_id": np.arange(len(label)), "label": label, **models}
         batch |= {name: names(values) for name, values in (slices or {}).items()}
@@ -171,17 +172,37 @@ def test_a_slice_that_is_worse_is_a_veto(save):
     assert [s.value for s in found.worse_slices] == ["0"] and not found.promote
 
 
-def test_gradient_boosting_that_is_better_is_named_and_decides_nothing(save):
+def test_gradient_boosting_that_is_better_makes_a_candidate_of_the_network(save):
     signal, label, day = labels()
     new, old, trees = model(signal, noise=4), model(signal, noise=9), model(signal)
     found = decide(save(label, day, challenger=new, baseline=old, boosting=trees))
-    assert found.promote and found.reference == "baseline"
-    assert found.boosting.value == pytest.approx(mean_loss("pinball", label, trees))
-    assert found.boosting.difference == pytest.approx(found.challenger_value - found.boosting.value)
-    assert found.reason.endswith("with 95% confidence): a network is not worth it here.")
+    assert found.outcome == "candidate" and found.reference == "baseline"
+    assert [rival.model for rival in found.rivals] == ["boosting"]
+    assert found.best_rival.value == pytest.approx(mean_loss("pinball", label, trees))
+    assert found.best_rival.difference == pytest.approx(found.challenger_value - found.best_rival.value)
+    assert "with 95% confidence): a network is not worth it here." in found.reason
     assert "none" not in found.reason and "linear-regression baseline" in found.reason
     worse = decide(save(label, day, challenger=new, baseline=old, boosting=old))
-    assert worse.boosting.upper_bound < 0 and "Gradient boosting" not in worse.reason
+    assert worse.promote and worse.best_rival.upper_bound < 0 and "radient boosting" not in worse.reason
+    line = decide(save(label, day, challenger=new, champion=old, baseline=trees, boosting=old))
+    assert line.outcome == "candidate" and "But the linear-regression baseline (mean pinball" in line.reason
+
+
+def test_a_mean_that_is_worse_than_the_median_of_the_labels_is_never_promoted(save):
+    """Outliers in training ruin the mean of the labels, the line and the network's mean, and no quantile of either."""
+    signal, label, day = labels()
+    new, old = model(signal), model(signal, noise=9)
+    new[:, 0] += 1_000
+    old[:, 0] += 5_000
+    constant = (3_000.0, 100.0, *np.quantile(label, SHARES))
+    found = decide(save(label, day, challenger=new, baseline=old, constant=constant), approve="despite_rivals")
+    assert found.better and found.outcome == "candidate"
+    assert [(c.what, c.metric, c.better) for c in found.constants] == [
+        ("the quantiles", "pinball", False), ("the median", "squared", True),
+    ]  # fmt: skip
+    assert "worse than a constant: its mean squared error in squared minutes is" in found.reason
+    fine = decide(save(label, day, challenger=model(signal), baseline=old, constant=constant))
+    assert fine.promote and fine.better_constant is None
 
 
 def test_no_bit_of_a_figure_depends_on_the_number_of_threads(save, monkeypatch):

@@ -162,6 +162,22 @@ def test_a_person_is_asked_and_decides(nights, challengers, here):
     )
 
 
+def test_a_model_that_a_simple_one_beats_waits_with_the_reason_until_its_owner_says_otherwise(
+    nights, challengers, here
+):
+    rival = {"model": "boosting", "value": 0.1, "difference": 0.2, "lower_bound": 0.1, "upper_bound": 0.3}
+    waits = {"promote": False, "candidate": True, "reason": "Candidate: boosting is better.", "rivals": [rival]}
+    for number, champion in ((1, None), (2, 2)):
+        outcome = nights.night(f"night {number}", challengers[number], **waits)
+        assert outcome.code == "candidate" and outcome.words.endswith("; a simpler model is better")
+        assert nights.record.aliases.get("champion") == champion and outcome.version.reason == waits["reason"]
+        if champion is None:
+            said = {**waits, "promote": True, "candidate": False, "reason": "Promote: all the same."}
+            forced = nights.night("said", challengers[1], approve="despite_rivals", **said)
+            assert forced.code == "promoted" and nights.record.events[-1].why == "Promote: all the same."
+    assert [spent.outcome for spent in nights.record.spent] == ["candidate"]
+
+
 def inputs_of(nights, number):
     """The pins of a version that reigned."""
     record = nights.record

@@ -13,6 +13,7 @@ from training.data import manifest as manifests
 from training.errors import UserError
 from training.evaluation import reason, record
 from training.evaluation.decide import decide
+from training.evaluation.decision import ConstantCheck, RivalCheck
 from training.evaluation.evaluate import evaluate
 from training.report import cards, plots, report
 from training.report import data as summaries
@@ -147,6 +148,43 @@ def test_a_page_that_says_promote_says_whose_word_it_is_and_where_the_outcome_is
     assert "the gate's word" not in Outline(page(tmp_path, kept)).text
 
 
+def test_what_is_better_or_worse_beside_a_figure_is_the_new_model(made, tmp_path):
+    arguments = made(champion=True)
+    measured, html = record.load(arguments["evaluation"]), page(tmp_path, arguments)
+    text = " ".join(Outline(html).text.split())
+    assert "(worse)" not in text and "(better)" not in text
+    ours, theirs = (measured.models[model].scores.loss for model in ("challenger", "champion"))
+    assert ours < theirs and re.search(rf"champion {theirs:.4f} new model is better", text)
+    better = measured.models["challenger"].scores.model_copy(update={"loss": theirs + 0.1})
+    models = measured.models | {"challenger": measured.models["challenger"].model_copy(update={"scores": better})}
+    (loss,) = (c for c in cards.cards(measured.model_copy(update={"models": models})) if c.figure.field == "loss")
+    assert {rival.model: rival.change for rival in loss.rivals}["champion"] == "worse"
+    assert "mean surprise in nats; lower is better" in text
+
+
+def test_the_page_names_why_a_model_waits(made, tmp_path):
+    """Because a simple model or a constant is better, or because a person is asked."""
+    arguments = made(champion=True)
+    rival = RivalCheck(model="boosting", value=0.1, difference=0.2, lower_bound=0.15, upper_bound=0.25)
+    constant = ConstantCheck(
+        what="the class frequencies", metric="loss", unit="", challenger=0.6, constant=0.5)  # fmt: skip
+    for update, word, check in (
+        ({"rivals": (rival,)}, "gradient boosting (log loss 0.1000) is better than the new model by 0.2000",
+         "gradient boosting, whose log loss is 0.1000, the new model is worse by 0.1500 to 0.2500."),
+        ({"constants": (constant,)}, "worse than a constant: its log loss is 0.6000, against 0.5000 of the class freq",
+         "the new model's log loss is 0.6000, that of the class frequencies of the train labels 0.5000."),
+    ):  # fmt: skip
+        waits = arguments["decision"].model_copy(update={"promote": False, "candidate": True, **update})
+        waits = waits.model_copy(update={"reason": reason.compared(waits)})
+        text = " ".join(Outline(page(tmp_path, {**arguments, "decision": waits})).text.split())
+        assert "Candidate" in text and word in text and check in text
+        assert "a person decides: pipelines models promote" in text and "the gate's word" not in text
+        assert word in markdown(evaluation=arguments["evaluation"], decision=waits)
+    asked = arguments["decision"].model_copy(update={"approve": "manual"})
+    text = " ".join(Outline(page(tmp_path, {**arguments, "decision": asked})).text.split())
+    assert "It waits as a candidate, since approve = manual: a person decides with pipelines models promote." in text
+
+
 def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(made):
     update = {"difference": 0.0069, "interval": (-0.00001, 0.0139), "lower_bound": -0.00004}
     decision = made(champion=True)["decision"].model_copy(update=update)
@@ -200,7 +238,7 @@ def test_the_summary_says_the_decision_and_the_figures(made):
     text = markdown(evaluation=arguments["evaluation"], decision=arguments["decision"])
     assert text.startswith("# Coins\n\nPromote: ")
     assert "| | new model | champion | baseline |" in text
-    assert re.search(r"\| AUC \| 0\.\d{4} \| 0\.\d{4} \| 0\.\d{4} \|", text)
+    assert re.search(r"\| AUC, higher is better \| 0\.\d{4} \| 0\.\d{4} \| 0\.\d{4} \|", text)
     assert "Promote" not in markdown(evaluation=arguments["evaluation"])
 
 
@@ -330,7 +368,7 @@ def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
     shares = ", ".join(f"{point.quantile:g} {point.observed:.3f}" for point in figures.calibration)
     assert f"bias is {figures.scores.bias:.4g};" in html and f"of the new model: {shares}." in html
     assert html.count("middle half") == 2  # in the plot's legend, and in words
-    assert "| RMSE |" in markdown(evaluation=arguments["evaluation"])
+    assert "| RMSE, lower is better |" in markdown(evaluation=arguments["evaluation"])
 
 
 def test_the_page_stays_small(made, tmp_path):

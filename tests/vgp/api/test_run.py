@@ -18,9 +18,11 @@ def ended(tmp_path: Path) -> Run:
     folder = tmp_path / "<moved>"
     for step in ("train", "evaluate"):
         (folder / step).mkdir(parents=True)
+    (folder / "steps/train/model").mkdir(parents=True)
     artifacts = {
         "train": {"model": "system.Model"},
         "evaluate": {"metrics": "system.Metrics", "raw": "system.Artifact"},
+        "register": {"version": "system.Model"},
     }
     spec = {
         "root": {"dag": {"tasks": {"outer": {"componentRef": {"name": "comp-outer"}}}}},
@@ -50,9 +52,16 @@ def ended(tmp_path: Path) -> Run:
 
 def test_figures_and_model_are_found_by_what_they_are(ended: Run) -> None:
     assert ended.metrics == {"auc": 0.75}
-    assert ended.model == ended.folder / "steps/train/model"
+    assert ended.model == ended.folder / "steps/train/model", "nothing was registered: the other folder is not there"
     assert ended.artifacts["evaluate/raw"] == ended.folder / "steps/evaluate/raw"
     assert (ended.report, ended.decision) == (None, "")
+
+
+def test_the_model_is_the_registered_one_where_there_is_one_and_none_where_there_is_none(ended: Run) -> None:
+    (ended.folder / "steps/register/version").mkdir(parents=True)
+    assert ended.model == ended.folder / "steps/register/version"
+    (ended.folder / "steps").rename(ended.folder / "gone")
+    assert ended.model is None
 
 
 def test_the_decision_is_what_the_step_decide_gave() -> None:

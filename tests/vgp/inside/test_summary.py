@@ -65,7 +65,7 @@ def test_a_retry_of_a_failed_night_goes_on_from_it() -> None:
 
 def test_a_script_that_left_no_predictions_is_not_decided() -> None:
     summary = told(night("b", all_of("SUCCEEDED"), decision="not decided"))
-    assert summary.words == "trained; not decided: the script left no predictions.parquet"
+    assert summary.words == "trained; not decided: the report has the reason"
     assert summary.as_json()["decision"] == "not decided"
 
 
