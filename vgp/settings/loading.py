@@ -12,7 +12,7 @@ from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge, put
-from vgp.settings.messages import explain, line, refuse_texts
+from vgp.settings.messages import explain, line, refuse_hosts, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import NAME
@@ -165,7 +165,7 @@ def _checked(layers: Sequence[Layer], home: Repository | None) -> tuple[Settings
     except ValidationError as error:
         return None, explain(error, merged)
     settings._merged = merged
-    return settings, []
+    return settings, refuse_hosts(merged)
 
 
 def _at(document: Document, keys: Keys, message: str) -> str:
