@@ -13,6 +13,7 @@ from vgp.placement.place import place
 from vgp.placement.placement import Placement
 from vgp.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
+from vgp.spec.defaults import Places
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -127,6 +128,11 @@ class Vertex:
     @property
     def email(self) -> tuple[str, ...]:
         return self.settings.notify.email
+
+    @property
+    def places(self) -> Places:
+        bucket = self.settings.bucket
+        return Places(f"{bucket}/runs" if bucket else "", self.settings.registry_root)
 
     def prices(self) -> dict[str, list[float | str]]:
         known = {step: placed for step, placed in self.placements.items() if step not in self._metered}

@@ -37,8 +37,10 @@ def newest(told: Values, limit: int) -> Values:
 
 def listing(told: Values) -> RenderableType:
     """Every model with its versions, the newest first."""
+    notes = [Text(printable(words), "yellow") for words in told.get("notes", ())]
     if not told["models"]:
-        return Text(f"The registry {printable(told['registry'])} holds no model yet: a run registers its first.")
+        empty = f"The registry {printable(told['registry'])} holds no model yet: a run registers its first."
+        return Group(Text(empty), *notes)
     parts: list[RenderableType] = []
     for one in told["models"]:
         parts += [*([Text("")] if parts else []), _headline(one), *([_versions(one)] if one["versions"] else [])]
@@ -46,7 +48,7 @@ def listing(told: Values) -> RenderableType:
             parts.append(Text(f"and {one['left']:,} older ones; more with --limit", "dim"))
         behind = told.get("vertex", {}).get(one["model"], [])
         parts += [Text(f"Vertex AI: {printable(words)}", "yellow") for words in behind]
-    return Group(*parts)
+    return Group(*parts, *([Text("")] if notes else []), *notes)
 
 
 def _headline(model: Values) -> Text:

@@ -15,7 +15,9 @@ from training.registry import changes
 from training.registry.documents import Spent, Version
 from training.registry.registry import open as open_
 
-from .conftest import Told, filled
+from vgp.__main__ import main
+
+from .conftest import ROOT, Told, filled
 
 Models = Callable[..., Told]
 
@@ -195,3 +197,28 @@ def test_a_repository_without_the_training_code_says_so(
     with pytest.raises(SystemExit, match="2"):
         main(["models", "list"])
     assert "has no training/registry, which keeps the versions of models" in capsys.readouterr().err
+
+
+def test_the_list_names_the_environments_that_share_the_registry_and_the_models_that_stayed_behind(
+    here: None, cloud: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled("gs://test-bucket/registry", tmp_path)
+    file = tmp_path / "pipelines.toml"
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def listed(text: str, *words: str) -> str:
+        file.write_text(text)
+        with pytest.raises(SystemExit, match="0"):
+            main(["models", "list", "--settings", str(file), "--env", "dev", *words])
+        return capsys.readouterr().out
+
+    for folder in ("pipelines", "training"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    shared = "[environments.dev]\n%s\n[environments.prod]\n"
+    out = listed(shared % "")
+    assert "flights: version 2 is the champion" in out
+    assert "warning: registry: dev and prod share gs://test-bucket/registry: what a run of one promotes is" in out
+    assert json.loads(listed(shared % "", "--json"))["notes"][0].startswith("warning: registry: dev and prod share")
+    out = listed(shared % 'registry = "gs://test-bucket/registry-dev"')
+    assert "gs://test-bucket/registry-dev holds no model yet" in out and "warning" not in out
+    assert "note: gs://test-bucket/registry holds models: flights; to use them, write registry =" in out

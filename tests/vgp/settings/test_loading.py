@@ -458,3 +458,46 @@ def test_a_file_may_name_googles_private_addresses_and_a_variable_any(
         assert settings.load(write(f"[endpoints]\naiplatform = '{address}'\n")).endpoints["aiplatform"] == address
     monkeypatch.setenv("PIPELINES_ENDPOINTS__AIPLATFORM", "https://vertex.corp.test")
     assert settings.load(write("region = 'us-central1'\n")).endpoints["aiplatform"] == "https://vertex.corp.test"
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "sharers"),
+    [
+        ("bucket = 'gs://one'\n[environments.dev]\n[environments.prod]\n", {}, ("prod",)),
+        ("[environments.dev]\nbucket = 'gs://one'\n[environments.prod]\nbucket = 'gs://one/'\n", {}, ("prod",)),
+        ("[environments.dev]\n[environments.prod]\n", {"BUCKET": "gs://one"}, ("prod",)),
+        ("[environments.dev]\n[environments.prod]\nbucket = 'gs://prod'\n", {"BUCKET": "gs://prod"}, ("prod",)),
+        ("registry = 'gs://reg/all'\n[environments.dev]\n[environments.prod]\nbucket = 'gs://prod'\n", {}, ("prod",)),
+        ("bucket = 'gs://one'\n[environments.dev]\n[environments.test]\n[environments.prod]\n", {}, ("test", "prod")),
+        ("bucket = 'gs://one'\n[environments.dev]\nregistry = 'gs://one/registry-dev'\n[environments.prod]\n", {}, ()),
+        ("[environments.dev]\nbucket = 'gs://one'\n[environments.prod]\nbucket = 'gs://one/prod'\n", {}, ()),
+        ("[environments.dev]\n[environments.prod]\n", {}, ()),
+        ("bucket = 'gs://one'\n[environments.dev]\n", {}, ()),
+    ],
+)
+def test_environments_that_share_a_registry_are_known(
+    write: Write, monkeypatch: pytest.MonkeyPatch, text: str, variables: dict[str, str], sharers: tuple[str, ...]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"PIPELINES_{name}", value)
+    loaded = settings.load(write(text), environment="dev")
+    assert loaded.registry_sharers == sharers
+    assert [line.startswith("warning: registry: dev and ") for line in loaded.registry_warnings()] == [True] * bool(
+        sharers
+    )
+
+
+def test_the_advice_parts_the_registries_and_the_one_that_is_there_stays_prods(write: Write) -> None:
+    text = "bucket = 'gs://one'\n[environments.dev]\n%s\n[environments.prod]\n"
+    for environment in ("dev", "prod"):
+        fix = settings.load(write(text % ""), environment=environment).registry_fix
+        assert "into [environments.dev]: " in fix
+        parted = settings.load(write(text % fix.rpartition(": ")[2].rstrip(".")), environment=environment)
+        assert parted.registry_sharers == ()
+    assert parted.registry_root == "gs://one/registry"  # of today's file, without the key
+
+
+@pytest.mark.parametrize("root", ["gs://one/runs/registry", "gs://one/runs", "gs://one"])
+def test_a_registry_does_not_lie_where_runs_are_deleted(write: Write, root: str) -> None:
+    with pytest.raises(RequestError, match=":2: registry: "):
+        settings.load(write(f"bucket = 'gs://one'\nregistry = '{root}'\n"))
