@@ -7,7 +7,6 @@ from typing import Any
 
 from vgp.spec.pipeline_spec import PipelineSpec
 
-
 #: A pipeline with both parameters uses our registry of models: training/registry.
 _OF_A_REGISTRY = ("registry", "model_name")
 

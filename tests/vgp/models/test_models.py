@@ -14,7 +14,6 @@ from loopback.cloud import Cloud
 from training.registry import changes
 from training.registry.documents import Spent, Version
 from training.registry.registry import open as open_
-
 from vgp.__main__ import main
 
 from .conftest import ROOT, Told, filled
