@@ -172,7 +172,7 @@ def _without_timeout(settings: Settings, step: str, placement: Placement) -> Pla
     """
     if settings.request(step).timeout is not None:
         text = "Its command is its own, not that of a Python step: nothing would end it in time."
-        fix = "Drop timeout, and end it in its command: timeout 4h PROGRAM. Vertex AI ends it after 7 days."
+        fix = "Drop timeout, and end it in its command: timeout -k 60 4h PROGRAM. Vertex AI ends it after 7 days."
         raise PlacementError(Problem("GPU028", "timeout", text, fix), f"{step} asks for a timeout")
     return replace(placement, timeout_s=plain.MAX_TIMEOUT_S)
 

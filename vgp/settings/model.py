@@ -117,9 +117,11 @@ class Settings(BaseModel):
         """A line if another environment uses the same registry."""
         if not (others := self.registry_sharers):
             return []
+        here = self.environment or "runs without an environment"
+        danger = "what a run of one promotes is the champion of the other"
         return [
-            f"warning: registry: {self.environment or 'runs without an environment'} and {listed(others, 'and')} share "
-            f"{self.registry_root}: what a run of one promotes is the champion of the other. {self.registry_fix}"
+            f"warning: registry: {here} and {listed(others, 'and')} share {self.registry_root}: {danger}. "
+            + self.registry_fix
         ]
 
     @property
