@@ -32,7 +32,7 @@ def is_launcher(image: str) -> bool:
 
 
 def sends_mail(image: str, command: object) -> bool:
-    """Whether it is Google's e-mail component: Vertex AI sends the mail itself, and starts no machine for the container,
+    """Whether it is Google's e-mail component: Vertex AI sends the mail itself, and needs no machine for the container,
     whose code does nothing but raise.
     """
     words = command if isinstance(command, list) else []

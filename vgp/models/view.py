@@ -80,6 +80,9 @@ def version(told: Values, now: datetime) -> RenderableType:
     """A version in full; of the champion first since when, why, and what it replaced."""
     head = Text.assemble((f"{printable(told['model'])} version {told['number']}", "bold"), "  ")
     head.append(_aliases(told["aliases"]) if told["aliases"] else Text(told["state"], _STATES.get(told["state"], "")))
+    if missing := told.get("missing"):
+        wrong = f"not whole: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
+        head.append(f"\n{wrong}", "bold red")
     rows = [*_reign(told["reign"], told["reason"], now), *_standing(told), *_origin(told)]
     history = [
         (time(one["at"]), _did(one, told["number"]), printable(one["who"]), _why(one["why"], told["reason"]))
