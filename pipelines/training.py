@@ -194,6 +194,24 @@ def look(parameters: dict[str, Any]) -> None:
                 storage.find(part)
             except UserError as error:
                 raise ValueError(f"data = {part}: {error} (--no-preflight does not look.)") from None
+    _look_for_version(parameters)
+
+
+def _look_for_version(parameters: dict[str, Any]) -> None:
+    """Raises ValueError for a champion, or a model to predict with, that the registry in the bucket does not have."""
+    from training.errors import UserError
+    from training.pins import model_name, reigning
+    from training.storage import storage
+
+    name = "champion" if "champion" in parameters else "model"
+    given, root = parameters.get(name, ""), parameters.get("registry", "")
+    if not given or given in (reigning.AUTO, "champion") or reigning.is_folder(given) or not storage.is_remote(root):
+        return
+    chosen = model_name.chosen(parameters.get("model_name", ""), parameters["task"], parameters.get("task_options"))
+    try:
+        reigning.version(reigning.opened(root, chosen).read(), given)
+    except UserError as error:
+        raise ValueError(f"{error} (--no-preflight does not look.)") from None
 
 
 def members() -> dict[str, Collection[str]]:

@@ -14,6 +14,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from training.processes.request import LaunchRequest
 
 if TYPE_CHECKING:
@@ -25,7 +27,10 @@ STOP_S = 25.0
 
 
 def main(report: int) -> None:
-    request = LaunchRequest.model_validate_json(sys.stdin.buffer.read())
+    try:
+        request = LaunchRequest.model_validate_json(sys.stdin.buffer.read())
+    except ValidationError:
+        raise SystemExit("stopped: the process that started the training ended before it said what to train.") from None
     sys.path[:] = request.path
     from training.processes.flight import Recorder
     from training.processes.rank import die_with

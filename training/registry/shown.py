@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from training.registry import changes
+from training.registry import changes, versions
 from training.registry.documents import CHAMPION, Event, Record, Version
 from training.registry.registry import Registry
 from training.registry.sweep import Copy
@@ -39,6 +39,7 @@ def version(registry: Registry, record: Record, shown: Version) -> Values:
         **brief(record, registry.placed(shown)),
         "model": record.model,
         "folder": registry.version_folder(shown.key),
+        "missing": [] if shown.state == "deleted" else versions.missing(registry, shown),
         "files": {name: file.model_dump() for name, file in shown.files.items()},
         "reign": reign(record) if is_champion else None,
         "withstood": {"challengers": len(stood), "last": stood[-1].at} if stood else None,

@@ -79,7 +79,7 @@ def promote(root: str, model: str, version: str, account: str, why: str) -> Valu
         nonlocal number
         number = found(record, version).number
         after = changes.promote(record, number, expected=record.aliases.get(CHAMPION), **words)
-        return _with_files(there, record, after)
+        return _with_files(there, after)
 
     done = _change(there, change, account, why)
     before = done.event and done.event.before
@@ -92,7 +92,7 @@ def rollback(root: str, model: str, expected: int | None, account: str, why: str
     there = _open(root, model)
 
     def change(record: Record, words: dict[str, str]) -> Record:
-        return _with_files(there, record, changes.rollback(record, expected=expected, **words))
+        return _with_files(there, changes.rollback(record, expected=expected, **words))
 
     done = _change(there, change, account, why)
     if done.event:
@@ -237,10 +237,9 @@ def _change(there: Registry, change: Change, account: str, why: str) -> Changed:
     return Changed(there, record, next(mine, None))
 
 
-def _with_files(there: Registry, before: Record, after: Record) -> Record:
-    """The record after, if the files of a new champion are there. Raises UserError."""
-    champion = after.champion()
-    if champion and before.aliases.get(CHAMPION) != champion.number:
+def _with_files(there: Registry, after: Record) -> Record:
+    """The record after, if the files of its champion are there. Raises UserError."""
+    if champion := after.champion():
         versions.require(there, champion)
     return after
 

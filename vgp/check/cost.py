@@ -12,6 +12,7 @@ from rich.text import Text
 from vgp.catalog import services
 from vgp.check.finding import RungRow, StepRow
 from vgp.errors import RequestError
+from vgp.placement import plain
 from vgp.text.figures import dollars, listed, took, usd
 from vgp.text.price_dates import words
 from vgp.text.table import above, table
@@ -57,6 +58,7 @@ def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
         "max_usd_of_priced_steps": most,
         "unpriced": left_out,
         "price_dates": price_dates(rows),
+        "not_counted": not_counted(rows),
     }
 
 
@@ -65,6 +67,13 @@ def price_dates(rows: Sequence[StepRow]) -> list[str]:
     every = [each for row in rows for each in row.every]
     own = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
     return sorted(day for day in own if day)
+
+
+def not_counted(rows: Sequence[StepRow]) -> list[str]:
+    """What is billed and no part of the most: what has no price here, or no limit."""
+    waits = list(dict.fromkeys(row.step for row in rows if row.has_launcher))
+    launcher = f"the {plain.DEFAULT_MACHINE} on which Google's launcher waits for the job of {listed(waits, 'and')}"
+    return [*(["boot disks"] if rows else []), *([launcher] if waits else [])]
 
 
 def not_in_it(rows: Sequence[StepRow]) -> str:
@@ -102,6 +111,8 @@ def _cheaper(row: StepRow) -> str:
     """What makes a step cost less; tries add nothing to the ceiling of a ladder."""
     if row.rungs:
         return "Shorten its deadline, take cheaper rungs"
+    if row.is_endless:
+        return "Nothing ends it before Vertex AI does: end it in its command, timeout -k 60 4h PROGRAM"
     return "Shorten its timeout, give it fewer retries, take a smaller machine"
 
 
@@ -143,6 +154,7 @@ def steps_table(
     drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
+    below += [f"not counted: {'; '.join(not_counted(rows))}"] if rows else []
     below += [*_shuffled(rows), *_ladders(rows)]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
     return above(drawn, below)

@@ -1,5 +1,6 @@
 """Judges what a task of a compiled pipeline runs: a custom job, a launcher that starts one, or a plain container."""
 
+from dataclasses import replace
 from typing import Any
 
 from vgp.check import api_object, images, ladder, launcher_job, plain_step, remote_runner
@@ -28,10 +29,13 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
     if position(container.value) is not None:
         ladder.judge(judgement, step, container)
         return
+    if images.sends_mail(container.get("image").text() or "", container.get("command").value):
+        return
     job = launcher_job.job(container) or remote_runner.job(container)
     if job is not None:
-        location = launcher_job.option(container, "--location")
+        location, before = launcher_job.option(container, "--location"), len(judgement.steps)
         api_object.judge(judgement, step, job, location=location, strict=True)
+        judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
     elif images.is_launcher(container.get("image").text() or "") and (unread := launcher_job.unread(container)):

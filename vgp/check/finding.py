@@ -111,6 +111,10 @@ class StepRow:
     ladder_s: float | None = None
     #: Seconds that probes of its Spot rungs may hold machines, for each hour on demand.
     probes_an_hour_s: float = 0.0
+    #: Whether one of Google's launchers waits for its job, on a machine of its own.
+    has_launcher: bool = False
+    #: Whether nothing ends it before Vertex AI does, after 7 days.
+    is_endless: bool = False
     #: Of a slice of TPUs: the price that `usd_per_hour` is of.
     tpu_price: Price | None = None
 

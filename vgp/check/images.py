@@ -31,6 +31,14 @@ def is_launcher(image: str) -> bool:
     return _LAUNCHER in image
 
 
+def sends_mail(image: str, command: object) -> bool:
+    """Whether it is Google's e-mail component: Vertex AI sends the mail itself, and needs no machine for the container,
+    whose code does nothing but raise.
+    """
+    words = command if isinstance(command, list) else []
+    return is_launcher(image) and any("vertex_notification_email.executor" in str(word) for word in words)
+
+
 def problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
     """What the image's name says against it. `command` is command and arguments in one text."""
     gpu = _gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []

@@ -1,5 +1,8 @@
 """Judges a plain step of a compiled pipeline: the resources of its container, and its image."""
 
+import math
+import re
+
 from vgp.catalog import catalog
 from vgp.check import images, services
 from vgp.check.fields import Reader
@@ -9,6 +12,13 @@ from vgp.documents.node import Node, whole_number
 from vgp.placement import compatibility, plain, provisioning, quantities, quota
 from vgp.placement.combination import Combination
 from vgp.placement.rules import first_error
+
+#: coreutils' timeout as the first program of a container, with the option that kills: what else may not end.
+_TIMEOUT = re.compile(
+    r"(?:\S*/)?timeout (?:--?[a-z-]+ )*?(?:-k |--kill-after[= ])(?P<kill>[0-9]+(?:\.[0-9]+)?)(?P<kill_unit>[smhd]?) "
+    r"(?:--[a-z-]+ )*(?P<limit>[0-9]+(?:\.[0-9]+)?)(?P<limit_unit>[smhd]?) \S"
+)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def judge(judgement: Judgement, step: str, container: Node) -> None:
@@ -36,7 +46,7 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     _image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))
     used, timeout_s = services.of(container.get("env")), _timeout_s(container)
-    judgement.report(step, container.get("env"), *services.ended_early(used, timeout_s))
+    judgement.report(step, container.get("env"), *services.ended_early(used, timeout_s or plain.MAX_TIMEOUT_S))
     _row(judgement, step, combination, accelerator, count or 0, timeout_s, used)
 
 
@@ -86,13 +96,24 @@ def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     reader.judgement.report(reader.step, node, *images.problems(image, command, accelerator, None))
 
 
-def _timeout_s(container: Node) -> int:
-    """When the step is ended: by its own command if that keeps the variable's limit, else after 7 days."""
+def _timeout_s(container: Node) -> int | None:
+    """When the step's own command ends it: kfp's with the variable's limit, or one that begins with `timeout -k`."""
     keeps = any(f"${plain.TIMEOUT_VARIABLE}" in str(word.value) for word in container.get("command").items())
     pairs = container.get("env").items()
     limits = [pair.get("value") for pair in pairs if pair.get("name").text() == plain.TIMEOUT_VARIABLE]
     seconds = whole_number(limits[-1].value) if keeps and limits and limits[-1].known else None
-    return min(seconds, plain.MAX_TIMEOUT_S) if seconds and seconds > 0 else plain.MAX_TIMEOUT_S
+    words = [word.text() or "" for key in ("command", "args") for word in container.get(key).items()]
+    seconds = seconds or _of_coreutils(words)
+    return min(seconds, plain.MAX_TIMEOUT_S) if seconds and seconds > 0 else None
+
+
+def _of_coreutils(words: list[str]) -> int | None:
+    """The seconds after which `timeout -k 60 4h PROGRAM` has killed the program; without -k it may go on."""
+    match = _TIMEOUT.match(" ".join(words))
+    if not match:
+        return None
+    kill, limit = (float(match[name]) * _SECONDS[match[f"{name}_unit"] or "s"] for name in ("kill", "limit"))
+    return math.ceil(kill + limit) if limit else None
 
 
 def _row(
@@ -101,14 +122,14 @@ def _row(
     combination: Combination | None,
     accelerator: str | None,
     count: int,
-    timeout_s: int,
+    timeout_s: int | None,
     used: tuple[services.Service, ...],
 ) -> None:
     region = judgement.regions[0] if judgement.regions else catalog.DEFAULT_REGION
     price = combination.price("standard", region) if combination else None
     row = StepRow(
         step, combination.machine_type if combination else None, accelerator, count, 1, "STANDARD",
-        price.usd_per_hour if price else None, region, timeout_s, services=used,
-        is_persistent=judgement.on_resource,
+        price.usd_per_hour if price else None, region, timeout_s or plain.MAX_TIMEOUT_S, services=used,
+        is_persistent=judgement.on_resource, is_endless=timeout_s is None,
     )  # fmt: skip
     judgement.steps.append(row)

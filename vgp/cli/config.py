@@ -45,6 +45,10 @@ def config(
         return
     console().print(effective.settings_table(overview["values"]))
     declared = ", ".join(overview["environments"]) or "none"
+    if loaded.registry_root and not loaded.registry:
+        console().print(f"\nregistry of models: {loaded.registry_root}", highlight=False, markup=False, soft_wrap=True)
+    for line in loaded.registry_warnings():
+        console().print(f"\n{line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
 
 

@@ -20,7 +20,7 @@ app = typer.Typer()
 models = typer.Typer(
     help="Registered models: versions, the champion, promotion and rollback.\n\n"
     "Meant is the registry of the runs on this machine, runs/registry; with --env NAME or --vertex that of the runs on "
-    "Vertex AI, in the bucket of the settings; with --registry any other. A VERSION is a number or an alias, such as "
+    "Vertex AI, of the settings; with --registry any other. A VERSION is a number or an alias, such as "
     "champion. Every verb may be repeated, and killed and repeated: docs/models.md.",
     no_args_is_help=True,
 )
@@ -29,7 +29,7 @@ app.add_typer(models, name="models")
 Registry = Annotated[
     str | None, typer.Option("--registry", metavar="ROOT", help="The registry: a folder, or gs://BUCKET/FOLDER.")
 ]
-Vertex = Annotated[bool, typer.Option("--vertex", help="The registry in the bucket of the settings.")]
+Vertex = Annotated[bool, typer.Option("--vertex", help="The registry of the settings.")]
 Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Name of the model; default: the only one.")]
 Why = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="The reason; the history keeps it.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]

@@ -141,7 +141,7 @@ def update(
 
     if keep and overwrite:
         raise RequestError("--keep and --overwrite exclude each other: files that you edited stay, or are replaced.")
-    renewal = plan(repository_of(settings).root, extras.portable_requirement())
+    renewal = plan(repository_of(settings).root, extras.portable_requirement(), overwrite=overwrite)
     changes = renewal.changes
     if not dry_run:
         changes = apply(renewal, "keep" if keep else "overwrite" if overwrite else "refuse")

@@ -140,6 +140,7 @@ def rerun(
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step: the default.")] = False,
     new: Annotated[bool, typer.Option("--new", help="Another run, even if the same rerun is going on.")] = False,
+    max_usd: Annotated[float | None, typer.Option(help="Start nothing if the run can cost more than this.")] = None,
     wait: Wait = False,
     timeout: Timeout = None,
     environment: Environment = None,
@@ -157,7 +158,7 @@ def rerun(
     if from_failed and no_cache:
         raise RequestError("--from-failed and --no-cache exclude each other: the one needs the cache.")
     loaded = load_settings(settings, environment)
-    started = rerun(loaded, run, set_ or (), from_failed=from_failed, new=new)
+    started = rerun(loaded, run, set_ or (), from_failed=from_failed, new=new, max_usd=max_usd)
     say(*started.lines(), stderr=as_json)
     _conclude(loaded, started.as_json(), wait=wait, timeout_s=timeout, as_json=as_json)
 

@@ -89,7 +89,7 @@ def compile_(
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
     steps = [row for made in compiled.values() for row in made.report.steps]
     say(*filter(None, [price_dates.words(cost.price_dates(steps))]), stderr=as_json)
-    notes = [*loaded.notify.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
+    notes = [*loaded.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
     notes += [*different_worlds(compiled.values()), *placeholder_image(loaded)]
     say(*notes, stderr=as_json)
     if as_json:

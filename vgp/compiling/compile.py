@@ -33,6 +33,8 @@ class Compiled:
     report: Report
     #: Steps that would take up what a command leaves, of jobs that have none.
     without_command: Collection[str] = ()
+    #: Steps whose machines the settings decide; no others: Google's e-mail component, what a workflow places itself.
+    placed: Collection[str] = ()
 
 
 def compile_all(
@@ -71,6 +73,13 @@ def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[st
     lines = [
         f"warning: [steps.{step}] of the settings: no pipeline has this step. {did_you_mean(step, known)}"
         for step in sorted(set(settings.steps) - known - waiting)
+    ]
+    placed = {step for made in compiled for step in made.placed}
+    written = {step.task.name for made in compiled for step in made.spec.steps} - placed - waiting
+    lines = [line for line in lines if not any(line.startswith(f"warning: [steps.{step}] ") for step in written)]
+    lines += [
+        f"warning: [steps.{step}] of the settings has no effect: its workflow places the step itself, or Google does."
+        for step in sorted(set(settings.steps) & written)
     ]
     return lines + [
         f"note: [steps.{step}] of the settings has no effect: the step takes up what a command leaves, and no step has "
@@ -131,7 +140,9 @@ def compiled(name: str, settings: Settings, *, max_usd: float | None = None, pat
     except PlacementError as error:
         raise PlacementError(error.problem, f"{name}: {error.asked}") from None
     report = checked(name, spec, settings, max_usd=max_usd, path=path)
-    return Compiled(name, spec, report, without_command=target.without_command)
+    return Compiled(
+        name, spec, report, without_command=target.without_command, placed={*target.placements, *target.ladders}
+    )
 
 
 def checked(

@@ -7,6 +7,7 @@ from vgp.compiling import engines, script
 from vgp.inside.image import IMAGE
 from vgp.placement.request import Request
 from vgp.spec.caching import PINNED
+from vgp.spec.defaults import Places
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -44,6 +45,10 @@ class Target(Protocol):
     @property
     def email(self) -> Sequence[str]:
         """Who gets mail of Vertex AI's when a run ends."""
+
+    @property
+    def places(self) -> Places:
+        """Where runs write, and the registry of their models, which the spec has as its defaults."""
 
     def step(
         self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
@@ -103,6 +108,7 @@ class Local:
     webhook = ""
     experiment = ""
     email: Sequence[str] = ()
+    places = Places()
 
     def __init__(self, settings: "Settings | None" = None) -> None:
         """Without settings no step has a command or an image of its own."""

@@ -13,6 +13,7 @@ from vgp.placement.place import place
 from vgp.placement.placement import Placement
 from vgp.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
+from vgp.spec.defaults import Places
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -128,6 +129,11 @@ class Vertex:
     def email(self) -> tuple[str, ...]:
         return self.settings.notify.email
 
+    @property
+    def places(self) -> Places:
+        bucket = self.settings.bucket
+        return Places(f"{bucket}/runs" if bucket else "", self.settings.registry_root)
+
     def prices(self) -> dict[str, list[float | str]]:
         known = {step: placed for step, placed in self.placements.items() if step not in self._metered}
         return {
@@ -166,7 +172,7 @@ def _without_timeout(settings: Settings, step: str, placement: Placement) -> Pla
     """
     if settings.request(step).timeout is not None:
         text = "Its command is its own, not that of a Python step: nothing would end it in time."
-        fix = "Drop timeout, and end it in its command: timeout 4h PROGRAM. Vertex AI ends it after 7 days."
+        fix = "Drop timeout, and end it in its command: timeout -k 60 4h PROGRAM. Vertex AI ends it after 7 days."
         raise PlacementError(Problem("GPU028", "timeout", text, fix), f"{step} asks for a timeout")
     return replace(placement, timeout_s=plain.MAX_TIMEOUT_S)
 

@@ -23,7 +23,7 @@ from vgp.inside.imports import serve
 from vgp.settings.repository import Repository, find, known
 from vgp.spec import engines, kfp_package, ladder_inputs, script_arguments, sizes
 from vgp.spec.caching import as_pinned
-from vgp.spec.defaults import with_defaults
+from vgp.spec.defaults import with_defaults, with_places
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
 
@@ -79,6 +79,7 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         written = Path(folder) / "pipeline.json"
         Compiler().compile(pipeline, str(written))
         compiled = with_defaults(with_sizes(PipelineSpec.read(written)), partial(expanded, name, repository=repository))
+        compiled = with_places(compiled, target.places)
         ladder_inputs.refuse(compiled)
         if target.email:
             compiled = with_email(compiled, target.email)

@@ -1,6 +1,7 @@
 """Calls of Google's APIs from within a run, as the account that the step runs as."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -93,13 +94,21 @@ def address(host: str) -> str:
     """Base URL of an API: gcloud's own override of it (CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM), or Google's.
 
     Raises:
-        ValueError: the override would send the access token unencrypted over a network.
+        ValueError: the override would send the access token unencrypted over a network, or the host is none: part of
+            it may be a region that a document names.
     """
+    if not is_label(host):
+        raise ValueError(f"{host!r} is no host of Google's: letters, digits and - alone.")
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{host.rpartition('-')[2].upper()}"
     override = os.environ.get(variable)
     if override and not is_private(override):
         raise ValueError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
     return (override or f"https://{host}.googleapis.com").rstrip("/")
+
+
+def is_label(host: str) -> bool:
+    """Whether the text can stand before .googleapis.com without leading elsewhere."""
+    return bool(re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", host))
 
 
 def is_private(url: str) -> bool:

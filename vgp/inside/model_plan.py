@@ -122,7 +122,7 @@ def _known(record: Json, live: Live) -> dict[int, Mapping[str, Any]]:
         labels = version.get("labels", {})
         if labels.get(REGISTRY) != registry or not str(labels.get(NUMBER, "")).isdecimal():
             raise Refused(
-                f"Vertex AI has a model {record['model']} that is not of this registry: its version "
+                f"Vertex AI has a model {uploads.model_id(record)} that is not of this registry: its version "
                 f"{version['versionId']} was made by hand, or by another registry. Give the model here another name "
                 "(model_name), or delete that one."
             )

@@ -97,7 +97,7 @@ def reconcile(
 
 def differences(record: Json, service: ModelService) -> list[str]:
     """What Vertex AI does not show yet, in words; empty if it agrees with the record. Raises as `reconcile`."""
-    live = service.versions(str(record["model"]))
+    live = service.versions(model_upload.model_id(record))
     return [f"not yet: {step}" for step in steps(record, live)] + notes(record, live)
 
 
@@ -128,7 +128,7 @@ class _Reconciliation:
     def round(self) -> bool:
         """Takes the first step that there is; False if there is none."""
         record = self.read()
-        model = str(record["model"])
+        model = model_upload.model_id(record)
         live = self.service.versions(model) if record["versions"] else []
         step = next(steps(record, live, mine=self.mine, now=self.clock.now()), None)
         if step is None:

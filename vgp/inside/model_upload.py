@@ -34,9 +34,9 @@ def request(record: Json, version: Json, *, parent: str, image: str, key: str, l
     Raises:
         Refused: the version's files or its image are of this machine, or it is no model that our image serves.
     """
-    name = str(record["model"])
+    name, there = str(record["model"]), model_id(record)
     model: dict[str, Any] = {
-        "displayName": name,
+        "displayName": there,
         "description": f"Versions of {folder(version)}/registry.json. Change them with `pipelines models`: what is "
         "changed here is put back.",
         "versionDescription": _described(version),
@@ -46,12 +46,22 @@ def request(record: Json, version: Json, *, parent: str, image: str, key: str, l
     }
     if key:
         model["encryptionSpec"] = {"kmsKeyName": key}
-    return {"model": model, **({"parentModel": parent} if parent else {"modelId": name})}
+    return {"model": model, **({"parentModel": parent} if parent else {"modelId": there})}
 
 
 def folder(version: Json) -> str:
     """The registry's folder for this model: versions lie in it under their keys."""
     return str(version["model"]).rpartition("/versions/")[0]
+
+
+def model_id(record: Json) -> str:
+    """The model's id on Vertex AI: its name, and of a registry `registry-dev` also `-dev`, so that the environments of
+    one project have models of their own there.
+    """
+    name, versions = str(record["model"]), record.get("versions") or ()
+    root = folder(versions[0]).rpartition("/")[0].rpartition("/")[2] if versions else ""
+    owner = label(root.removeprefix("registry-")) if root.startswith("registry-") else ""
+    return f"{name}-{owner}"[:_LONGEST_LABEL] if owner else name
 
 
 def registry_label(version: Json) -> str:

@@ -1,7 +1,7 @@
 """A run on this machine, from request to result."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from vgp.local.output import Event
 from vgp.local.proof import Step
 from vgp.settings import Repository, Settings
 from vgp.spec import arguments
+from vgp.spec.defaults import registry_is
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.spec.script import scripts
 from vgp.text import files
@@ -98,9 +99,16 @@ def started(
     _refuse(spec, nproc, nodes)
     values = arguments.parsed(spec.parameters, texts, partial(workflows.members, name, repository))
     values = workflows.expanded(name, values, repository, Path.cwd())
-    workflows.check(name, spec, values, repository)
+    workflows.check(name, spec, {**values, **_registry(spec, values, out)}, repository)
     portable.refuse(spec, out.absolute(), repository.root)
     return folder.new(out.absolute(), name, spec, values, repository, nproc, nodes)
+
+
+def _registry(spec: PipelineSpec, values: Mapping[str, Any], out: Path) -> dict[str, str]:
+    """The registry that the runs beside this one share, for the check of the champion; nothing where there is none."""
+    beside = out.absolute().parent / "registry"
+    is_open = registry_is(spec, [""]) and not values.get("registry")
+    return {"registry": str(beside)} if is_open and beside.is_dir() else {}
 
 
 def resumed(

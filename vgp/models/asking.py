@@ -1,11 +1,13 @@
 """The repository's training code, asked for one verb on a registry."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from vgp.errors import RequestError, WorkFailed
 from vgp.local import training_code
 from vgp.models.place import Place
+from vgp.text.figures import listed
 
 
 def ask(place: Place, verb: str, *words: str, model: str | None = None, options: Sequence[str] = ()) -> dict[str, Any]:
@@ -58,6 +60,7 @@ def listing(place: Place, model: str | None) -> dict[str, Any]:
     told = ask(place, "list", model=model)
     if not place.settings:
         return told
+    told = {**told, "notes": [*place.settings.registry_warnings(), *([] if told["models"] else _elsewhere(place))]}
     from vgp.vertex.models import projection
 
     behind: dict[str, list[str]] = {}
@@ -67,6 +70,20 @@ def listing(place: Place, model: str | None) -> dict[str, Any]:
         except WorkFailed as failure:  # what the registry says is told all the same
             behind[name] = [str(failure)]
     return {**told, "vertex": behind}
+
+
+def _elsewhere(place: Place) -> list[str]:
+    """A line if the registry of the settings is empty and the bucket has another one with models."""
+    assert place.settings
+    before = f"{place.settings.bucket}/registry"
+    if not place.settings.bucket or place.root == before:
+        return []
+    try:
+        models = [one["model"] for one in ask(replace(place, root=before), "list")["models"]]
+    except (RequestError, WorkFailed):  # nothing there, or nothing that may be read
+        return []
+    fix = f'to use them, write registry = "{before}", or leave the key out'
+    return [f"note: {before} holds models: {listed(models, 'and')}; {fix}."] if models else []
 
 
 def _account() -> str:

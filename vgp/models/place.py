@@ -43,7 +43,7 @@ def find(file: Path | None, environment: str | None, *, registry: str | None, ve
     if registry is not None and not registry.startswith("gs://"):
         return Place(registry, repository)
     settings = load(file, environment=environment)
-    own = f"{settings.bucket.rstrip('/')}/registry" if settings.bucket else ""
+    own = settings.registry_root
     if registry is not None:
         root = registry.rstrip("/")
         return Place(root, repository, settings if root == own else None)

@@ -37,8 +37,10 @@ def newest(told: Values, limit: int) -> Values:
 
 def listing(told: Values) -> RenderableType:
     """Every model with its versions, the newest first."""
+    notes = [Text(printable(words), "yellow") for words in told.get("notes", ())]
     if not told["models"]:
-        return Text(f"The registry {printable(told['registry'])} holds no model yet: a run registers its first.")
+        empty = f"The registry {printable(told['registry'])} holds no model yet: a run registers its first."
+        return Group(Text(empty), *notes)
     parts: list[RenderableType] = []
     for one in told["models"]:
         parts += [*([Text("")] if parts else []), _headline(one), *([_versions(one)] if one["versions"] else [])]
@@ -46,7 +48,7 @@ def listing(told: Values) -> RenderableType:
             parts.append(Text(f"and {one['left']:,} older ones; more with --limit", "dim"))
         behind = told.get("vertex", {}).get(one["model"], [])
         parts += [Text(f"Vertex AI: {printable(words)}", "yellow") for words in behind]
-    return Group(*parts)
+    return Group(*parts, *([Text("")] if notes else []), *notes)
 
 
 def _headline(model: Values) -> Text:
@@ -78,6 +80,9 @@ def version(told: Values, now: datetime) -> RenderableType:
     """A version in full; of the champion first since when, why, and what it replaced."""
     head = Text.assemble((f"{printable(told['model'])} version {told['number']}", "bold"), "  ")
     head.append(_aliases(told["aliases"]) if told["aliases"] else Text(told["state"], _STATES.get(told["state"], "")))
+    if missing := told.get("missing"):
+        wrong = f"not whole: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
+        head.append(f"\n{wrong}", "bold red")
     rows = [*_reign(told["reign"], told["reason"], now), *_standing(told), *_origin(told)]
     history = [
         (time(one["at"]), _did(one, told["number"]), printable(one["who"]), _why(one["why"], told["reason"]))

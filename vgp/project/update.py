@@ -42,8 +42,10 @@ class Update:
         return tuple(change for change in self.changes if change.edited)
 
 
-def plan(root: Path, requirement: str) -> Update:
+def plan(root: Path, requirement: str, *, overwrite: bool = False) -> Update:
     """What `apply` would do to the project at `root`; `requirement` installs this very command.
+
+    `overwrite`: also to files that their owner edited and this version leaves alone, such as those of `--keep`.
 
     Raises:
         RequestError: it is none, it is of a newer version, or a path of it leads elsewhere.
@@ -58,7 +60,7 @@ def plan(root: Path, requirement: str) -> Update:
     for path in paths:
         if not (root / path).resolve().is_relative_to(root.resolve()):
             raise RequestError(f"{path} is a link out of the project. Take the link away, then update.")
-    changes = (_change(root / path, path, before.files.get(path), contents.get(path)) for path in paths)
+    changes = (_change(root / path, path, before.files.get(path), contents.get(path), overwrite) for path in paths)
     return Update(root, before, Manifest.of(vgp.__version__, contents), tuple(filter(None, changes)))
 
 
@@ -70,14 +72,14 @@ def other_base(root: Path) -> str:
     return f"note: this version was tested on another base than that of your Dockerfile: ARG BASE={base}"
 
 
-def _change(file: Path, path: str, copied: str | None, content: bytes | None) -> Change | None:
+def _change(file: Path, path: str, copied: str | None, content: bytes | None, overwrite: bool) -> Change | None:
     present = file.read_bytes() if file.is_file() else None
     if present == content:
         return None
     if present is None:
         return Change(path, "add", False, content)
     edited = digest(present) != copied
-    if edited and content is not None and copied == digest(content):
+    if edited and not overwrite and content is not None and copied == digest(content):
         return None  # its owner's, and this version has nothing new for it
     return Change(path, "remove" if content is None else "change", edited, content)
 
@@ -91,7 +93,8 @@ def apply(update: Update, edited: Literal["refuse", "keep", "overwrite"] = "refu
     if update.edited and edited == "refuse":
         raise RequestError(
             f"you edited what this version changes: {_listed(update.edited)}. Nothing was changed. Commit, then: "
-            "--keep leaves these files as they are, --overwrite takes this version's (git diff shows yours)."
+            "--keep leaves these files as they are, --overwrite takes this version's of every copied file that you "
+            "edited (--dry-run --overwrite lists them)."
         )
     made = tuple(change for change in update.changes if edited == "overwrite" or not change.edited)
     for change in made:

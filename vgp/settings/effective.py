@@ -22,6 +22,8 @@ def overview(settings: Settings) -> dict[str, Any]:
         "file": str(settings.file) if settings.file else None,
         "environment": settings.environment,
         "environments": list(settings.environments),
+        "registry": settings.registry_root or None,
+        "registry_shared_with": list(settings.registry_sharers),
         "values": list(_rows(settings)),
     }
 

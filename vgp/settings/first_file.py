@@ -88,6 +88,7 @@ def text(answers: Mapping[str, str], steps: str) -> str:
         **{key: json.dumps(answers[key]) for key in ("project", "prod_project", "region", *_OF_A_PROJECT[:3])},
         service_account=f"service_account = {json.dumps(account)}" if account else "#service_account = ...",
         prod_others="".join(others),
+        dev_registry="" if in_prod["bucket"] != answers["bucket"] else _DEV_REGISTRY.format(answers["bucket"]),
         key=json.dumps(f"projects/{prod_project}/locations/{answers['region']}/keyRings/RING/cryptoKeys/KEY"),
         steps=steps.strip() or '#[steps.train]\n#machine = "g2-standard-24"',
     )
@@ -129,6 +130,11 @@ def _path(project: str) -> str:
     return project.replace(":", "/")
 
 
+_DEV_REGISTRY = """\
+# Models of its own: no run of dev makes the champion of prod, whose registry is the folder registry of the bucket.
+registry = "{}/registry-dev"
+"""
+
 _TEXT = """\
 # Where things run. Every key: docs/settings.md. What is in effect, and from where: pipelines config.
 # Strongest first: flags, variables (PIPELINES_REGION=...), the chosen environment, the top of this file, defaults.
@@ -152,7 +158,7 @@ template_repository = {template_repository}
 
 [environments.dev]
 project = {project}
-labels = {{environment = "dev"}}
+{dev_registry}labels = {{environment = "dev"}}
 
 [environments.prod]
 project = {prod_project}

@@ -12,7 +12,7 @@ from vgp.errors import RequestError
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge, put
-from vgp.settings.messages import explain, line, refuse_texts
+from vgp.settings.messages import explain, line, refuse_hosts, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import NAME
@@ -48,12 +48,16 @@ def load(
     declared = merge(files).values
     above = [variables.layer(os.environ, _FIELDS, declared), _flags(overrides or {})]
     settings, wrong = _checked([*files, *above], home)
+    roots: dict[str, str] = {}
     for other in tables:
         if not chosen or other != chosen.values["environment"]:
-            wrong += _checked(_file_layers(document, _choice(other, document, tables)), home)[1]
+            its, faults = _checked(_file_layers(document, _choice(other, document, tables)), home)
+            wrong += faults
+            roots[other] = _registry_of(its, settings) if its and settings else ""
     if settings is None or wrong:
         raise RequestError("\n".join(dict.fromkeys(wrong)))
     settings._merged.environments = tuple(tables)
+    settings._registries = roots
     settings._merged.path = document.path if document else None
     settings._repository = home
     return settings
@@ -165,7 +169,13 @@ def _checked(layers: Sequence[Layer], home: Repository | None) -> tuple[Settings
     except ValidationError as error:
         return None, explain(error, merged)
     settings._merged = merged
-    return settings, []
+    return settings, refuse_hosts(merged)
+
+
+def _registry_of(other: Settings, chosen: Settings) -> str:
+    """The registry of another environment: a bucket that the file does not name, a variable gives to each of them."""
+    by_variable = other.bucket is None and chosen.source("bucket").kind == "variable"
+    return (other.model_copy(update={"bucket": chosen.bucket}) if by_variable else other).registry_root
 
 
 def _at(document: Document, keys: Keys, message: str) -> str:

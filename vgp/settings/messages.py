@@ -1,6 +1,7 @@
 """What is wrong with a value, as one line: where it stands, what was given, the rule and the fix."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -12,6 +13,7 @@ from vgp.placement.request import ReductionServer, Request
 from vgp.placement.rung import Rung
 from vgp.placement.script import ParameterServer
 from vgp.placement.sizes import Size
+from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
 from vgp.settings.mlflow import Mlflow
@@ -55,6 +57,42 @@ def refuse_texts(merged: Merged) -> list[str]:
     wrong = [(keys, secret) for keys in _holding(merged.values, is_secret)]
     wrong += [(keys, placeholders.RULE) for keys in _holding(merged.values, placeholders.within)]
     return [line(merged.nearest(keys), keys, message) for keys, message in dict.fromkeys(wrong)]
+
+
+def refuse_hosts(merged: Merged) -> list[str]:
+    """One line for each host in a settings file that would get a credential and is neither Google's nor this machine.
+
+    Variables are of the person who runs the command: they may name any host.
+    """
+    addresses: list[tuple[Keys, Callable[[], str]]] = [
+        (("endpoints", api), partial(rules.endpoint_of_a_file, value))
+        for api, value in merged.values.get("endpoints", {}).items()
+    ]
+    addresses += [
+        ((*keys, name), partial(rules.host_of_variable, name, str(value)))
+        for keys, table in _tables_of_variables(merged.values.get("steps", {}), ("steps",))
+        for name, value in table.items()
+    ]
+    wrong = []
+    for keys, check in addresses:
+        try:
+            check()
+        except ValueError as error:
+            if merged.nearest(keys).kind != "variable":
+                wrong.append(line(merged.nearest(keys), keys, str(error)))
+    return wrong
+
+
+def _tables_of_variables(value: Any, at: Keys) -> Iterator[tuple[Keys, Mapping[str, Any]]]:
+    """The tables `env` of the steps, also of their rungs and sizes."""
+    if isinstance(value, list):
+        for number, inner in enumerate(value, 1):
+            yield from _tables_of_variables(inner, (*at, str(number)))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            here = (*at, str(key))
+            is_env = len(at) > 1 and key == "env" and isinstance(inner, Mapping)
+            yield from [(here, inner)] if is_env else _tables_of_variables(inner, here)
 
 
 def _holding(value: Any, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:

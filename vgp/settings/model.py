@@ -14,6 +14,8 @@ from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
+from vgp.text.bucket_uri import cut
+from vgp.text.figures import listed
 
 
 class Settings(BaseModel):
@@ -31,6 +33,8 @@ class Settings(BaseModel):
     region: rules.Region = DEFAULT_REGION
     #: gs://BUCKET or gs://BUCKET/FOLDER; runs write below it, into runs/.
     bucket: rules.Bucket = None
+    #: gs://BUCKET/FOLDER: the root of the registry of models; None: the folder registry of `bucket`.
+    registry: rules.Bucket = None
     #: The image of every step: by digest, or by a version tag.
     image: rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
     #: What it is built from, from the folder of this file; None: training/Dockerfile, else Dockerfile.
@@ -66,6 +70,18 @@ class Settings(BaseModel):
 
     _merged: Merged = PrivateAttr(default_factory=Merged)
     _repository: Repository | None = PrivateAttr(default=None)
+    #: The root of the registry of each environment of the file; "" where it has none.
+    _registries: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @field_validator("registry")
+    @classmethod
+    def _not_among_runs(cls, value: str | None, info: ValidationInfo) -> str | None:
+        runs = f"{info.data.get('bucket') or ''}/runs"
+        if value and f"{value}/".startswith(f"{runs}/"):
+            raise ValueError(f"'{value}' is below {runs}/, where old runs are deleted. Write a folder beside it.")
+        if value and not cut(value)[1]:
+            raise ValueError(f"'{value}' is a bucket. Write a folder of it: {value}/registry.")
+        return value
 
     @field_validator("encryption_key")
     @classmethod
@@ -80,6 +96,49 @@ class Settings(BaseModel):
 
     def request(self, step: str) -> Request:
         return self.steps.get(step, Request())
+
+    @property
+    def registry_root(self) -> str:
+        """The root of the registry of models that runs on Vertex AI use; "" without a bucket."""
+        return self.registry or (f"{self.bucket}/registry" if self.bucket else "")
+
+    @property
+    def registries(self) -> dict[str, str]:
+        """The roots of the registries of the other environments that the file declares."""
+        return {name: root for name, root in self._registries.items() if name != self.environment}
+
+    @property
+    def registry_sharers(self) -> tuple[str, ...]:
+        """The other environments whose runs use the same registry."""
+        root = self.registry_root
+        return tuple(name for name, other in self.registries.items() if root and other == root)
+
+    def registry_warnings(self) -> list[str]:
+        """A line if another environment uses the same registry."""
+        if not (others := self.registry_sharers):
+            return []
+        here = self.environment or "runs without an environment"
+        danger = "what a run of one promotes is the champion of the other"
+        return [
+            f"warning: registry: {here} and {listed(others, 'and')} share {self.registry_root}: {danger}. "
+            + self.registry_fix
+        ]
+
+    @property
+    def registry_fix(self) -> str:
+        """How one of the environments that share the registry gets its own; the others keep what is there."""
+        others = self.registry_sharers
+        names = [*([self.environment] if self.environment else []), *others]
+        leaves = next((name for name in names if not name.startswith("prod")), names[0])
+        own = f"{self.registry_root.rpartition('/')[0]}/registry-{leaves}"
+        return (
+            f"To give {leaves} a registry of its own, which is empty at first, write into [environments.{leaves}]: "
+            f'registry = "{own}".'
+        )
+
+    def warnings(self) -> list[str]:
+        """A line for each thing that works and may surprise: whoever reads the spec, or shares the registry."""
+        return [*self.notify.warnings(), *self.registry_warnings()]
 
     @property
     def environments(self) -> tuple[str, ...]:

@@ -26,7 +26,15 @@ APIS = (
     "cloudresourcemanager", "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
 )  # fmt: skip
 MAX_LABELS = 64
+#: Variables by which the steps' clients find Google's hosts; the first is the beginning of such names.
+HOST_VARIABLES = (
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_", "STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST",
+    "BIGQUERY_STORAGE_EMULATOR_HOST",
+)  # fmt: skip
+_GOOGLES = ("googleapis.com", "pkg.dev")
 
+#: Narrower than URLs are: what two parsers might read in two ways is no address.
+_ADDRESS = re.compile(r"https?://(?:\[[0-9a-f:]+\]|[a-z0-9]+(?:[.-]+[a-z0-9]+)*)(?::[0-9]{1,5})?/?", re.IGNORECASE)
 _BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
 _FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
 _KEY = re.compile(
@@ -161,9 +169,36 @@ def endpoint(value: str) -> str:
         raise ValueError("an address must not hold a user or password. Write https://HOST.")
     if not host or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
+    if not _ADDRESS.fullmatch(value):
+        raise ValueError(f"'{value}' is no address of an API: a host is letters, digits, - and . alone.")
     if parts.scheme == "http" and not _is_loopback(host):
         raise ValueError(f"'{value}' would send your token unencrypted. Write https://{parts.netloc}.")
     return value.rstrip("/")
+
+
+def endpoint_of_a_file(value: str) -> str:
+    """An address in a settings file, which may come with a repository of another author: Google's, or this machine's.
+
+    Args:
+        value: An address that `endpoint` took.
+    """
+    host = urlsplit(value).hostname or ""
+    if not any(host == domain or host.endswith(f".{domain}") for domain in _GOOGLES) and not _is_loopback(host):
+        raise ValueError(
+            f"'{value}' is none of Google's addresses (googleapis.com and below it; pkg.dev for templates), and calls "
+            "carry your token. A file may come from another author, so only a variable may name another host: "
+            "PIPELINES_ENDPOINTS__API=https://HOST."
+        )
+    return value
+
+
+def host_of_variable(name: str, value: str) -> str:
+    """A variable of a step by which Google's clients find their hosts: the same rule as for an address in a file."""
+    if name.startswith(HOST_VARIABLES[0]) or name in HOST_VARIABLES[1:]:
+        address = value if "://" in value else f"https://{value}"
+        path = urlsplit(address).path  # gcloud's overrides may have one: .../storage/v1/
+        endpoint_of_a_file(endpoint(address.removesuffix(path)))
+    return value
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,7 +22,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{8,64}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{3,127}")
 #: Narrower than Artifact Registry's [a-zA-Z0-9-._~:@], so that a reference can be read in one way only.
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}")
-_URI = re.compile(r"(?P<place>https://[^/]+-kfp\.pkg\.dev/[^/]+/[^/]+)/(?P<name>[^/]+)/(?P<version>[^/]+)")
+_URI = re.compile(r"(?P<place>https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+)/(?P<name>[^/]+)/(?P<version>[^/]+)")
 _OBJECT = re.compile(r"(?P<place>gs://.+)/(?P<name>[^/]+)/(?P<version>[0-9a-f]{64})\.json")
 
 

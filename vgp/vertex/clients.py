@@ -11,7 +11,7 @@ from typing import Any
 
 from vgp import __version__
 from vgp.errors import RequestError
-from vgp.inside.google_api import is_private
+from vgp.inside.google_api import is_label, is_private
 from vgp.settings import Settings
 
 USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
@@ -130,9 +130,11 @@ def endpoint(settings: Settings, api: str) -> str:
     Vertex AI's is regional.
 
     Raises:
-        RequestError: gcloud's override would send the access token unencrypted over a network.
+        RequestError: gcloud's override would send the access token unencrypted over a network, or the region is none.
     """
     host = f"{settings.region}-aiplatform" if api == "aiplatform" else api
+    if not is_label(host):  # a region may come from a run's spec or from a file in the bucket
+        raise RequestError(f"{settings.region!r} is no region, so no call is sent there.")
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api.upper()}"
     override = settings.endpoints.get(api) or os.environ.get(variable)
     if override and not is_private(override):

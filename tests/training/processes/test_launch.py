@@ -125,6 +125,16 @@ def test_no_rank_outlives_a_killed_parent(tmp_path, victim):
     process.communicate(timeout=120)
 
 
+@pytest.mark.parametrize("sent", [b"", b'{"target": "launched'])
+def test_a_launcher_whose_caller_was_killed_before_it_asked_says_so(sent):
+    command = [sys.executable, "-m", "training.processes.launcher", "1"]
+    done = subprocess.run(command, input=sent, capture_output=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "stopped: the process that started the training ended before it said what to train."
+    ]
+
+
 def test_a_stop_before_the_ranks_run_is_a_preemption(tmp_path):
     process = start("launched:pids", {"folder": str(tmp_path)})
     deadline = time.monotonic() + 30

@@ -360,3 +360,20 @@ def test_the_machine_of_a_prediction_that_a_run_is_to_name_is_said_to_be_unknown
         given.pop(name, None)
     found = of(check([Document("p.json", spec, json.dumps(spec))], as_of=DAY), "model-batch-predict")
     assert {each for each in found if each[0] in ("GPU001", "GPU024")} == said
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "seconds"),
+    [
+        (["timeout", "-k", "60", "4h", "serve"], [], 14_460),
+        (["/usr/bin/timeout", "--kill-after=1m", "90", "serve"], ["x"], 150),
+        (["timeout"], ["--foreground", "-k", "10", "1.5m", "serve"], 100),
+        (["timeout", "4h", "serve"], [], 604_800),  # SIGTERM alone, which a program may ignore
+        (["timeout", "-k", "60", "0", "serve"], [], 604_800),  # 0: never
+        (["serve", "timeout", "-k", "60", "4h", "x"], [], 604_800),
+        (["timeout", "-k", "60", "30d", "serve"], [], 604_800),
+    ],
+)
+def test_a_container_that_coreutils_ends_counts_for_so_long(command, args, seconds):
+    (row,) = step({}, container={"command": command, "args": args})
+    assert (row.timeout_s, row.is_endless) == (seconds, seconds == 604_800 and "30d" not in command)

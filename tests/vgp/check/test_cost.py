@@ -63,6 +63,7 @@ def test_tries_and_turns_count():
 def test_json_has_a_bound_or_says_which_steps_have_none():
     assert cost.as_json([row()]) == {
         "max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}, "price_dates": [row().price_date],
+        "not_counted": ["boot disks"],
     }  # fmt: skip
     partly = cost.as_json([row("prepare"), row(usd=None)])
     assert (partly["max_usd"], partly["max_usd_of_priced_steps"]) == (None, 12.0) and "train" in partly["unpriced"]
@@ -188,3 +189,17 @@ def test_days_of_prices_are_told_once_of_several_tables(dated):
     console = Console(record=True, width=200)
     console.print(cost.steps_table([row()], dated=dated))
     assert ("prices of" in console.export_text()) == dated
+
+
+def test_what_is_billed_and_not_counted_is_named():
+    text = drawn([row("prepare"), replace(row(), has_launcher=True), replace(row("tune"), has_launcher=True)])
+    assert (
+        "not counted: boot disks; the e2-standard-4 on which Google's launcher waits for the job of train and tune"
+        in text
+    )
+    assert "launcher" not in drawn([row()]) and "not counted: boot disks" in drawn([row()])
+
+
+def test_the_advice_for_a_step_that_nothing_ends_is_one_that_counts():
+    with pytest.raises(RequestError, match="end it in its command, timeout -k 60 4h PROGRAM, or raise --max-usd"):
+        cost.refuse_above([replace(row(timeout_s=604_800), is_endless=True)], 20)

@@ -262,3 +262,14 @@ def test_init_replaces_a_file_that_says_nothing_of_a_project_and_keeps_its_steps
     output("init", "--yes", "--project", "my-project")
     written = Path("pipelines.toml").read_text()
     assert "a3-highgpu-8g" in written and "my-project" in written
+
+
+def test_environments_that_share_a_registry_are_named() -> None:
+    write('bucket = "gs://one"\n[environments.dev]\n[environments.prod]\n')
+    out = run("config", "--env", "dev").output
+    assert "registry of models: gs://one/registry" in out
+    assert "warning: registry: dev and prod share gs://one/registry" in out
+    overview = json.loads(run("config", "--env", "dev", "--json").output)
+    assert (overview["registry"], overview["registry_shared_with"]) == ("gs://one/registry", ["prod"])
+    Path("pipelines.toml").write_text(FILE)
+    assert "warning" not in run("config").output

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from vgp import settings
+from vgp.check import cost
 from vgp.compiling import compile, workflows
 from vgp.compiling.difference import differences
 from vgp.compiling.vertex import Vertex
@@ -187,3 +188,20 @@ def test_an_image_that_nobody_has_built_is_told(repository: Path, text: str, not
     file.write_text(text)
     lines = compile.placeholder_image(settings.load(file))
     assert len(lines) == notes and all("pipelines image build" in line for line in lines)
+
+
+def test_mail_adds_nothing_to_the_most_and_its_step_has_no_settings(tmp_path: Path) -> None:
+    """Vertex AI sends the mail itself: the component's container only raises, and gets no machine."""
+    (tmp_path / "pipelines").symlink_to(REPOSITORY / "pipelines")
+    step = "vertex-pipelines-notification-email"
+    text = f"[notify]\nemail = ['a@example.com']\n[steps.{step}]\ntimeout = '10m'\n"
+    (tmp_path / "pipelines.toml").write_text((REPOSITORY / "pipelines.toml").read_text() + text)
+    own, plain = settings.load(tmp_path / "pipelines.toml"), settings.load(FILE)
+    with_mail, without = compile.compiled("training", own, max_usd=20), compile.compiled("training", plain)
+    assert step in [each.name for each in with_mail.spec.steps]
+    assert cost.most_usd(with_mail.report.steps) == cost.most_usd(without.report.steps) and not cost.unpriced(
+        with_mail.report.steps
+    )
+    every = [compile.compiled(name, own) for name in workflows.find(own.repository)]
+    [line] = [line for line in compile.unknown_steps(own, every) if step in line]
+    assert line.startswith(f"warning: [steps.{step}] of the settings has no effect")

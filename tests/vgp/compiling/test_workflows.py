@@ -15,6 +15,7 @@ from vgp.compiling.vertex import Vertex
 from vgp.errors import RequestError
 from vgp.placement.request import Request
 from vgp.settings import Repository, Settings, repository_of
+from vgp.spec import strict
 
 REPOSITORY = Path(__file__).parents[3]
 #: A workflow with a component and a helper that are all called as ours are.
@@ -235,3 +236,29 @@ def test_a_settings_file_of_somebody_else_above_is_not_taken(
     if os.stat(root).st_uid:
         with pytest.raises(RequestError, match="belongs to another user"):
             repository_of()
+
+
+@pytest.mark.parametrize("name", ["training", "retraining", "batch_prediction"])
+def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_writes(name: str) -> None:
+    repository = repository_of(REPOSITORY / "pipelines.toml")
+    own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")
+    spec = workflows.compiled(name, Vertex(own), repository)
+    strict.verify(spec)
+    assert spec.content["defaultPipelineRoot"] == "gs://bucket/team/runs"
+    assert spec.defaults["registry"] == "gs://bucket/registry-dev"
+    usual = workflows.compiled(name, Vertex(own.model_copy(update={"registry": None})), repository)
+    assert usual.defaults["registry"] == "gs://bucket/team/registry"
+    for target in (Vertex(Settings(image="example.com/own:1")), Local(own)):
+        open_ = workflows.compiled(name, target, repository)
+        assert open_.defaults["registry"] == "" and "defaultPipelineRoot" not in open_.content
+
+
+@pytest.mark.parametrize("parameters", ["registry: str = ''", "registry: str = 'gs://mine', model_name: str = ''"])
+def test_a_parameter_of_another_meaning_keeps_its_default(write: Callable[..., Repository], parameters: str) -> None:
+    """A registry of container images, and a registry of models that the workflow itself names."""
+    flow = FLOW.replace("text: str = GREETING + WORLD", f'text: str = "", {parameters}')
+    lines = [line for line in flow.splitlines() if not line.startswith(("import queue", "from "))]
+    imports = "from kfp import dsl\n" + HELLO.replace("from kfp import dsl", "")
+    repository = write({"flows/training.py": imports + "\n".join(lines)}, 'workflows = "flows"\n')
+    spec = workflows.compiled("training", Vertex(Settings(bucket="gs://bucket")), repository)
+    assert spec.defaults["registry"] in ("", "gs://mine") and spec.content["defaultPipelineRoot"] == "gs://bucket/runs"

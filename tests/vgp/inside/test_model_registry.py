@@ -1,5 +1,6 @@
 """Vertex AI's registry becomes what ours says: from nothing, repeated, after a kill at every call, and in races."""
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -305,3 +306,15 @@ def test_googles_own_sdk_reads_the_versions_and_the_champion(cloud, projected, s
     ]
     assert len(models.list_versions(filter="labels.registry-number=2")) == 1
     assert sdk.Model(model_name="flights@canary").version_id == "2"
+
+
+def test_environments_of_one_project_have_models_of_their_own(cloud, projected, service):
+    """Their registries are two, and Vertex AI has one model of a name in a project and region."""
+    prod, dev = Registry(1, champion=1), Registry(2, champion=2)
+    assert "/registry/flights" in FOLDER
+    dev.read = lambda: json.loads(json.dumps(Registry.read(dev)).replace("/registry/", "/registry-dev/"))
+    projected(prod)
+    projected(dev)
+    assert [len(service.versions(name)) for name in ("flights", "flights-dev")] == [1, 2]
+    assert service.versions("flights-dev")[0]["displayName"] == "flights-dev"
+    assert differences(dev.read(), service) == differences(prod.read(), service) == []

@@ -60,7 +60,7 @@ def filled(root: str, folder: Path, *, many: int = 3, promoted: int = 2) -> regi
         version = Version(
             key=key, model=place.version_folder(key), files=versions.add(place, str(folder / "model"), key),
             run=f"training-{number}", data=f"month {number}", metrics={"roc_auc": 0.7 + number / 100},
-            reason=f"better by {number}", task="flights",
+            reason=f"better by {number}", task="training.tasks.flights:Flights",
         )  # fmt: skip
         place.change(lambda record, version=version: changes.register(record, version, who="the run"))
     for number in range(1, promoted + 1):

@@ -14,8 +14,9 @@ from loopback.cloud import Cloud
 from training.registry import changes
 from training.registry.documents import Spent, Version
 from training.registry.registry import open as open_
+from vgp.__main__ import main
 
-from .conftest import Told, filled
+from .conftest import ROOT, Told, filled
 
 Models = Callable[..., Told]
 
@@ -195,3 +196,64 @@ def test_a_repository_without_the_training_code_says_so(
     with pytest.raises(SystemExit, match="2"):
         main(["models", "list"])
     assert "has no training/registry, which keeps the versions of models" in capsys.readouterr().err
+
+
+def test_the_list_names_the_environments_that_share_the_registry_and_the_models_that_stayed_behind(
+    here: None, cloud: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled("gs://test-bucket/registry", tmp_path)
+    file = tmp_path / "pipelines.toml"
+    monkeypatch.setenv("COLUMNS", "400")
+
+    def listed(text: str, *words: str) -> str:
+        file.write_text(text)
+        with pytest.raises(SystemExit, match="0"):
+            main(["models", "list", "--settings", str(file), "--env", "dev", *words])
+        return capsys.readouterr().out
+
+    for folder in ("pipelines", "training"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    shared = "[environments.dev]\n%s\n[environments.prod]\n"
+    out = listed(shared % "")
+    assert "flights: version 2 is the champion" in out
+    assert "warning: registry: dev and prod share gs://test-bucket/registry: what a run of one promotes is" in out
+    assert json.loads(listed(shared % "", "--json"))["notes"][0].startswith("warning: registry: dev and prod share")
+    out = listed(shared % 'registry = "gs://test-bucket/registry-dev"')
+    assert "gs://test-bucket/registry-dev holds no model yet" in out and "warning" not in out
+    assert "note: gs://test-bucket/registry holds models: flights; to use them, write registry =" in out
+
+
+def test_a_champion_whose_weights_are_gone_is_not_shown_as_whole_nor_promoted_again(
+    here: None, registry: str, models: Models
+) -> None:
+    assert "not whole" not in models("show", "champion")[1]
+    folder = json.loads(models("show", "champion", "--json")[1])["folder"]
+    (Path(folder) / "model.json").unlink()
+    assert (
+        "not whole: model.json is gone. Restore its files, or promote another version" in models("show", "champion")[1]
+    )
+    assert json.loads(models("show", "champion", "--json")[1])["missing"] == ["model.json is gone"]
+    code, out, err = models("promote", "champion")
+    assert (code, out) == (2, "") and "version 2 of flights is not whole" in err
+    assert models("rollback")[0] == 0
+
+
+def test_a_version_that_no_registry_has_is_refused_before_a_run_starts(
+    cloud: Cloud, registry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On this machine the registry lies beside the run; on Vertex AI the submission looks into the bucket's."""
+    filled("gs://test-bucket/registry", tmp_path)
+    settings = ["--settings", str(ROOT / "pipelines.toml")]
+    for words in (
+        ["run", "training", *settings, "--out", f"{Path(registry).parent}/next"],
+        ["submit", "training", *settings],
+        ["submit", "batch_prediction", *settings],
+    ):
+        name = "model" if "batch_prediction" in words else "champion"
+        with pytest.raises(SystemExit, match="2"):
+            main([*words, "--set", f"{name}=99"])
+        assert "flights has no version 99" in capsys.readouterr().err
+    assert not cloud.jobs and not (Path(registry).parent / "next").exists()
+    with pytest.raises(SystemExit, match="0"):
+        main(["submit", "training", *settings, "--set", "champion=3"])
+    assert len(cloud.jobs) == 1

@@ -92,6 +92,9 @@ def test_edited_files_stay_or_go_as_their_owner_says(project: Path, tmp_path: Pa
     assert [change.path for change in apply(plan(project, VGP), "keep")] == [CHANGED]
     assert (project / EDITED).read_text() == "mine"
     assert plan(project, VGP).changes == (), "kept once, it is no obstacle until there is something new for it"
+    again = plan(project, VGP, overwrite=True)
+    assert [(change.path, change.edited) for change in apply(again, "overwrite")] == [(EDITED, True)]
+    assert "mine" not in (project / EDITED).read_text()
     age(project, CHANGED, EDITED)
     (project / EDITED).write_text("mine")
     assert [change.path for change in apply(plan(project, VGP), "overwrite")] == [CHANGED, EDITED]

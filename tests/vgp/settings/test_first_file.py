@@ -137,3 +137,13 @@ def test_answers_are_quoted() -> None:
     text = first_file.text(answers(), "")
     for key, value in answers().items():
         assert json.dumps(value) in text, key
+
+
+@pytest.mark.parametrize("prod_project", ["my-project", "other-project"])
+@pytest.mark.parametrize("bucket", ["gs://my-project-pipelines", "gs://shared/team"])
+def test_dev_and_prod_have_registries_of_their_own(write: Write, prod_project: str, bucket: str) -> None:
+    path = write(first_file.text(answers(prod_project=prod_project, bucket=bucket), ""))
+    dev, prod = settings.load(path, environment="dev"), settings.load(path, environment="prod")
+    assert dev.registry_root != prod.registry_root
+    assert dev.registry_sharers == prod.registry_sharers == ()
+    assert prod.registry_root == f"{prod.bucket}/registry"  # where that of a project that has one is

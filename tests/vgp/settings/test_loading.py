@@ -413,3 +413,91 @@ def test_a_ladder_is_written_as_tables_too_and_as_a_variable(
 def test_what_the_step_and_a_rung_say_has_to_go_together(write: Callable[[str], Path]) -> None:
     with pytest.raises(RequestError, match=r"capacity: rung 1: max_wait is for strategy"):
         settings.load(write('[steps.train]\nmachine = "g2-standard-4"\ncapacity = [{max_wait = "2h"}]\n'))
+
+
+EVIL = [
+    "https://evil.test", "https://googleapis.com.evil.test", "https://evilgoogleapis.com", "https://pkg.dev.evil.test",
+    "https://evil.test:443", "https://evil.test\\\\.googleapis.com", "https://evil.test。googleapis.com",
+    "https://evil.test\\t.googleapis.com", "https://evil.test#.googleapis.com", "https://evil.test?.googleapis.com",
+    "https://127.0.0.1.evil.test", "http://us-central1-aiplatform.googleapis.com", "https://10.0.0.1",
+    "https://evil.test%2f.googleapis.com", "https://.googleapis.com", "https://googleapis.com@evil.test",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", EVIL)
+@pytest.mark.parametrize("table", ["", "environments.prod."])
+def test_a_file_sends_no_token_to_a_host_that_is_not_googles(write: Write, address: str, table: str) -> None:
+    """A repository of another author brings its settings file."""
+    path = write(f'[{table}endpoints]\naiplatform = "{address}"\n')
+    with pytest.raises(RequestError, match="endpoints") as refused:
+        settings.load(path)
+    assert f":2: {table}endpoints" in str(refused.value)
+
+
+@pytest.mark.parametrize("place", ["[steps.train.env]\n", "[[steps.train.capacity]]\nmachine = 'g2-standard-8'\nenv."])
+@pytest.mark.parametrize(
+    "name",
+    ["CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", "STORAGE_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST"],
+)
+def test_a_file_sends_no_token_of_a_steps_account_elsewhere_either(write: Write, place: str, name: str) -> None:
+    for address in ("https://evil.test", "evil.test:443", "http://evil.test/storage/v1/"):
+        with pytest.raises(RequestError, match=f"{name}: .*evil"):
+            settings.load(write(f"{place}{name} = '{address}'\n"))
+    for address in ("https://storage.googleapis.com/storage/v1/", "http://127.0.0.1:9", "localhost:9"):
+        settings.load(write(f"{place}{name} = '{address}'\n"))
+
+
+def test_a_file_may_name_googles_private_addresses_and_a_variable_any(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address in (
+        "https://us-central1-aiplatform-mine.p.googleapis.com", "https://aiplatform.us-central1.rep.googleapis.com",
+        "https://GoogleAPIs.com:443", "https://us-central1-kfp.pkg.dev", "http://127.0.0.1:1", "http://[::1]:1",
+        "https://localhost:1",
+    ):  # fmt: skip
+        assert settings.load(write(f"[endpoints]\naiplatform = '{address}'\n")).endpoints["aiplatform"] == address
+    monkeypatch.setenv("PIPELINES_ENDPOINTS__AIPLATFORM", "https://vertex.corp.test")
+    assert settings.load(write("region = 'us-central1'\n")).endpoints["aiplatform"] == "https://vertex.corp.test"
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "sharers"),
+    [
+        ("bucket = 'gs://one'\n[environments.dev]\n[environments.prod]\n", {}, ("prod",)),
+        ("[environments.dev]\nbucket = 'gs://one'\n[environments.prod]\nbucket = 'gs://one/'\n", {}, ("prod",)),
+        ("[environments.dev]\n[environments.prod]\n", {"BUCKET": "gs://one"}, ("prod",)),
+        ("[environments.dev]\n[environments.prod]\nbucket = 'gs://prod'\n", {"BUCKET": "gs://prod"}, ("prod",)),
+        ("registry = 'gs://reg/all'\n[environments.dev]\n[environments.prod]\nbucket = 'gs://prod'\n", {}, ("prod",)),
+        ("bucket = 'gs://one'\n[environments.dev]\n[environments.test]\n[environments.prod]\n", {}, ("test", "prod")),
+        ("bucket = 'gs://one'\n[environments.dev]\nregistry = 'gs://one/registry-dev'\n[environments.prod]\n", {}, ()),
+        ("[environments.dev]\nbucket = 'gs://one'\n[environments.prod]\nbucket = 'gs://one/prod'\n", {}, ()),
+        ("[environments.dev]\n[environments.prod]\n", {}, ()),
+        ("bucket = 'gs://one'\n[environments.dev]\n", {}, ()),
+    ],
+)
+def test_environments_that_share_a_registry_are_known(
+    write: Write, monkeypatch: pytest.MonkeyPatch, text: str, variables: dict[str, str], sharers: tuple[str, ...]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"PIPELINES_{name}", value)
+    loaded = settings.load(write(text), environment="dev")
+    assert loaded.registry_sharers == sharers
+    assert [line.startswith("warning: registry: dev and ") for line in loaded.registry_warnings()] == [True] * bool(
+        sharers
+    )
+
+
+def test_the_advice_parts_the_registries_and_the_one_that_is_there_stays_prods(write: Write) -> None:
+    text = "bucket = 'gs://one'\n[environments.dev]\n%s\n[environments.prod]\n"
+    for environment in ("dev", "prod"):
+        fix = settings.load(write(text % ""), environment=environment).registry_fix
+        assert "into [environments.dev]: " in fix
+        parted = settings.load(write(text % fix.rpartition(": ")[2].rstrip(".")), environment=environment)
+        assert parted.registry_sharers == ()
+    assert parted.registry_root == "gs://one/registry"  # of today's file, without the key
+
+
+@pytest.mark.parametrize("root", ["gs://one/runs/registry", "gs://one/runs", "gs://one"])
+def test_a_registry_does_not_lie_where_runs_are_deleted(write: Write, root: str) -> None:
+    with pytest.raises(RequestError, match=":2: registry: "):
+        settings.load(write(f"bucket = 'gs://one'\nregistry = '{root}'\n"))

@@ -50,6 +50,8 @@ def test_a_reference_is_a_name_with_a_tag_or_a_digest(given: str, expected: Refe
         (f"training@{DIGEST}0", "at least 8 of its 64"),
         ("http://us-central1-kfp.pkg.dev/p/r/training/v3", "is no template"),
         ("https://evil.example/p/r/training/v3", "is no template"),
+        ("https://evil.example?-kfp.pkg.dev/p/r/training/v3", "is no template"),
+        ("https://evil.example#-kfp.pkg.dev/p/r/training/v3", "is no template"),
         ("gs://bucket/training/latest.json", "is no template"),
         (f"{PLACE}/training/v3?x=1", "no . or - first"),
     ],

@@ -4,6 +4,7 @@ import pytest
 from loopback.cloud import Cloud, status
 
 from vgp.errors import RequestError, WorkFailed
+from vgp.inside import google_api
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
@@ -92,3 +93,15 @@ def test_whoever_waits_is_told_why(
     cloud.fail(LIST, status(503), status(503))
     runs(settings)
     assert "no answer from Google yet; trying again for up to 120 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("region", ["evil.test/x", "evil.test#", "evil.test?", "a@evil.test:1", "", "us\n"])
+def test_a_region_that_a_document_names_does_not_lead_a_token_elsewhere(
+    region: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run's spec and a ladder in the bucket name regions, and others may write both."""
+    monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", raising=False)
+    with pytest.raises(RequestError, match="is no region"):
+        clients.endpoint(Settings().model_copy(update={"region": region}), "aiplatform")
+    with pytest.raises(ValueError, match="no host of Google's"):
+        google_api.address(f"{region}-aiplatform")

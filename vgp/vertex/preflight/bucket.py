@@ -7,6 +7,7 @@ from vgp.catalog.catalog import regions
 from vgp.check.finding import StepRow
 from vgp.settings import Settings
 from vgp.text import bucket_uri
+from vgp.text.figures import listed
 from vgp.vertex import clients
 from vgp.vertex.preflight import retention
 from vgp.vertex.preflight.access import Policies, Thing, runner
@@ -31,6 +32,10 @@ def questions(settings: Settings, project: Project, policies: Policies, steps: S
     if settings.bucket:
         email = runner(settings, project)
         yield Question("bucket.writer", _uri(settings), lambda: writer(settings, project, policies, email, "bucket"))
+        yield Question("registry.own", settings.registry_root, lambda: [_own_registry(settings)])
+        if (there := bucket_uri.join(bucket_uri.cut(settings.registry_root)[0])) != _uri(settings):
+            elsewhere = settings.model_copy(update={"bucket": there})
+            yield Question("registry.writer", there, lambda: writer(elsewhere, project, policies, email, "registry"))
     else:
         yield skipped("bucket.writer", "bucket", "none is set")
 
@@ -106,6 +111,15 @@ def _regions(bucket: Any) -> list[str]:
     if near:
         return [region for region in regions() if region.startswith(near)]
     return [region.lower() for region in bucket.data_locations or ()]
+
+
+def _own_registry(settings: Settings) -> Finding:
+    """Runs of environments that share a registry replace each other's champion."""
+    root, others = settings.registry_root, settings.registry_sharers
+    if not others:
+        return Finding("registry.own", root, "ok", "is the registry of no other environment of the settings")
+    seen = f"is also the registry of {listed(others, 'and')}: what a run of one promotes is the champion of the other"
+    return Finding("registry.own", root, "warning", seen, settings.registry_fix)
 
 
 def _access(uri: str, bucket: Any) -> Finding:

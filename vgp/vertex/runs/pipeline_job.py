@@ -12,6 +12,7 @@ from vgp.errors import RequestError
 from vgp.inside import commit
 from vgp.settings import Settings
 from vgp.spec.caching import switched
+from vgp.spec.defaults import registry_is
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
@@ -49,6 +50,7 @@ def body(
     is the parameter's default determines nothing. `key` tells apart what is otherwise the same request. `code` is the
     commit that the spec is of, which is told and determines nothing.
     """
+    values = {**_registry(settings, PipelineSpec(spec)), **values}
     config = {
         "gcsOutputDirectory": f"{clients.bucket(settings)}/runs",
         "parameterValues": dict(values),
@@ -70,6 +72,14 @@ def body(
     request = {REQUEST: digest([decisive, place, asked, key]), **({KEY: key} if key else {})}
     told = {commit.LABEL: code} if commit.is_commit(code) else {}
     return {**job, "labels": {**told, **_labels(settings, spec, request, asked)}}
+
+
+def _registry(settings: Settings, spec: PipelineSpec) -> dict[str, str]:
+    """The registry of the settings for a template that was compiled without one, or for another environment."""
+    root = settings.registry_root
+    default = "" if root == f"{settings.bucket}/registry" else None  # the place of the run leads to it
+    others = [other for other in ("", *settings.registries.values()) if other not in (root, default)]
+    return {"registry": root} if root and registry_is(spec, others) else {}
 
 
 def digest(request: Any) -> str:

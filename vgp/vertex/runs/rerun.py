@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vgp.check import cost
+from vgp.check.check import check
 from vgp.compiling import workflows
+from vgp.documents.document import Document
 from vgp.errors import RequestError
 from vgp.settings import Settings
 from vgp.spec import arguments, sizes
@@ -83,11 +86,13 @@ def rerun(
     *,
     from_failed: bool = False,
     new: bool = False,
+    max_usd: float | None = None,
 ) -> Started:
     """Starts the run of `reference` again, or finds the rerun that was started before.
 
     Raises:
-        RequestError: there is no such run, it goes on under a moving name, or a parameter is wrong.
+        RequestError: there is no such run, it goes on under a moving name, a parameter is wrong, or the run can cost
+            more than `max_usd`.
         WorkFailed: Google refused or could not be reached.
     """
     old = search.find(settings, reference)
@@ -102,6 +107,8 @@ def rerun(
         old, parameters, from_failed=from_failed, members=members if known else dict,
         expanded=replaced if known else dict,
     )  # fmt: skip
+    if max_usd is not None:  # with --from-failed the cache may be empty: every step counts
+        cost.refuse_above(check([Document(old.id, again, "")], regions=[old.region]).steps, max_usd)
     job, fresh = attempts.start(settings, again, policy)
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 

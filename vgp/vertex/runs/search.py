@@ -217,10 +217,11 @@ def _beginning(client: Any, settings: Settings, beginning: str, calls: Calls) ->
 
 
 def _schedules(settings: Settings, name: str) -> set[str]:
-    """Ids of the schedules of that display name or id, live and ended ones."""
-    request = {"parent": names.location(settings), "filter": f"display_name={quoted(name)}"}
-    schedules = clients.schedule_service(settings).list_schedules(request=request, **clients.reading())
-    ids = {names.short(schedule.name) for schedule in schedules}
+    """Ids of the schedules of that id, name or display name, live and ended ones; first of those of the environment."""
+    client, ids = clients.schedule_service(settings), set[str]()
+    for shown in (f"{name} ({settings.environment})", name):  # as vgp/vertex/schedules/declaration.py names them
+        request = {"parent": names.location(settings), "filter": f"display_name={quoted(shown)}"}
+        ids = ids or {names.short(one.name) for one in client.list_schedules(request=request, **clients.reading())}
     if not ids and not name.isdigit():
         raise RequestError(f"--schedule {name}: there is no schedule of that name. See: pipelines schedule list.")
     return ids or {name}

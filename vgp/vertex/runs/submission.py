@@ -87,7 +87,7 @@ def submit(
     else:
         job, fresh = attempts.start(settings, body, policy)
     started = Started(settings, read(job), fresh, policy, by_id=options.id is not None)
-    write(console, "\n".join([*started.lines(), *settings.notify.warnings(), *(doubts if fresh else ())]))
+    write(console, "\n".join([*started.lines(), *settings.warnings(), *(doubts if fresh else ())]))
     last = last_runs(settings, started.run.pipeline) if fresh else None
     if last:
         console.print(cost.steps_table(steps, width=console.width))

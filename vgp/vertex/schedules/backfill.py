@@ -204,9 +204,14 @@ def _times(declaration: Declaration, first: date, last: date, now: datetime) -> 
     if len(local) > LIMIT:
         raise RequestError(f"{name} has more than {LIMIT:,} nights from {first} to {last}: take a shorter range.")
     if local[-1].astimezone(UTC) > now:
-        past = [moment for moment in local if moment.astimezone(UTC) <= now]
-        until = f"Give --to {past[-1]:%Y-%m-%d} at the latest." if past else "Only past nights can be run."
-        raise RequestError(f"the night of {local[-1]:%a %Y-%m-%d %H:%M %Z} has not come yet. {until}")
+        next_ = next(moment for moment in local if moment.astimezone(UTC) > now)
+        past = [moment for moment in local if moment.date() < next_.date()]  # the nights of whole days
+        until = (
+            f"Give --to {past[-1]:%Y-%m-%d} at the latest."
+            if past
+            else "Only days of which all nights are past can be run."
+        )
+        raise RequestError(f"the night of {next_:%a %Y-%m-%d %H:%M %Z} has not come yet. {until}")
     return [moment.astimezone(UTC) for moment in local]
 
 

@@ -94,7 +94,7 @@ def declaration(
         [
             *([_CACHING] if settings.caching else []),
             *([_MOVES] if moves else []),
-            *(text.removeprefix("warning: ") for text in settings.notify.warnings()),
+            *(text.removeprefix("warning: ") for text in settings.warnings()),
         ],
         job,
     )

@@ -27,6 +27,27 @@ def test_no_bucket_is_an_error(world, monkeypatch):
     assert "pipelines init" in world.only("bucket.exists", "error").hint
 
 
+def test_environments_that_share_a_registry_are_a_warning(world, monkeypatch, tmp_path):
+    file = tmp_path / "pipelines.toml"
+    file.write_text("[environments.dev]\n[environments.prod]\n")
+    (tmp_path / "pipelines").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIPELINES_ENV", "prod")
+    found = world.only("registry.own", "warning")
+    assert found.subject == "gs://test-bucket/registry" and "also the registry of dev: what a run of one" in found.seen
+    assert found.hint.endswith('into [environments.dev]: registry = "gs://test-bucket/registry-dev".')
+    file.write_text('[environments.dev]\nregistry = "gs://test-bucket/registry-dev"\n[environments.prod]\n')
+    assert world.found() == []
+
+
+def test_a_runner_that_may_not_write_into_the_bucket_of_the_registry_is_an_error(world, monkeypatch):
+    monkeypatch.setenv("PIPELINES_REGISTRY", "gs://other-bucket/models")
+    world.cloud.storage.bindings["other-bucket"] = {}
+    assert world.only("registry.writer", "error").subject == "gs://other-bucket"
+    world.cloud.storage.bindings["other-bucket"] = world.cloud.storage.bindings["test-bucket"]
+    assert world.found() == []
+
+
 def test_a_bucket_of_a_stranger_is_an_error(world):
     world.cloud.storage.buckets["test-bucket"]["projectNumber"] = "666"
     assert world.only("bucket.owner", "error").seen == "belongs to another project (number 666, not 123456789012)"

@@ -59,7 +59,7 @@ DECIDE = {
 COMPILED = {
     "image": "r/i@sha256:" + "0" * 64, "steps": {"train": Request(machine="n1-standard-4")},
     "notify": Notify(webhook="https://example.com/told"),
-    "mlflow": Mlflow(tracking_uri="https://mlflow.example.com"),
+    "mlflow": Mlflow(tracking_uri="https://mlflow.example.com"), "registry": "gs://test-bucket/registry-dev",
 }  # fmt: skip
 #: `caching` switches the spec; the others say where something is looked for, or are of other verbs.
 ELSEWHERE = {
@@ -257,3 +257,26 @@ def test_googles_sdk_reads_back_what_was_started(cloud: Cloud, settings: Setting
         assert [task.task_name for task in job.task_details if task.task_name in ("train", "decide")]
     finally:
         vars(initializer.global_config).update(before)
+
+
+def test_a_template_of_another_environment_or_version_uses_the_registry_of_the_settings(
+    cloud: Cloud, settings: Settings
+) -> None:
+    """A template that dev has uploaded names dev's registry; one of an older version names none."""
+    prod = settings.model_copy(update={"environment": "prod"})
+    prod._registries = {"dev": "gs://test-bucket/registry-dev"}
+    dev = settings.model_copy(update={"environment": "dev", "registry": "gs://test-bucket/registry-dev"})
+    dev._registries = {"prod": prod.registry_root}
+
+    def registry(of: Settings, spec: Any, **values: Any) -> str | None:
+        body = pipeline_job.body(of, spec, values)
+        given: str | None = body["runtimeConfig"]["parameterValues"].get("registry")
+        return given
+
+    templates = {of.environment: compiled("training", of).spec.content for of in (dev, prod)}
+    assert registry(prod, templates["dev"]) == "gs://test-bucket/registry"
+    assert registry(dev, templates["prod"]) == registry(dev, SPEC) == "gs://test-bucket/registry-dev"
+    assert registry(dev, templates["dev"]) is registry(prod, templates["prod"]) is registry(prod, SPEC) is None
+    own = PipelineSpec(templates["dev"]).with_defaults({"registry": "gs://mine/models"}).content
+    assert registry(prod, own) is None
+    assert registry(prod, templates["dev"], registry="gs://mine/models") == "gs://mine/models"

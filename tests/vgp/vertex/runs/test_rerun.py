@@ -15,7 +15,7 @@ from vgp.settings import Settings
 from vgp.spec.caching import switched
 from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs import attempts
-from vgp.vertex.runs.rerun import body
+from vgp.vertex.runs.rerun import body, rerun
 from vgp.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
@@ -129,3 +129,12 @@ def test_a_display_name_of_ones_own_is_kept(failed: Run) -> None:
 def test_an_id_too_long_for_a_label_is_no_label(failed: Run) -> None:
     failed.job.name = failed.job.name.replace("training-old", "x" * 128)
     assert "rerun-of" not in body(read(failed.job))["labels"]
+
+
+@pytest.mark.parametrize("from_failed", [False, True])
+def test_a_rerun_has_a_ceiling_too(cloud: Cloud, settings: Settings, failed: Run, from_failed: bool) -> None:
+    before = len(cloud.jobs)
+    with pytest.raises(RequestError, match=r"a run can cost \$.*, more than --max-usd 1\."):
+        rerun(settings, failed.id, from_failed=from_failed, max_usd=1)
+    assert len(cloud.jobs) == before
+    assert rerun(settings, failed.id, from_failed=from_failed, max_usd=1000).fresh

@@ -119,6 +119,27 @@ def test_a_limit_is_kept_over_pages_and_none_gives_all(cloud: Cloud, settings: S
     assert len(ids(settings, cloud, limit=7)) == 7
 
 
+def test_runs_of_a_schedule_of_an_environment_by_the_name_that_the_settings_have(
+    cloud: Cloud, settings: Settings, start: Callable[..., str]
+) -> None:
+    """Its display name is `nightly (prod)`; another environment's schedule of the name is another one."""
+    client = clients.schedule_service(settings)
+    for shown in ("nightly (prod)", "nightly (dev)"):
+        body = {
+            "display_name": shown, "cron": "TZ=UTC 0 3 * * *", "max_concurrent_run_count": 1,
+            "create_pipeline_job_request": {
+                "parent": f"projects/{settings.project}/locations/us-central1",
+                "pipeline_job": {"pipeline_spec": OTHER, "runtime_config": {"gcs_output_directory": "gs://b/runs"}},
+            },
+        }  # fmt: skip
+        client.create_schedule(parent=f"projects/{settings.project}/locations/us-central1", schedule=body)
+    cloud.clock.advance(2 * 86400)
+    prod = settings.model_copy(update={"environment": "prod"})
+    found = ids(prod, cloud, schedule="nightly")
+    assert len(found) == 2 and ids(settings, cloud, schedule="nightly (prod)") == found
+    assert not set(found) & set(ids(settings.model_copy(update={"environment": "dev"}), cloud, schedule="nightly"))
+
+
 def test_runs_of_a_schedule_by_its_name_or_id(cloud: Cloud, settings: Settings, start: Callable[..., str]) -> None:
     start(OTHER, id="by-hand")
     body = {

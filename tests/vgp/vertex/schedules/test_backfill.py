@@ -204,8 +204,16 @@ def test_what_cannot_be_is_refused_before_anything_is_started(
     settings, today = declare(), cloud.clock.now().date()
     with pytest.raises(RequestError, match=r"has not come yet. Give --to 20\d\d-\d\d-\d\d at the latest"):
         backfill(settings, "nightly", past, today + 3 * DAY)
-    with pytest.raises(RequestError, match="Only past nights"):
+    with pytest.raises(RequestError, match="of which all nights are past"):
         backfill(settings, "nightly", today + 2 * DAY, today + 3 * DAY)
+    hourly = declare(cron="30 * * * *")  # of today some nights are past, and some are not
+    with pytest.raises(RequestError, match="has not come yet") as refused:
+        backfill(hourly, "nightly", past, today)
+    advised = date.fromisoformat(str(refused.value).partition("--to ")[2][:10])
+    assert advised < today and backfill(hourly, "nightly", past, advised, yes=True).times
+    with pytest.raises(RequestError, match="of which all nights are past"):
+        backfill(hourly, "nightly", today, today)
+    settings = declare()
     with pytest.raises(RequestError, match="is after --to"):
         backfill(settings, "nightly", today, past)
     with pytest.raises(RequestError, match="these are 200 nights .* say --yes"):
