@@ -41,6 +41,8 @@ class Document:
     places: Mapping[FieldPath, Place] | None = None
     #: What ends the request before it asks for a machine: where, what, and the fix.
     broken: tuple[tuple[FieldPath, str, str], ...] = ()
+    #: What is not known of the request as a whole: where, and what.
+    notes: tuple[tuple[FieldPath, str], ...] = ()
 
     @property
     def default_step(self) -> str:
