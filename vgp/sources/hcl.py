@@ -80,11 +80,11 @@ def _parsed(name: str, text: str) -> Any:
 
 def _body(tree: Any, block: Block) -> Block:
     for child in _trees(tree):
-        name = word(child.children[0])
+        name = _word(child.children[0])
         if child.data == "attribute":
             block.attributes[name] = child.children[-1], child.meta.line
         else:
-            labels = [word(each) for each in _trees(child)[1:] if each.data != "body"]
+            labels = [_word(each) for each in _trees(child)[1:] if each.data != "body"]
             block.blocks.append(_body(_trees(child)[-1], Block(name, labels, child.meta.line)))
     return block
 
@@ -94,7 +94,7 @@ def _trees(tree: Any) -> list[Any]:
     return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
 
 
-def word(tree: Any) -> str:
+def _word(tree: Any) -> str:
     return "".join(str(token) for token in tree.scan_values(lambda token: token != '"'))
 
 
@@ -164,11 +164,11 @@ class Module:
         inside = _trees(node)
         match node.data:
             case "int_lit" | "float_lit":
-                return _number(word(node))
+                return _number(_word(node))
             case "literal_value":
-                return {"true": True, "false": False}.get(word(node))
-            case "identifier" if word(node) in scope:
-                return scope[word(node)]
+                return {"true": True, "false": False}.get(_word(node))
+            case "identifier" if _word(node) in scope:
+                return scope[_word(node)]
             case "string":
                 return self._text(node, scope, depth)
             case "heredoc_template" | "heredoc_template_trim":
@@ -216,7 +216,7 @@ class Module:
         parts = []
         for part in _trees(node):
             if not _trees(part):
-                parts.append(_unescaped(word(part) if part.children[0] != '"' else ""))
+                parts.append(_unescaped(_word(part) if part.children[0] != '"' else ""))
                 continue
             value = self.value(_trees(part)[0], scope, depth + 1)
             if isinstance(value, Computed):
@@ -236,7 +236,7 @@ class Module:
             is_name = inner.data == "keyword" or (
                 inner.data == "expr_term" and getattr(inner.children[0], "data", "") in ("identifier", "literal_value")
             )
-            name = word(key) if is_name else self.value(key, scope, depth + 1)
+            name = _word(key) if is_name else self.value(key, scope, depth + 1)
             if isinstance(name, Computed | dict | list):
                 return _computed(element)
             values[_as_text(name)] = self.value(value, scope, depth + 1)
@@ -249,7 +249,7 @@ class Module:
         if isinstance(left, Computed | dict | list) or isinstance(right, Computed | dict | list):
             return _computed(node)
         try:
-            value = _OPERATORS[word(symbol)](left, right)
+            value = _OPERATORS[_word(symbol)](left, right)
         except (TypeError, ArithmeticError, ValueError):
             return _computed(node)
         if isinstance(value, float) and not (math.isfinite(value) and abs(value) < 2**53):
@@ -259,8 +259,8 @@ class Module:
     def _item(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
         """var.x, local.x, each.value, and fields and items of what is known."""
         owner, last = inside
-        name = word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
-        origin = word(owner) if len(_trees(owner)) == 1 and _trees(owner)[0].data == "identifier" else ""
+        name = _word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
+        origin = _word(owner) if len(_trees(owner)) == 1 and _trees(owner)[0].data == "identifier" else ""
         if origin == "var" and name:
             return self._variable(name, depth)
         if origin == "local" and name in self.locals:
@@ -286,7 +286,7 @@ class Module:
         return self.value(block.attributes["default"][0], {}, depth + 1)
 
     def _call(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
-        name = word(inside[0])
+        name = _word(inside[0])
         arguments = _trees(inside[1]) if len(inside) == 2 else []
         if len(inside) > 2 or any(str(each) == "..." for each in (inside[1].children if arguments else ())):
             return _computed(node)
@@ -342,7 +342,7 @@ def _unescaped(text: str) -> str:
 
 def _heredoc(node: Any) -> Any:
     """<<EOT ... EOT, where nothing is to be filled in."""
-    first, *lines = word(node).rstrip("\n").split("\n")
+    first, *lines = _word(node).rstrip("\n").split("\n")
     text = "\n".join([*lines[:-1], ""])
     if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
         return _computed(node)
@@ -355,9 +355,13 @@ def _computed(node: Any) -> Computed:
 
 def _short(node: Any) -> str:
     """The expression, but for its blanks."""
-    text = "".join(str(token) for token in node.scan_values(lambda token: True))
-    text = " ".join(text.split())
+    text = " ".join(source(node).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def source(node: Any) -> str:
+    """The text of an expression, but for its blanks; of one in JSON itself."""
+    return "".join(str(token) for token in node.scan_values(lambda _: True)) if hasattr(node, "data") else str(node)
 
 
 def module(name: str, own: list[Block], folder: Path | None) -> Module:

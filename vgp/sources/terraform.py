@@ -80,28 +80,34 @@ def _is_ours(block: Block) -> bool:
 
 
 def _instances(module: Module, block: Block) -> Iterator[_Resource]:
-    """One for each that count and for_each make; where these are not known, one, with a note."""
+    """One for each that count and for_each make; where they may make none, or it is not known, one with a note."""
     address, notes = ".".join(block.labels), []
+    name = next((name for name in ("count", "for_each") if name in block.attributes), "")
     scopes: list[tuple[str, Scope]] = [("", {})]
-    if "count" in block.attributes:
-        count = module.value(block.attributes["count"][0], {})
-        scopes = [(f"[{index}]", {"count": {"index": index}}) for index in range(count)] if _is_count(count) else []
-        if not _is_count(count):
-            notes.append(f"count is not checkable: {count}. The resource is judged as if there were one.")
-            scopes = [("", {"count": {"index": Computed("count.index is not known")}})]
-    elif "for_each" in block.attributes:
-        items = _items(module.value(block.attributes["for_each"][0], {}))
-        scopes = [(f'["{key}"]', {"each": {"key": key, "value": value}}) for key, value in items or ()]
-        if items is None:
-            value = module.value(block.attributes["for_each"][0], {})
-            notes.append(f"for_each is not checkable: {value}. The resource is judged as if there were one.")
-            scopes = [("", {"each": _unknown(f"for_each is not known: {value}")})]
+    if name:
+        expression = block.attributes[name][0]
+        value = module.value(expression, {})
+        found = _scopes(name, value)
+        scopes = found or []
+        if found is None or not found and "var." in hcl.source(expression):
+            why = f"{name} is not checkable: {value}" if found is None else f"{name} is {value!r} by default"
+            notes.append(f"{why}. The resource is judged as if there were one.")
+            unknown = Computed(f"{name} is not known")
+            scopes = [("", {"count": {"index": unknown}, "each": {"key": unknown, "value": unknown}})]
     if len(scopes) > MAX_INSTANCES:
         notes.append(f"There are {len(scopes):,} of the resource; the first {MAX_INSTANCES} are judged.")
     for suffix, scope in scopes[:MAX_INSTANCES]:
         places: dict[FieldPath, int] = {(): block.line}
         data = _fields(module, block, scope, (), places)
         yield _Resource(f"{address}{suffix}", data, places, notes)
+
+
+def _scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
+    """What `count` or `each` is in each of the resources; None where that is not known."""
+    if name == "count":
+        return [(f"[{index}]", {"count": {"index": index}}) for index in range(value)] if _is_count(value) else None
+    items = _items(value)
+    return items and [(f'["{key}"]', {"each": {"key": key, "value": item}}) for key, item in items]
 
 
 def _is_count(value: Any) -> bool:
@@ -127,7 +133,7 @@ def _fields(
     for name, (expression, line) in block.attributes.items():
         value = module.value(expression, scope) if path or name not in _META else None
         if value is not None:
-            data[name] = value
+            data[name] = value if hasattr(expression, "data") else _shaped(name, value)
             places[(*path, name)] = line
     groups: dict[str, list[tuple[Block, Scope]]] = {}
     for inner in block.blocks:
@@ -147,6 +153,18 @@ def _fields(
     return data
 
 
+def _shaped(name: str, value: Any) -> Any:
+    """A value of Terraform's JSON, where any block may stand in a list or not, as the API has it."""
+    if isinstance(value, list) and name not in _LISTS and len(value) == 1 and isinstance(value[0], dict):
+        return _shaped(name, value[0])
+    if isinstance(value, list):
+        return [_shaped("", item) for item in value]
+    if isinstance(value, dict):
+        shaped = {key: _shaped(key, item) for key, item in value.items()}
+        return [shaped] if name in _LISTS else shaped
+    return value
+
+
 def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Block, Scope]]:
     """The block itself; of a dynamic one its content for each item, once where the items are not known."""
     if block.kind != "dynamic":
@@ -159,7 +177,7 @@ def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Bloc
     value = module.value(given, scope)
     items, iterator = _items(value), block.labels[0]
     if "iterator" in block.attributes:
-        iterator = hcl.word(block.attributes["iterator"][0])
+        iterator = hcl.source(block.attributes["iterator"][0])
     if items is None:
         yield content, {**scope, iterator: _unknown(f"for_each is not known: {value}")}
     for key, item in (items or [])[:MAX_INSTANCES]:
@@ -216,4 +234,3 @@ def _decoded(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
     return value
-
