@@ -11,7 +11,7 @@ from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
 from vgp.placement import compatibility, tpus
-from vgp.placement.combination import Combination, known
+from vgp.placement.combination import Combination, counts_of, known
 from vgp.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
@@ -161,7 +161,7 @@ def _without_count(machine_type: str | None, accelerator: str, judgement: Judgem
     """With a count known only to the run: right for no count at all, or the name itself is wrong."""
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
-    count = counts[0] if counts else 1
+    count = next(iter(counts or counts_of(accelerator)), 1)
     return compatibility.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
 
 
