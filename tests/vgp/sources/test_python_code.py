@@ -133,7 +133,7 @@ UPDATE = """def make(gpu, job):
 @pytest.mark.parametrize(
     ("change", "unknown"),
     [
-        ("if gpu:\n        spec[POOLS][0]['machine_spec'].update({'accelerator_type': 'NVIDIA_TESLA_K80'})", "acceleratorType"),
+        ("if gpu:\n        spec[POOLS][0]['machine_spec'].update({'accelerator_type': 'K80'})", "acceleratorType"),
         ("spec[POOLS][0]['machine_spec'].update(accelerator_type=gpu, accelerator_count=1)", "acceleratorType"),
         ("spec[POOLS][0]['machine_spec']['accelerator_type'] = gpu", "acceleratorType"),
         ("spec[POOLS][0]['machine_spec'] |= gpu", "machineSpec"),
