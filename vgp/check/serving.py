@@ -7,6 +7,7 @@ from vgp.check.machine_spec import judge
 from vgp.check.offer import judge_region, price_of
 from vgp.check.worker_pool import judge_reservation
 from vgp.documents.node import Node
+from vgp.placement.nearest import Conditions
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
 #: Names and numbers of the enum.
@@ -27,10 +28,11 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
         return
     reader.keys(resources, "dedicatedResources")
     reader.keys(spec, "machineSpec")
-    machine_spec = judge(judgement, step, spec, serving=True)
-    replicas = _replicas(reader, resources)
     region = location.text() if location is not None else None
     regions = [region] if region else list(judgement.regions)
+    conditions = Conditions(tuple(regions), serving=True)
+    machine_spec = judge(judgement, step, spec, serving=True, conditions=conditions)
+    replicas = _replicas(reader, resources)
     place = location if location is not None and region else machine_type
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
     judge_reservation(reader, Terms(location if region else None, regions, Node(None), "STANDARD", False), spec)

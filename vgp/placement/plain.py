@@ -84,6 +84,12 @@ def gets(combination: Combination) -> bool:
     return chosen_by_limits(combination) == combination
 
 
+def meets(combination: Combination, vcpu: float | None, memory_gb: float | None) -> bool:
+    """Whether a plain step with these limits can get the machine."""
+    is_large = (vcpu or 0) <= combination.vcpu and _fits(memory_gb or 0, combination.memory_gb)
+    return _can_be_asked(combination) and is_large
+
+
 def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
     above, fix = [], "Run it as a custom job with a machine type."
     if vcpu is not None and vcpu > MAX_VCPU:
