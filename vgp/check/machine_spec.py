@@ -13,7 +13,7 @@ from vgp.documents.node import Node
 from vgp.placement import compatibility, nearest, tpus
 from vgp.placement.combination import Combination, counts_of, known
 from vgp.placement.nearest import Conditions
-from vgp.placement.provisioning import region_known
+from vgp.placement.provisioning import is_preemptible, region_known
 from vgp.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
@@ -158,8 +158,10 @@ def _corrected(conditions: Conditions) -> Conditions:
 def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: Conditions) -> list[Problem]:
     """The problems, proposing what then passes: the names that were meant, else the nearest that can be had."""
     proposing = [problem for problem in problems if problem.nearest and problem.level == "error"]
-    if not proposing or fields.unread or tpus.looks_like(fields.machine_type or ""):
+    if not proposing or fields.unread:
         return problems
+    if tpus.looks_like(fields.machine_type or ""):
+        return [_tpu_settled(each, fields, conditions) if each in proposing else each for each in problems]
     names = {name: value for problem in proposing if len(problem.nearest) == 1 for name, value in problem.nearest}
     machine = str(names.get(compatibility.MACHINE, fields.machine_type))
     accelerator = names.get(compatibility.TYPE, fields.accelerator)
@@ -173,6 +175,39 @@ def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: 
         _proposing(problem, proposal, near if problem is proposing[0] else None) if problem in proposing else problem
         for problem in problems
     ]
+
+
+def _tpu_settled(problem: Problem, fields: _Fields, conditions: Conditions) -> Problem:
+    """The problem of a TPU, proposing what then passes, or nothing."""
+    machine = tpu_catalog.machines().get(fields.machine_type or "")
+    others: list[tuple[tuple[str, str | int], ...]] = [
+        ((tpus.TOPOLOGY, topology),) for topology in (machine.topologies if machine else ())
+    ]
+    for board in tpu_catalog.boards().values():
+        others += [((tpus.TYPE, board.accelerator), (tpus.COUNT, board.single)), ((tpus.COUNT, board.single),)]
+    names = [name for name, _ in problem.nearest]
+    for near in (problem.nearest, *others):
+        if [name for name, _ in near] == names and _tpu_passes(dict(near), fields, conditions):
+            value = near[-1][1]
+            is_named = near != problem.nearest and problem.suggestion.startswith("Nearest that works")
+            return replace(
+                problem, nearest=near, suggestion=f"Nearest that works: {value}." if is_named else problem.suggestion
+            )
+    return replace(
+        problem, nearest=(), suggestion="" if len(names) == 1 and tpus.COUNT in names else problem.suggestion
+    )
+
+
+def _tpu_passes(values: dict[str, str | int], fields: _Fields, conditions: Conditions) -> bool:
+    name = str(fields.machine_type)
+    accelerator = str(values.get(tpus.TYPE, fields.accelerator or "")) or None
+    count, topology = int(values.get(tpus.COUNT, fields.count or 0)), str(values.get(tpus.TOPOLOGY, fields.topology))
+    found = tpus.problems(name, accelerator, count, topology, serving=conditions.serving)
+    for where in conditions.regions:
+        found += tpus.region(name, accelerator, count, where=where, serving=conditions.serving)
+    if is_preemptible(conditions.strategy):
+        found += tpus.spot(name, accelerator, count, topology)
+    return first_error(found) is None
 
 
 def _proposing(problem: Problem, proposal: str, near: Combination | None) -> Problem:

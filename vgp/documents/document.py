@@ -78,7 +78,7 @@ def load(path: Path) -> list[Document]:
 
 
 #: {{ x }} of a template without the quotes that make a text of it, as `machineType: {{ x }}`.
-_BARE = re.compile(r"(?m)(?<=[:\-,\[] )[ \t]*\{\{[^{}\n\"'$]*\}\}(?=[ \t]*(?:[,\]}]|#.*)?$)")
+_BARE = re.compile(r"(?m)(?<=[:\-,\[] )[ \t]*\{\{[^{}\n\"'$]*\}\}(?=[ \t]*(?:[,\]}#]|$))")
 
 
 def parse(file: str, text: str) -> list[Document]:
