@@ -166,7 +166,7 @@ def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: 
     machine = str(names.get(compatibility.MACHINE, fields.machine_type))
     accelerator = names.get(compatibility.TYPE, fields.accelerator)
     count = fields.count or 0
-    if names and _passes(machine, accelerator and str(accelerator), count, as_of, conditions):
+    if names and _passes(machine, str(accelerator) if accelerator else None, count, as_of, conditions):
         return problems
     near = _nearest(catalog.machines().get(machine), str(accelerator or ""), count, as_of, conditions)
     region = conditions.regions[0] if len(conditions.regions) == 1 else None

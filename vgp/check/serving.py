@@ -6,7 +6,7 @@ from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import judge
 from vgp.check.offer import judge_region, price_of
 from vgp.check.worker_pool import judge_reservation
-from vgp.documents.node import Node
+from vgp.documents.node import Node, spellings
 from vgp.placement.nearest import Conditions
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
@@ -19,6 +19,9 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     reader = Reader(judgement, step)
     spec = reader.object(resources.get("machineSpec"), "machineSpec")
     if spec is None:
+        if resources.known and resources.value and not any(key in resources.value for key in spellings("machineSpec")):
+            reader.keys(resources, "dedicatedResources")
+            judgement.malformed(step, resources.get("machineSpec"), "machineSpec", "given")
         return
     machine_type = spec.get("machineType")
     if not _names_something(spec):

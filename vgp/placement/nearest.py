@@ -31,8 +31,9 @@ class Conditions:
     def allow(self, near: Combination) -> bool:
         """Whether the machine and its GPUs are offered so."""
         found = list(provisioning.strategy(near, self.strategy, self.is_reserved)) if self.strategy else []
-        for where in self.regions if near.accelerator else ():
-            found += provisioning.region(near.machine, near.accelerator, where, serving=self.serving)
+        if near.accelerator is not None:
+            for where in self.regions:
+                found += provisioning.region(near.machine, near.accelerator, where, serving=self.serving)
         return first_error(found) is None and self._has_limits(near)
 
     def _has_limits(self, near: Combination) -> bool:
