@@ -5,7 +5,7 @@ set -euo pipefail
 
 folder="$RUNNER_TEMP/pipelines-check"
 pipelines="$folder/python/bin/pipelines"
-wanted=('*.json' '*.yaml' '*.yml' '*.py' '*.ipynb' '*.sh' '*.bash' '*pipelines.toml')
+wanted=('*.json' '*.yaml' '*.yml' '*.py' '*.ipynb' '*.sh' '*.bash' '*.tf' '*pipelines.toml')
 rm -rf "$folder/before" "$folder/index" "$folder/comment.md"
 mkdir -p "$folder/before" "$folder/nothing"
 
@@ -25,7 +25,7 @@ base_commit() {
 write_before() (
   export GIT_INDEX_FILE="$folder/index"
   git read-tree "$1"
-  git ls-files -z -- "${wanted[@]}" | git checkout-index -z --stdin --prefix="$folder/before/"
+  git ls-files -z -- "${wanted[@]}" '*.tfvars' | git checkout-index -z --stdin --prefix="$folder/before/"
 )
 
 options=()

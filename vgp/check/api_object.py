@@ -60,6 +60,8 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     if kind in _ENVELOPES:
         return judge(judgement, step, node.get(kind), location=location, strict=strict)
     step = step or node.get("displayName").text() or judgement.document.default_step
+    if not location.known:
+        judgement.unknown(step, location, "location")
     if kind == "machineSpec":
         judge_pools(judgement, step, Node([node.value], node.path[:-1] if node.path else (), node.scope))
     elif kind == "deployedModels":
@@ -78,8 +80,8 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
 def _location(node: Node) -> Node:
     """Where the object is, as it or the request around it says: location, or part of parent."""
     location, parent = node.get("location"), node.get("parent")
-    match = _PARENT.fullmatch(parent.text() or "") if location.missing else None
-    return Node(match.group(1), parent.path, parent.scope) if match else location
+    match = _PARENT.fullmatch(str(parent.value)) if location.missing else None
+    return Node(match.group(1), parent.path, parent.scope).resolved() if match else location
 
 
 def _deployed_models(judgement: Judgement, step: str, models: Node, location: Node) -> None:

@@ -72,6 +72,8 @@ def _within_budget(judgement: Judgement) -> None:
         with budget.document() as searches, judgement.guarded(step, whole):
             for path, text, fix in document.broken:
                 judgement.add(step, Node(None, path), "GPU034", text, fix)
+            for path, text in document.notes:
+                judgement.add(Node(document.data).get("displayName").text() or step, Node(None, path), "GPU024", text)
             if document.fault is not None:
                 raise document.fault
             for path in document.repeated:

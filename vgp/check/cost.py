@@ -236,7 +236,7 @@ def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
 
 def line_of(row: StepRow) -> dict[str, str]:
     """What the table says of a step, by the title of the column."""
-    gpus = f"{row.accelerator_count} x {row.accelerator_type}" if row.accelerator_type else "-"
+    gpus = f"{row.count_text} x {row.accelerator_type}" if row.accelerator_type else "-"
     hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
     nodes = "?" if row.replicas is None else str(row.replicas)
     unknown = "no price" if row.usd_per_hour is None else "?"

@@ -124,6 +124,11 @@ class StepRow:
         return (self, *(row for rung in self.rungs for row in rung.rows))
 
     @property
+    def count_text(self) -> str:
+        """How many GPUs each machine has; "?" where only the run knows."""
+        return str(self.accelerator_count or "?")
+
+    @property
     def combination(self) -> Combination | None:
         """The machine with its GPUs, where the catalog has both."""
         return known(self.machine_type, self.accelerator_type, self.accelerator_count)
@@ -171,7 +176,7 @@ class StepRow:
             return "its machine is not known"
         if self.usd_per_hour is None:
             way = self.strategy.lower().replace("_", "-")
-            gpus = f"{self.accelerator_count} x {self.accelerator_type} on " if self.accelerator_type else ""
+            gpus = f"{self.count_text} x {self.accelerator_type} on " if self.accelerator_type else ""
             return f"no price of {gpus}{self.machine_type} in {self.region or 'any region'}, {way}"
         parts = {
             "how many machines it takes": self.replicas, "when it ends": self.timeout_s,

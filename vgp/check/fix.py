@@ -112,7 +112,7 @@ def _unified(raw: str) -> str:
 
 def _why_not(path: Path, raw: str) -> str:
     if is_program(str(path)):
-        return "programs, notebooks and scripts are not changed: do it by hand"
+        return "programs, notebooks, scripts and Terraform are not changed: do it by hand"
     if len(raw) > _MAX_CHARACTERS:
         return f"more than {_MAX_CHARACTERS:,} characters: it was made by a program, which is to be changed"
     lines = raw.count("\n")

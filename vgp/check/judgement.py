@@ -64,7 +64,8 @@ class Judgement:
         if at.dangling:
             self.add(step, at, "GPU015", f"{what} has no value: {at.dangling}.", "Give it a value or a real input.")
         elif at.runtime:
-            fix = "" if isinstance(at.value, Computed) else "Give the parameter a default."
+            is_text = isinstance(at.value, Computed) or (isinstance(at.value, str) and "{{$" not in at.value)
+            fix = "" if is_text else "Give the parameter a default."
             self.add(step, at, "GPU024", f"{what} is not checkable: {at.runtime}.", fix)
 
     def malformed(self, step: str, at: Node, what: str, rule: str) -> None:

@@ -7,7 +7,7 @@ from vgp.check.judgement import Judgement
 from vgp.documents.document import Document
 from vgp.documents.node import Node, spellings
 from vgp.documents.reading import Unreadable
-from vgp.sources.reading import is_program
+from vgp.sources.reading import is_program, is_terraform
 
 #: Each request that is written as JSON or YAML has one of these words.
 _WORDS = (
@@ -22,7 +22,7 @@ def recognises(document: Document) -> bool:
     data = document.data
     if document.fault is not None:
         # What cannot be read need not be about machines at all.
-        return not is_program(document.file)
+        return not is_program(document.file) or is_terraform(document.file)
     if _is_container(data):
         return document.places is not None
     kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_list)

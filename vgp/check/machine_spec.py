@@ -10,8 +10,10 @@ from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.documents.node import Node
-from vgp.placement import compatibility, tpus
-from vgp.placement.combination import Combination, known
+from vgp.placement import compatibility, nearest, tpus
+from vgp.placement.combination import Combination, counts_of, known
+from vgp.placement.nearest import Conditions
+from vgp.placement.provisioning import is_preemptible, region_known
 from vgp.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
@@ -100,10 +102,16 @@ class _Fields:
         return node if node.value is not None or machine_type.value is None else machine_type
 
 
-def judge(judgement: Judgement, step: str, spec: Node, *, serving: bool = False) -> MachineSpec:
-    """Reports what is wrong with a machineSpec, and returns what it asks for."""
+def judge(
+    judgement: Judgement, step: str, spec: Node, *, serving: bool = False, conditions: Conditions | None = None
+) -> MachineSpec:
+    """Reports what is wrong with a machineSpec, and returns what it asks for.
+
+    `conditions`: where and how the machine is got; what is proposed can be had so.
+    """
     fields = _Fields(Reader(judgement, step), spec)
-    problems = _problems(judgement, fields, serving)
+    conditions = conditions or Conditions(tuple(judgement.regions), serving=serving)
+    problems = _settled(_problems(judgement, fields, serving), fields, judgement.as_of, _corrected(conditions))
     for problem in problems:
         judgement.report(step, fields.of(problem), problem, parts=fields.nodes)
     sound = first_error(problems) is None
@@ -140,6 +148,93 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     return problems
 
 
+def _corrected(conditions: Conditions) -> Conditions:
+    """The conditions in the regions that were meant."""
+    meant = [dict(problem.nearest).get("region") for where in conditions.regions for problem in region_known(where)]
+    known = [where for where in conditions.regions if not region_known(where)]
+    return replace(conditions, regions=tuple([*known, *(str(where) for where in meant if where)]))
+
+
+def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: Conditions) -> list[Problem]:
+    """The problems, proposing what then passes: the names that were meant, else the nearest that can be had."""
+    proposing = [problem for problem in problems if problem.nearest and problem.level == "error"]
+    if not proposing or fields.unread:
+        return problems
+    if tpus.looks_like(fields.machine_type or ""):
+        return [_tpu_settled(each, fields, conditions) if each in proposing else each for each in problems]
+    names = {name: value for problem in proposing if len(problem.nearest) == 1 for name, value in problem.nearest}
+    machine = str(names.get(compatibility.MACHINE, fields.machine_type))
+    accelerator = names.get(compatibility.TYPE, fields.accelerator)
+    count = fields.count or 0
+    if names and _passes(machine, str(accelerator) if accelerator else None, count, as_of, conditions):
+        return problems
+    near = _nearest(catalog.machines().get(machine), str(accelerator or ""), count, as_of, conditions)
+    region = conditions.regions[0] if len(conditions.regions) == 1 else None
+    proposal = f"Nearest that works: {near.with_prices(region)}." if near else ""
+    return [
+        _proposing(problem, proposal, near if problem is proposing[0] else None) if problem in proposing else problem
+        for problem in problems
+    ]
+
+
+def _tpu_settled(problem: Problem, fields: _Fields, conditions: Conditions) -> Problem:
+    """The problem of a TPU, proposing what then passes, or nothing."""
+    machine = tpu_catalog.machines().get(fields.machine_type or "")
+    others: list[tuple[tuple[str, str | int], ...]] = [
+        ((tpus.TOPOLOGY, topology),) for topology in (machine.topologies if machine else ())
+    ]
+    for board in tpu_catalog.boards().values():
+        others += [((tpus.TYPE, board.accelerator), (tpus.COUNT, board.single)), ((tpus.COUNT, board.single),)]
+    names = [name for name, _ in problem.nearest]
+    for near in (problem.nearest, *others):
+        if [name for name, _ in near] == names and _tpu_passes(dict(near), fields, conditions):
+            value = near[-1][1]
+            is_named = near != problem.nearest and problem.suggestion.startswith("Nearest that works")
+            return replace(
+                problem, nearest=near, suggestion=f"Nearest that works: {value}." if is_named else problem.suggestion
+            )
+    return replace(
+        problem, nearest=(), suggestion="" if len(names) == 1 and tpus.COUNT in names else problem.suggestion
+    )
+
+
+def _tpu_passes(values: dict[str, str | int], fields: _Fields, conditions: Conditions) -> bool:
+    name = str(fields.machine_type)
+    accelerator = str(values.get(tpus.TYPE, fields.accelerator or "")) or None
+    count, topology = int(values.get(tpus.COUNT, fields.count or 0)), str(values.get(tpus.TOPOLOGY, fields.topology))
+    found = tpus.problems(name, accelerator, count, topology, serving=conditions.serving)
+    for where in conditions.regions:
+        found += tpus.region(name, accelerator, count, where=where, serving=conditions.serving)
+    if is_preemptible(conditions.strategy):
+        found += tpus.spot(name, accelerator, count, topology)
+    return first_error(found) is None
+
+
+def _proposing(problem: Problem, proposal: str, near: Combination | None) -> Problem:
+    """The problem with another proposal; a name that was meant is still told."""
+    meant = f"Did you mean {problem.nearest[0][1]}?" if len(problem.nearest) == 1 else ""
+    fields = compatibility.fields_of(near) if near else ()
+    return replace(problem, suggestion=" ".join(part for part in (meant, proposal) if part), nearest=fields)
+
+
+def _passes(machine: str, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> bool:
+    combination = known(machine, accelerator, count)
+    found = compatibility.problems(machine, accelerator, count, as_of=as_of)
+    return combination is not None and first_error(found) is None and conditions.allow(combination)
+
+
+def _nearest(
+    machine: Machine | None, accelerator: str, count: int, as_of: date, conditions: Conditions
+) -> Combination | None:
+    """The nearest GPUs to those that are asked for, or that the machine has; none where nobody asks for any."""
+    own = machine.accelerator if machine else None
+    wanted = catalog.accelerators().get(accelerator or own or "")
+    if wanted is None or wanted.kind != "gpu":
+        return None
+    count = (count if accelerator else machine.gpus if machine else 0) or 1
+    return nearest.combination(machine, wanted, count, as_of=as_of, conditions=conditions)
+
+
 def _shared(problem: Problem, machine_type: str | None, count: int) -> Problem:
     """Predictions may ask for fewer GPUs than are built in: replicas share the machine (MachineSpec of the API)."""
     machine = catalog.machines().get(machine_type or "")
@@ -161,7 +256,7 @@ def _without_count(machine_type: str | None, accelerator: str, judgement: Judgem
     """With a count known only to the run: right for no count at all, or the name itself is wrong."""
     machine = catalog.machines().get(machine_type or "")
     counts = machine.counts(accelerator) if machine else ()
-    count = counts[0] if counts else 1
+    count = next(iter(counts or counts_of(accelerator)), 1)
     return compatibility.problems(machine.name if machine else None, accelerator, count, as_of=judgement.as_of)
 
 

@@ -34,7 +34,9 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
     known = kind.known and number.known and (count is not None or number.value in (None, ""))
     problems = []
     if known:
-        problems = plain.problems(vcpu, memory_gb, accelerator, count or 0, as_of=judgement.as_of)
+        problems = plain.problems(
+            vcpu, memory_gb, accelerator, count or 0, as_of=judgement.as_of, regions=tuple(judgement.regions)
+        )
     elif accelerator and accelerator not in catalog.accelerators():
         problems = [compatibility.unknown_accelerator(accelerator, judgement.as_of)]
     for problem in problems:

@@ -11,6 +11,7 @@ from vgp.check.offer import judge_region, price_of
 from vgp.check.worker_pool import judge_disk, judge_reservation
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
+from vgp.placement.nearest import Conditions
 
 
 def judge(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:
@@ -40,8 +41,8 @@ def _pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> None:
             reader.judgement.malformed(reader.step, pool.get("machineSpec"), "machineSpec", "given")
         return
     reader.keys(node, "machineSpec")
-    spec = judge_machine(reader.judgement, reader.step, node)
     is_reserved = judge_reservation(reader, terms, node)
+    spec = judge_machine(reader.judgement, reader.step, node, conditions=Conditions(tuple(terms.regions)))
     judge_region(
         reader.judgement, reader.step, terms.location or node.get("machineType"), spec, terms.regions, serving=False
     )  # fmt: skip

@@ -6,7 +6,8 @@ from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import judge
 from vgp.check.offer import judge_region, price_of
 from vgp.check.worker_pool import judge_reservation
-from vgp.documents.node import Node
+from vgp.documents.node import Node, spellings
+from vgp.placement.nearest import Conditions
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
 #: Names and numbers of the enum.
@@ -18,6 +19,9 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
     reader = Reader(judgement, step)
     spec = reader.object(resources.get("machineSpec"), "machineSpec")
     if spec is None:
+        if resources.known and resources.value and not any(key in resources.value for key in spellings("machineSpec")):
+            reader.keys(resources, "dedicatedResources")
+            judgement.malformed(step, resources.get("machineSpec"), "machineSpec", "given")
         return
     machine_type = spec.get("machineType")
     if not _names_something(spec):
@@ -27,10 +31,11 @@ def judge_resources(judgement: Judgement, step: str, resources: Node, location: 
         return
     reader.keys(resources, "dedicatedResources")
     reader.keys(spec, "machineSpec")
-    machine_spec = judge(judgement, step, spec, serving=True)
-    replicas = _replicas(reader, resources)
     region = location.text() if location is not None else None
     regions = [region] if region else list(judgement.regions)
+    conditions = Conditions(tuple(regions), serving=True)
+    machine_spec = judge(judgement, step, spec, serving=True, conditions=conditions)
+    replicas = _replicas(reader, resources)
     place = location if location is not None and region else machine_type
     judge_region(judgement, step, place, machine_spec, regions, serving=True)
     judge_reservation(reader, Terms(location if region else None, regions, Node(None), "STANDARD", False), spec)

@@ -10,6 +10,7 @@ from vgp.check.pool_body import judge_body
 from vgp.documents.budget import spend
 from vgp.documents.node import Node
 from vgp.placement import job_fields, provisioning, tpus
+from vgp.placement.nearest import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -35,8 +36,11 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
     spec, at, is_reserved = UNKNOWN, pool, None
     if node is not None:
         reader.keys(node, "machineSpec")
-        spec, at = judge(reader.judgement, reader.step, node), node.get("machineType")
         is_reserved = judge_reservation(reader, terms, node)
+        spec, at = (
+            judge(reader.judgement, reader.step, node, conditions=conditions(terms, is_reserved)),
+            node.get("machineType"),
+        )
     elif pool.get("machineSpec").missing:
         reader.judgement.malformed(reader.step, pool.get("machineSpec"), "machineSpec", "given")
     result = Pool(at, spec, replicas, is_reserved)
@@ -44,6 +48,13 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
     judge_disk(reader, pool, spec)
     judge_body(reader, pool, spec, is_chief=index == 0)
     return result
+
+
+def conditions(terms: Terms, is_reserved: bool | None) -> Conditions:
+    """Those under which the pool gets its machine; a persistent resource has it already."""
+    if terms.is_persistent:
+        return Conditions()
+    return Conditions(tuple(terms.regions), terms.strategy if terms.strategy_known else "", is_reserved)
 
 
 def _replicas(reader: Reader, index: int, pool: Node) -> int | None:

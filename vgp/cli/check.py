@@ -66,8 +66,8 @@ def check_files(
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
     Specs are JSON or YAML. A pipeline of this repository is checked when it is compiled (pipelines compile NAME); a
-    folder of the same name is given with a slash (NAME/). Programs, notebooks and scripts with gcloud commands are read
-    too, and not run: what they compute is said to be unknown.
+    folder of the same name is given with a slash (NAME/). Programs, notebooks, Terraform, and scripts with gcloud
+    commands are read too, and not run: what they compute is said to be unknown.
 
     Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
     """

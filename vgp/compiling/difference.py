@@ -42,7 +42,7 @@ def _machines(spec: PipelineSpec) -> dict[str, str]:
 
 
 def _machine(row: StepRow) -> str:
-    gpus = f" with {row.accelerator_count} x {row.accelerator_type}" if row.accelerator_type else ""
+    gpus = f" with {row.count_text} x {row.accelerator_type}" if row.accelerator_type else ""
     limit = f", at most {row.timeout_s / 3600:g} h" if row.timeout_s else ""
     tries = f", {row.tries} tries" if row.tries and row.tries > 1 else ""
     return f"{row.replicas or '?'} x {row.machine_type or '?'}{gpus} ({row.strategy.lower()}{limit}{tries})"

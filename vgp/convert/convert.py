@@ -12,6 +12,7 @@ from vgp.convert import job_body, legacy_job, source
 from vgp.convert.conversion import Conversion, as_yaml
 from vgp.convert.sdk_program import program, snake
 from vgp.documents.document import Document, parse
+from vgp.documents.node import placeholder
 from vgp.errors import RequestError
 from vgp.sources.account import IMAGE, Note
 
@@ -71,7 +72,10 @@ def converted(document: Document, *, as_of: date | None = None) -> Conversion:
 def checked(conversion: Conversion, *, as_of: date | None = None) -> Report:
     """What `pipelines check` says to the result, with what could not be read of the source."""
     document = parse("config.yaml", as_yaml(conversion.config))[0]
-    report = check([document], regions=[conversion.region] if conversion.region else [], as_of=as_of)
-    findings = [finding for finding in report.findings if not finding.message.startswith(f"{IMAGE} has no tag")]
+    is_known = conversion.region and not placeholder(conversion.region)
+    report = check([document], regions=[str(conversion.region)] if is_known else [], as_of=as_of)
+    findings = [
+        finding for finding in report.findings if not finding.message.startswith(f"imageUri is not checkable: {IMAGE} ")
+    ]
     report.findings = [*(finding for finding in conversion.findings if finding.rule != "GPU027"), *findings]
     return report

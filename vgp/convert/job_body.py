@@ -25,6 +25,8 @@ _OUTPUT = (
 )  # fmt: skip
 _WRAPPED = ("customJob", "hyperparameterTuningJob")
 _NUMBERS = ("replicaCount", "acceleratorCount", "bootDiskSizeGb", *_TUNING[1:4])
+#: Lists whose only item people write without the list.
+_LISTS = ("values", "packageUris", "reservedIpRanges")
 _SNAKE = re.compile(r"_([a-z0-9])")
 
 
@@ -136,6 +138,10 @@ def _value(name: str, value: Any, result: Conversion | None, path: str) -> Any:
     if name in _NUMBERS and isinstance(value, str):
         number = whole_number(value)
         return value if number is None else number
+    if name in _LISTS and isinstance(value, str | int | float):
+        value = [value]
+        if result is not None:
+            result.became(path, "a list of one: the API takes nothing else")
     if name in ("args", "command", "packageUris", "value") and not isinstance(value, Mapping):
         return _texts(value, result, path)
     return _camel(value, result, path)

@@ -1,5 +1,7 @@
 """A legacy file while it is converted: what was read of it so far, and the job that it becomes."""
 
+from dataclasses import replace
+
 from vgp.check import legacy
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
@@ -16,7 +18,8 @@ class LegacyInput:
     """A trainingInput and the Conversion of it; every field is taken, or accounted for as lost."""
 
     def __init__(self, document: Document, judgement: Judgement) -> None:
-        self.data, self.node = document.data, legacy.training_input(document.data)
+        self.data = document.data
+        self.node = replace(legacy.training_input(document.data), is_verbatim=True)
         self.reader, self.result = Reader(judgement, "trainingInput"), Conversion({"workerPoolSpecs": []})
         self.roles = {legacy.ROLES[role.name]: role for role in legacy.roles(self.node, self.reader)}
         #: Where everything stands that went into the result or was told.

@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"\$(?:\{\w+\}|[A-Za-z_]\w*)")
 _BEFORE = re.compile(r"\s*(?:[$!%]\s*|sudo\s+|[A-Za-z_]\w*=\S*\s+)*(?=gcloud\s)")
 _SET = re.compile(r"(?:^|\s)([A-Za-z_]\w*)=")
 #: What `check` reads and `convert` does not.
-_PROGRAMS = (".py", ".ipynb", ".sh", ".bash")
+_PROGRAMS = (".py", ".ipynb", ".sh", ".bash", ".tf")
 
 
 def document(source: str) -> tuple[Document, list[Note]]:

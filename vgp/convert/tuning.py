@@ -1,9 +1,12 @@
 """Legacy `hyperparameters` -> studySpec and trial counts of a HyperparameterTuningJob."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
+from vgp.convert.conversion import text_of
 from vgp.convert.legacy_input import LegacyInput
-from vgp.documents.node import Node
+from vgp.documents.node import Node, placeholder, whole_number
 
 _ALGORITHMS = ("GRID_SEARCH", "RANDOM_SEARCH")
 _TRIALS = {
@@ -74,17 +77,56 @@ def _parameter(legacy: LegacyInput, node: Node) -> dict[str, Any]:
     result: dict[str, Any] = {"parameterId": str(_needed(legacy, node, "parameterName"))}
     match legacy.reader.text(kind, "type"):
         case "INTEGER":
-            result["integerValueSpec"] = {name: str(_needed(legacy, node, name)) for name in ("minValue", "maxValue")}
+            result["integerValueSpec"] = {
+                name: str(_number(legacy, node.get(name), _needed(legacy, node, name), name, is_whole=True))
+                for name in ("minValue", "maxValue")
+            }
         case "DOUBLE":
-            result["doubleValueSpec"] = {name: _needed(legacy, node, name) for name in ("minValue", "maxValue")}
+            result["doubleValueSpec"] = {
+                name: _number(legacy, node.get(name), _needed(legacy, node, name), name)
+                for name in ("minValue", "maxValue")
+            }
         case "CATEGORICAL":
-            result["categoricalValueSpec"] = {"values": _needed(legacy, node, "categoricalValues")}
+            values = _list(legacy, node, "categoricalValues")
+            result["categoricalValueSpec"] = {"values": [text_of(value) for value in values]}
         case "DISCRETE":
-            result["discreteValueSpec"] = {"values": _needed(legacy, node, "discreteValues")}
+            values, at = _list(legacy, node, "discreteValues"), node.get("discreteValues")
+            result["discreteValueSpec"] = {
+                "values": [_number(legacy, at, value, "each of discreteValues") for value in values]
+            }
         case _:
             kinds = "INTEGER, DOUBLE, CATEGORICAL or DISCRETE"
             legacy.reader.judgement.malformed(legacy.reader.step, kind, "type", kinds)
     return result | ({"scaleType": scale} if scale and scale != "NONE" else {})
+
+
+def _list(legacy: LegacyInput, node: Node, name: str) -> list[Any]:
+    """The values of a parameter, of which there may be one without a list around it."""
+    value = _needed(legacy, node, name)
+    if isinstance(value, str | int | float):
+        legacy.result.became(name, f"a list of one: {value}")
+        return [value]
+    if not isinstance(value, list) or not value or any(isinstance(item, dict | list) for item in value):
+        if not node.get(name).missing:
+            legacy.reader.judgement.malformed(legacy.reader.step, node.get(name), name, "a list of values")
+        return []
+    return value
+
+
+def _number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: bool = False) -> Any:
+    """The value as a number; that it is none is reported. What is to be filled in stays what it is."""
+    if value is None or (isinstance(value, str) and placeholder(value)):
+        return value
+    whole = whole_number(value)
+    try:
+        number = whole if is_whole or isinstance(value, bool | dict | list) else float(value)
+    except ValueError:
+        number = None
+    if number is None or number != number or abs(number) == math.inf:
+        rule = "a whole number" if is_whole else "a number"
+        legacy.reader.judgement.malformed(legacy.reader.step, replace(at, value=value), name, rule)
+        return value
+    return value if isinstance(value, int | float) and not is_whole else whole if whole is not None else number
 
 
 def _needed(legacy: LegacyInput, node: Node, name: str) -> Any:

@@ -41,6 +41,8 @@ class Document:
     places: Mapping[FieldPath, Place] | None = None
     #: What ends the request before it asks for a machine: where, what, and the fix.
     broken: tuple[tuple[FieldPath, str, str], ...] = ()
+    #: What is not known of the request as a whole: where, and what.
+    notes: tuple[tuple[FieldPath, str], ...] = ()
 
     @property
     def default_step(self) -> str:
@@ -75,8 +77,23 @@ def load(path: Path) -> list[Document]:
     return parse(str(path), read(path, instead="; give - and the text on standard input"))
 
 
+#: {{ x }} of a template without the quotes that make a text of it, as `machineType: {{ x }}`.
+_BARE = re.compile(r"(?m)(?<=[:\-,\[] )[ \t]*\{\{[^{}\n\"'$]*\}\}(?=[ \t]*(?:[,\]}#]|$))")
+
+
 def parse(file: str, text: str) -> list[Document]:
-    """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read."""
+    """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read.
+
+    Templates without quotes are read as the texts that they would be with them, where nothing can be read otherwise.
+    """
+    documents = _parsed(file, text)
+    if any(isinstance(each.fault, Unreadable) for each in documents) and _BARE.search(text):
+        quoted = _parsed(file, _BARE.sub(lambda match: f'"{match.group().strip()}"', text))
+        return documents if any(each.fault for each in quoted) else quoted
+    return documents
+
+
+def _parsed(file: str, text: str) -> list[Document]:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if file.lower().endswith(_JSON_LINES):
         return numbered(list(_json_lines(file, text)))

@@ -18,7 +18,32 @@ from vgp.documents.field_path import FieldPath
 
 _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"{}]+)['\"]\]\}\}")
 #: Anything that some program would have to fill in: {{...}}, ${NAME}, $(NAME).
-_TEMPLATE = re.compile(r"\{\{[^{}]*+\}\}|\$\{\w++\}|\$\(\w++\)")
+_TEMPLATE = re.compile(r"\{\{[^{}]*+\}\}|\$\{[^{}]++\}|\$\(\w++\)|<%[^%]*+%>")
+#: kfp fills these in, and in no other place.
+_OF_KFP = ("{{$", "{{channel:")
+#: Words of names that people fill in: MACHINE_TYPE, <your-project>, [REGION].
+_THING = (
+    "type|count|id|uri|url|name|region|location|zone|project|image|repository|repo|bucket|tag|size|number|version|"
+    "topology|digest|registry|account|machine|accelerator|network|strategy|timeout|tier"
+)
+_IN_BRACKETS = rf"(?i:your|insert|enter|replace|todo|here|(?<![a-z])(?:{_THING}|gpu|reservation)s?(?![a-z]))"
+_TO_FILL_IN = re.compile(
+    rf"""
+    \$[A-Za-z_]\w*+ | %\([A-Za-z_]\w*\)[sd] | \{{[A-Za-z_]\w*+\}} | __[A-Z][A-Z0-9_]*__
+    | (?P<at>[@%])[A-Z][A-Z0-9_]*+(?P=at)
+    | [<\[](?=[^<>\[\]]*{_IN_BRACKETS})[A-Za-z][\w .:-]*+[>\]]
+    | (?<![A-Za-z0-9])(?:YOUR|[Yy]our|MY)[-_]\w++(?:-\w+)*+
+    | (?<![A-Za-z0-9_])(?:[A-Z][A-Z0-9]*[-_])*(?:{_THING.upper()})(?![A-Za-z0-9_])
+    """,
+    re.VERBOSE,
+)
+_REMINDER = re.compile(
+    r"(?:(?:replace|change|fill|insert|edit)[-_ ]?(?:me|this|it|here|in)|to-?do|tbd|fixme|xxx+|placeholder|"
+    r"\.{3}|\?{2,})\W*",
+    re.IGNORECASE,
+)
+#: Longer texts are no names.
+_MOST = 300
 _CAMEL = re.compile(r"(?<!^)(?=[A-Z])")
 MAX_LOOKUPS = 50
 #: Of a text that placeholders are put into. Compiled components have commands of 20 kB.
@@ -29,6 +54,23 @@ class Computed(str):
     """A value that a program or a shell makes when it runs; the text says how, and why it is not known."""
 
     __slots__ = ()
+
+
+def placeholder(text: str) -> str:
+    """The part of a text that its reader is to fill in, empty without one: {{ x }}, $X, <your-project>, MACHINE_TYPE.
+
+    In the name of an image it is the whole, for the rest of it can be judged.
+    """
+    template = _TEMPLATE.search(text)
+    if template is not None:
+        return "" if template.group().startswith(_OF_KFP) else template.group()[:80]
+    text = text.strip()
+    match = _TO_FILL_IN.search(text) if len(text) <= _MOST else None
+    if match is None or _REMINDER.fullmatch(text):
+        return text if len(text) <= _MOST and _REMINDER.fullmatch(text) else ""
+    around = text[: match.start()] + text[match.end() :]
+    is_path = "/" in text and not text.startswith(("projects/", "gs://"))
+    return "" if around and (is_path or re.search(r"\s", around)) else match.group()
 
 
 class Scope(Protocol):
@@ -51,6 +93,8 @@ class Node:
     #: The pipeline parameter whose default this is.
     assumed: str = ""
     depth: int = 0
+    #: Whether texts are as they are written, placeholders too.
+    is_verbatim: bool = False
 
     @property
     def known(self) -> bool:
@@ -72,7 +116,8 @@ class Node:
     def _at(self, value: Any, step: str | int) -> "Node":
         """A value below this one, of which is known what is known of this one; `replace` takes three times as long."""
         return Node(
-            value, (*self.path, step), self.scope, self.runtime, self.dangling, self.assumed, self.depth
+            value, (*self.path, step), self.scope, self.runtime, self.dangling, self.assumed, self.depth,
+            self.is_verbatim,
         )  # fmt: skip
 
     def items(self) -> Iterator["Node"]:
@@ -92,6 +137,10 @@ class Node:
         return self.value if self.known and isinstance(self.value, str) else None
 
     def _child(self, value: Any, key: str | int) -> "Node":
+        if self.is_verbatim:
+            return self._at(value, key)
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) and isinstance(key, str):
+            value = value[0] if value[0] and placeholder(value[0]) == value[0] else value  # YAML's [REGION] is a list
         child = Node(value, (*self.path, key), self.scope, assumed=self.assumed, depth=self.depth)
         return child.resolved() if isinstance(value, str) else child
 
@@ -128,6 +177,8 @@ class Node:
         return replace(self, value=text)
 
     def _template(self) -> "Node":
+        if (part := placeholder(self.value)) != "":
+            return replace(self, runtime=f"{part} is to be filled in")
         match = _TEMPLATE.search(self.value)
         if match is None:
             return self

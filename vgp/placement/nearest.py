@@ -1,27 +1,59 @@
 """The nearest that works: what a finding proposes instead of a wrong name or an impossible combination."""
 
 import re
+from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
 from vgp.catalog import catalog
 from vgp.catalog.accelerator import Accelerator, accelerator_key
 from vgp.catalog.machine import Machine
+from vgp.placement import provisioning
 from vgp.placement.combination import Combination
+from vgp.placement.rules import first_error
 from vgp.placement.search import Need, obtainable
 from vgp.text.nearest import MAX_NAME, counted, nearest
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """Where and how a request gets its machine: what is proposed for it must be had there and so."""
+
+    regions: tuple[str, ...] = ()
+    #: The API's; empty: any.
+    strategy: str = ""
+    #: None: not known.
+    is_reserved: bool | None = False
+    serving: bool = False
+    #: vCPU and GB that a plain step asks for; None: it is none, and names its machine itself.
+    limits: tuple[float | None, float | None] | None = None
+
+    def allow(self, near: Combination) -> bool:
+        """Whether the machine and its GPUs are offered so."""
+        found = list(provisioning.strategy(near, self.strategy, self.is_reserved)) if self.strategy else []
+        if near.accelerator is not None:
+            for where in self.regions:
+                found += provisioning.region(near.machine, near.accelerator, where, serving=self.serving)
+        return first_error(found) is None and self._has_limits(near)
+
+    def _has_limits(self, near: Combination) -> bool:
+        from vgp.placement import plain
+
+        return self.limits is None or plain.meets(near, *self.limits)
+
+
 @counted
 def combination(
-    machine: Machine | None, accelerator: Accelerator | None, count: int, *, as_of: date, region: str | None = None
-) -> Combination | None:
+    machine: Machine | None, accelerator: Accelerator | None, count: int, *, as_of: date, region: str | None = None,
+    conditions: Conditions | None = None,
+) -> Combination | None:  # fmt: skip
     """The combination closest to the request that can be had: in the region if possible, else anywhere.
 
-    The same accelerator counts most, then the count.
+    The same accelerator counts most, then the count. With `conditions`, nothing that they do not allow.
     """
     for regions in ((region,), ()) if region else ((),):
         pool = [near for near, _ in obtainable(Need(as_of=as_of, regions=regions))]
+        pool = [near for near in pool if conditions is None or conditions.allow(near)]
         living = _living(accelerator, count, as_of)
         if living is None:
             pool = [near for near in pool if near.machine == machine] or (pool if machine else [])

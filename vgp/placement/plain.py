@@ -6,12 +6,14 @@ https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 from functools import cache
 
 from vgp.catalog import catalog
-from vgp.placement import compatibility, job_fields, tpus
+from vgp.placement import compatibility, job_fields, nearest, tpus
 from vgp.placement.combination import Combination, combinations, without_gpus
+from vgp.placement.nearest import Conditions
 from vgp.placement.rules import Problem, first_error
 from vgp.text.figures import GB_PER_GIB, listed
 
@@ -36,19 +38,32 @@ _FAMILIES = ("e2", "n1", "n2", "c2", "n4")
 
 
 def problems(
-    vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int, *, as_of: date
-) -> list[Problem]:
-    """What is wrong with the request; None: no limit is set, or it is not known."""
+    vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int, *, as_of: date,
+    regions: tuple[str, ...] = (),
+) -> list[Problem]:  # fmt: skip
+    """What is wrong with the request; None: no limit is set, or it is not known. `regions`: of what is proposed."""
     limits = _limits(vcpu, memory_gb)
     accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
     if not accelerator and not count:
         return limits
     if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
         return limits + tpus.plain(accelerator, count)
-    limits += compatibility.problems(None, accelerator, count, as_of=as_of)
+    conditions = Conditions(regions, limits=(vcpu, memory_gb))
+    found = compatibility.problems(None, accelerator, count, as_of=as_of)
+    limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]
     if first_error(limits) or accelerator is None:
         return limits
     return limits + _reachable(vcpu, memory_gb, accelerator, count)
+
+
+def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> Problem:
+    """The problem, proposing GPUs that a plain step gets."""
+    row = catalog.accelerators().get(accelerator or "")
+    if len(problem.nearest) < 2 or row is None:
+        return problem
+    near = nearest.combination(None, row, count or 1, as_of=as_of, conditions=conditions)
+    fix = f"Nearest that works: {near.with_prices()}." if near else "Run it as a custom job with a machine type."
+    return replace(problem, suggestion=fix, nearest=compatibility.fields_of(near) if near else ())
 
 
 @cache
@@ -82,6 +97,12 @@ def chosen_by_limits(combination: Combination) -> Combination | None:
 def gets(combination: Combination) -> bool:
     """Whether a plain step can be given exactly this machine."""
     return chosen_by_limits(combination) == combination
+
+
+def meets(combination: Combination, vcpu: float | None, memory_gb: float | None) -> bool:
+    """Whether a plain step with these limits can get the machine."""
+    is_large = (vcpu or 0) <= combination.vcpu and _fits(memory_gb or 0, combination.memory_gb)
+    return _can_be_asked(combination) and is_large
 
 
 def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:

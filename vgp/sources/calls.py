@@ -62,7 +62,7 @@ class Arguments:
                 value = self.constants.value(self.nodes[name], (*path, key), self.places)
                 if value is not None:
                     data[key] = value
-            elif self.is_open and key == "machineType":
+            elif self.is_open and key in ("machineType", "acceleratorType", "acceleratorCount"):
                 data[key] = Computed("the program gives it in **arguments")
         return data
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.documents.document import Document, load
+from vgp.documents.node import placeholder
 from vgp.errors import RequestError
 from vgp.sources.account import Note
 from vgp.text.nearest import nearest
@@ -183,8 +184,8 @@ def pairs(value: str, flag: str) -> dict[str, str]:
 
 
 def whole(value: str, flag: str) -> int | str:
-    """A whole number of 0 or more; a variable of the shell stays what it is."""
-    if value.startswith("$"):
+    """A whole number of 0 or more; what is to be filled in, as a variable of the shell, stays what it is."""
+    if value.startswith("$") or placeholder(value):
         return value
     if not (value.isascii() and value.isdigit() and len(value) < 10):
         raise FlagError(f"--{flag}: '{value}' is no whole number.")

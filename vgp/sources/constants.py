@@ -7,16 +7,16 @@ with the reason. Each value's line is kept.
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from vgp.documents.budget import spend
 from vgp.documents.field_path import FieldPath
-from vgp.documents.node import Computed
+from vgp.documents.node import Computed, spellings
 from vgp.sources.classes import Classes
 from vgp.sources.defaults import flags, of_environment
-from vgp.sources.names import Names
+from vgp.sources.names import Names, changed
 
 MAX_DEPTH = 30
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -28,6 +28,11 @@ _MAX_TEXT = 1_000_000
 _MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
 #: Ends of what flags are read from: args, FLAGS, parser.parse_args().
 _STARTED_WITH = ("args", "arguments", "opt", "opts", "options", "flags")
+#: Fields of the API that stand beside each other.
+_TOGETHER = (
+    ("machineType", "acceleratorType", "acceleratorCount"), ("machineSpec", "replicaCount", "containerSpec"),
+    ("workerPoolSpecs",),
+)  # fmt: skip
 #: Enums of the API, whose members stand for their names.
 _ENUMS = ("AcceleratorType", "Strategy")
 
@@ -51,7 +56,9 @@ class Constants:
         self._known: dict[ast.AST, tuple[int, Any]] = {}
         self._targets: dict[ast.AST, list[str]] = {}
         for node in self.nodes:
-            if isinstance(node, ast.Assign):
+            if isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name):
+                self._targets[node.value] = [node.target.id]
+            elif isinstance(node, ast.Assign):
                 self._targets[node.value] = [name.id for name in node.targets if isinstance(name, ast.Name)]
 
     @cached_property
@@ -70,6 +77,31 @@ class Constants:
         """The run or submit of the job that a call makes: CustomJob(...).run(...), or by the name that it has."""
         owners = [maker, *self._targets.get(maker, [])]
         return next((self._runs[owner] for owner in owners if owner in self._runs), None)
+
+    @cached_property
+    def _changes(self) -> dict[str, list[tuple[list[ast.expr | None], int]]]:
+        """By name what statements change of lists and dictionaries, with the line."""
+        found: dict[str, list[tuple[list[ast.expr | None], int]]] = {}
+        for node in self.nodes:
+            for name, keys in changed(node):
+                found.setdefault(name, []).append((keys, getattr(node, "lineno", 1)))
+        return found
+
+    def changes(self, literal: ast.expr) -> Iterator[tuple[FieldPath, int]]:
+        """What the program changes of a list or dictionary below: where in it, and on which line."""
+        for name in self._targets.get(literal, []):
+            for keys, line in self._changes.get(name, []):
+                spend("look-ups")
+                if self.names.may_be(name, literal, line):
+                    yield tuple(self._seen(keys)), line
+
+    def _seen(self, keys: list[ast.expr | None]) -> Iterator[str | int]:
+        """The keys up to the first that is not known."""
+        for key in keys:
+            value = None if key is None else self.value(key, (), {})
+            if not isinstance(value, str | int) or isinstance(value, Computed):
+                return
+            yield value
 
     def value(self, node: ast.AST, path: FieldPath, places: dict[FieldPath, int], depth: int = 0) -> Any:
         """The value, its parts' lines in `places` under `path`."""
@@ -145,26 +177,29 @@ class Constants:
                 return Computed("the program computes the list")
             return [self.value(item, (*path, index), places, depth + 1) for index, item in enumerate(node.elts)]
         values: dict[str, Any] = {}
+        is_open = False
         for key, item in zip(node.keys, node.values, strict=True):
             if key is None:  # **other
                 other = self.value(item, path, {}, depth + 1)
                 values |= other if isinstance(other, dict) else {}
+                is_open = is_open or not isinstance(other, dict)
                 continue
             name = self.value(key, path, {}, depth + 1)
             if isinstance(name, str) and not isinstance(name, Computed):
                 values[name] = self.value(item, (*path, name), places, depth + 1)
-        return values
+        return _opened(values) if is_open else values
 
     def _call(self, node: ast.Call, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
         """dict(...) and the API's messages are what their arguments say; str, int and json.dumps what they hold."""
         name = called(node)
         if not node.args and name.endswith(_MESSAGES):
             self.used.add(node)
-            return {
+            values = {
                 word.arg: self.value(word.value, (*path, word.arg), places, depth + 1)
                 for word in node.keywords
                 if word.arg
             }
+            return _opened(values) if any(word.arg is None for word in node.keywords) else values
         if name in ("str", "int", "float", "dumps") and len(node.args) == 1 and not node.keywords:
             value = self.value(node.args[0], path, places, depth + 1)
             if isinstance(value, Computed) or name == "dumps":
@@ -208,6 +243,16 @@ class Constants:
             return function(*parts)
         except (TypeError, ValueError, ZeroDivisionError, OverflowError):
             return _computed(node)
+
+
+def _opened(values: dict[str, Any]) -> Any:
+    """An object with **other, which is not known and may have the fields that go with those that are."""
+    unknown = Computed("the program may give it in **other")
+    for group in _TOGETHER:
+        spelled = next((index for name in group for index, key in enumerate(spellings(name)) if key in values), None)
+        if spelled is not None:
+            values = {spellings(name)[spelled]: unknown for name in group} | values
+    return values or unknown
 
 
 def called(node: ast.AST) -> str:

@@ -46,7 +46,7 @@ class Names:
         found = self._set.get(name)
         if not found:
             return f"{name} has no constant value in this file"
-        scope = next((each for each in reversed(self._scopes) if each[0] <= line <= each[1]), _MODULE)
+        scope = self._scope(line)
         own = [each for each in found if each.scope == scope]
         above = [each for each in own if each.line <= line]
         if not own:
@@ -58,6 +58,18 @@ class Names:
         if _is_empty(last.value) and any(each.value is None and each.line > last.line for each in own):
             return f"{name} is filled by the program"
         return last.value if last.value is not None else f"{name} is computed by the program"
+
+    def may_be(self, name: str, value: ast.expr, line: int) -> bool:
+        """Whether a name may be on a line what that expression above it made."""
+        found = [each for each in self._set.get(name, []) if each.value is not None]
+        scope = self._scope(line)
+        own = [each for each in found if each.scope == scope] or [each for each in found if each.scope == _MODULE]
+        above = [each for each in own if each.line <= line]
+        last = max((each.line for each in above if not each.under), default=0)
+        return any(each.value is value for each in above if each.line >= last)
+
+    def _scope(self, line: int) -> tuple[int, int]:
+        return next((each for each in reversed(self._scopes) if each[0] <= line <= each[1]), _MODULE)
 
     def _statements(
         self, body: list[ast.stmt], scope: tuple[int, int], under: tuple[int, int] | None
@@ -196,3 +208,44 @@ def _targets(node: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
 def _names(tree: ast.AST) -> list[str]:
     """The names that a target sets; of a["x"] and a.x it is a, which is then another."""
     return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def changed(node: ast.AST) -> Iterator[tuple[str, list[ast.expr | None]]]:
+    """(name, keys) of each part of a list or dictionary that a statement changes: a["x"][0].update(y=1) is a, x, 0, y.
+
+    None stands for a key that is not seen.
+    """
+    match node:
+        case ast.Assign():
+            targets = node.targets
+        case ast.AugAssign():
+            targets = [node.target]
+        case ast.Delete():
+            targets = node.targets
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as function) as call) if method in _FILLING:
+            name, keys = _chain(function.value)
+            yield from ((name, [*keys, key]) for key in _updated(method, call))
+            return
+        case _:
+            return
+    yield from (_chain(target) for target in targets if isinstance(target, ast.Subscript))
+
+
+def _chain(node: ast.expr) -> tuple[str, list[ast.expr | None]]:
+    """The name and the keys of a["x"][0]."""
+    keys: list[ast.expr | None] = []
+    while isinstance(node, ast.Subscript):
+        keys.insert(0, node.slice)
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else "", keys
+
+
+def _updated(method: str, call: ast.Call) -> list[ast.expr | None]:
+    """The keys that a method sets; None: all there are."""
+    if method in ("setdefault", "pop") and call.args:
+        return [call.args[0]]
+    given = call.args[0] if call.args else None
+    is_plain = method == "update" and (given is None or isinstance(given, ast.Dict)) and len(call.args) < 2
+    keys = [*given.keys] if is_plain and isinstance(given, ast.Dict) else []
+    words = [word.arg and ast.Constant(word.arg) for word in call.keywords]
+    return [*keys, *(word or None for word in words)] if is_plain else [None]

@@ -121,4 +121,20 @@ def _keys(node: ast.Dict) -> set[Any]:
 def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
     places: dict[FieldPath, int] = {}
     data = constants.value(node, (), places)
+    for path, line in constants.changes(node):
+        data = _changed(data, path, Computed(f"the program changes it on line {line}"))
+        places[path] = line
     return Found(node.lineno, data if not isinstance(data, Computed) else {}, places)
+
+
+def _changed(data: Any, path: FieldPath, unknown: Computed) -> Any:
+    """The data, of which a part is not known."""
+    if not path or isinstance(data, Computed) or not isinstance(data, dict | list):
+        return unknown
+    key, *rest = path
+    if isinstance(data, dict):
+        return {**data, key: _changed(data.get(key), tuple(rest), unknown) if rest else unknown}
+    if not isinstance(key, int) or not -len(data) <= key < len(data):
+        return unknown
+    at = key % len(data)
+    return [_changed(item, tuple(rest), unknown) if index == at else item for index, item in enumerate(data)]

@@ -1,14 +1,15 @@
-"""A file that asks for machines, by its name and its beginning: JSON and YAML, Python, notebooks, shell scripts."""
+"""A file that asks for machines, by its name and its beginning: JSON, YAML, Python, notebooks, scripts, Terraform."""
 
 from pathlib import Path
 
 from vgp.documents import document
 from vgp.documents.document import Document
 from vgp.documents.reading import read
-from vgp.sources import notebook, python_code, shell
+from vgp.sources import notebook, python_code, shell, terraform
+from vgp.sources.hcl import SUFFIXES as TERRAFORM
 
 #: Suffixes of the files of a folder that are looked at.
-SPECS, PROGRAMS = (".json", ".yaml", ".yml"), (".py", ".ipynb", ".sh", ".bash")
+SPECS, PROGRAMS = (".json", ".yaml", ".yml"), (".py", ".ipynb", ".sh", ".bash", ".tf")
 
 
 def load(path: Path) -> list[Document]:
@@ -18,6 +19,8 @@ def load(path: Path) -> list[Document]:
 
 def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
     """Likewise of a text; `folder`: where the files lie that it names."""
+    if is_terraform(name):
+        return terraform.documents(name, text, folder)
     suffix = Path(name).suffix.lower()
     started_by = text.split("\n", 1)[0] if text.startswith("#!") and suffix not in SPECS else ""
     if suffix == ".py" or "python" in started_by:
@@ -32,10 +35,16 @@ def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
 
 
 def is_program(name: str) -> bool:
-    return Path(name).suffix.lower() in PROGRAMS
+    return Path(name).suffix.lower() in PROGRAMS or is_terraform(name)
+
+
+def is_terraform(name: str) -> bool:
+    return name.lower().endswith(TERRAFORM)
 
 
 def may_ask(name: str, text: str) -> bool:
     """Whether a program, notebook or script has a word by which a request for machines is recognised."""
+    if is_terraform(name):
+        return terraform.may_ask(text)
     suffix = Path(name).suffix.lower()
     return suffix != ".py" and "gcloud" in text or suffix in (".py", ".ipynb") and python_code.may_ask(text)

@@ -106,7 +106,7 @@ def test_several_documents_are_judged_each():
         (job(pool("n4-standard-8", None, None, diskSpec={"bootDiskType": "pd-ssd"})), ["GPU012"]),
         (job(pool("n4-standard-8", None, None, diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
         (job(pool("g2-standard-8", "NVIDIA_L4", diskSpec={"bootDiskType": "hyperdisk-balanced"})), []),
-        (job(pool("${MACHINE}", None, None)), ["GPU015"]),
+        (job(pool("${MACHINE}", None, None)), []),
         (job(pool(accelerator="{{$.inputs.parameters['gpu']}}")), ["GPU015"]),
         (job(pool("n1-standard-16", "NVIDIA_TESLA_K80", 4)), ["GPU011"]),
         (job(pool("n1-standard-16", 5, 4)), []),

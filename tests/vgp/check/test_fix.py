@@ -3,15 +3,18 @@
 import difflib
 import json
 import random
+import re
 
 import pytest
 import yaml
 
 from tests.vgp.check.test_check_jobs import DAY, IMAGE, job, pool
 from vgp.__main__ import main
+from vgp.catalog import catalog, tpus
 from vgp.check import fix as fixing
 from vgp.check.check import check
 from vgp.check.fix import Options, fixes
+from vgp.documents.document import Document
 from vgp.errors import RequestError
 
 OPTIONS = Options(as_of=DAY)
@@ -185,6 +188,75 @@ def test_whatever_is_asked_for_a_fix_ends_in_a_file_without_such_errors(tmp_path
             rest = [finding for finding in check([path], as_of=DAY).findings if finding.changes]
             assert not [finding for finding in rest if finding.severity == "error"], (text, after)
             assert yaml.safe_load(after)["scheduling"] == spec["scheduling"]
+
+
+def misspelled(chance, word):
+    at = chance.randrange(len(word))
+    return word[:at] + chance.choice("abc0189-_") + word[at + 1 :] if chance.random() < 0.3 else word
+
+
+def wrong_request(chance):
+    """A job, a prediction or a persistent resource with whatever machine, GPU, count, region and strategy."""
+    tpu = chance.random() < 0.15
+    kinds = [*tpus.machines(), tpus.board_machine()] if tpu else [*catalog.machines()]
+    spec = {"machineType": misspelled(chance, chance.choice(kinds)) if not tpu else chance.choice(kinds)}
+    if chance.random() < 0.8:
+        spec["acceleratorType"] = misspelled(chance, chance.choice([*catalog.accelerators()]))
+    if chance.random() < 0.8:
+        spec["acceleratorCount"] = chance.choice([0, 1, 2, 3, 4, 5, 8, 9, 64])
+    if tpu:
+        spec["tpuTopology"] = chance.choice(["2x2", "2x4", "9x9", "2x2x1", "4x4x4"])
+    request = {"machineSpec": spec, "replicaCount": 1, "containerSpec": IMAGE}
+    if chance.random() < 0.4:
+        kind = chance.choice(["pd-ssd", "pd-sdd", "hyperdisk-balanced"])
+        request["diskSpec"] = {"bootDiskType": kind, "bootDiskSizeGb": chance.choice([50, 200])}
+    strategy = chance.choice(["STANDARD", "SPOT", "FLEX_START"])
+    data = chance.choice([
+        {"jobSpec": {"workerPoolSpecs": [request], "scheduling": {"timeout": "3600s", "strategy": strategy}}},
+        {"resourcePools": [{key: value for key, value in request.items() if key != "containerSpec"}]},
+        {"dedicatedResources": {"machineSpec": spec, "minReplicaCount": 1}},
+    ])  # fmt: skip
+    return data | (
+        {"location": misspelled(chance, chance.choice([*catalog.regions()]))} if chance.random() < 0.6 else {}
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_findings_propose_passes_the_check_and_is_what_fix_writes(tmp_path, seed):
+    chance = random.Random(seed)
+    proposals = 0
+    for _ in range(150):
+        data, regions = wrong_request(chance), chance.sample([*catalog.regions()], chance.randrange(2))
+        path = tmp_path / "job.json"
+        path.write_text(json.dumps(data, indent=1))
+        wrong = [each for each in check([path], regions=regions, as_of=DAY).of_severity("error") if each.changes]
+        after, left = fixed(path, path.read_text(), regions=regions)
+        assert not left, (data, regions, left, [(each.message, each.suggestion) for each in wrong])
+        rest = check([path], regions=regions, as_of=DAY).of_severity("error")
+        kinds = {each.rule for each in rest} & {each.rule for each in wrong}
+        assert not [each for each in rest if each.changes] and not kinds, (data, after, rest)
+        proposals += bool(wrong)
+    assert proposals > 75
+
+
+def test_what_a_plain_step_is_proposed_it_can_have():
+    chance = random.Random(3)
+    proposals = 0
+    for _ in range(300):
+        kind, count = chance.choice([*catalog.accelerators()]), chance.choice([0, 1, 2, 3, 5, 8, 16])
+        limits = {"resourceCpuLimit": str(chance.choice([2, 16, 40, 90]))}
+        regions = chance.sample([*catalog.regions()], chance.randrange(2))
+
+        def wrong(kind, count, limits=limits, regions=regions):
+            accelerator = {"resourceType": kind, "resourceCount": str(count)}
+            data = {"container": {"image": "a.b/c:1", "resources": {**limits, "accelerator": accelerator}}}
+            return check([Document("p.py", data, "", places={})], regions=regions, as_of=DAY).of_severity("error")
+
+        for finding in wrong(kind, count):
+            if match := re.search(r"works: (\d+) x (\w+) on", finding.suggestion):
+                proposals += 1
+                assert not wrong(match.group(2), match.group(1)), (kind, count, limits, regions, finding.suggestion)
+    assert proposals > 30
 
 
 def verb(*words):

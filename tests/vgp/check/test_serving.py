@@ -91,3 +91,10 @@ def test_a_machine_of_which_a_part_is_named_is_judged(spec):
 def test_keys_that_a_machine_of_predictions_does_not_have_are_told():
     [(rule, text)] = told(deployed({**machine(), "gpus": 1}))
     assert rule == "GPU025" and "'gpus'" in text
+
+
+@pytest.mark.parametrize("resources", [{"machineType": "n1-standard-4", "minReplicaCount": 1}, {"minReplicaCount": 1}])
+def test_resources_without_a_machine_spec_are_named(resources):
+    for body in ({"dedicatedResources": resources}, {"deployedModel": {"dedicatedResources": resources}}):
+        assert "GPU025" in {each.rule for each in judged(body).of_severity("error")}
+    assert not judged({"deployedModel": {"dedicatedResources": {}}}).findings

@@ -132,6 +132,73 @@ def test_hyperparameters_make_it_a_tuning_job():
     assert parsed.trial_job_spec.worker_pool_specs[1].replica_count == 9
 
 
+def tuned(*params):
+    hyperparameters = {
+        "goal": "MAXIMIZE",
+        "maxTrials": 2,
+        "params": [{"parameterName": "p", **each} for each in params],
+    }
+    return converted({"trainingInput": {"scaleTier": "BASIC", "hyperparameters": hyperparameters}})
+
+
+def test_values_of_parameters_are_lists_of_numbers_or_texts_as_the_api_has_them():
+    from google.cloud.aiplatform_v1 import HyperparameterTuningJob
+
+    result = tuned(
+        {"type": "DISCRETE", "discreteValues": 512}, {"type": "DISCRETE", "discreteValues": ["1", 2.5]},
+        {"type": "CATEGORICAL", "categoricalValues": "relu"}, {"type": "CATEGORICAL", "categoricalValues": [1, True]},
+        {"type": "INTEGER", "minValue": "1", "maxValue": 3.0}, {"type": "DOUBLE", "minValue": "0.1", "maxValue": 1},
+    )  # fmt: skip
+    specs = [{**each} for each in result.config["studySpec"]["parameters"]]
+    assert [each.get("discreteValueSpec") for each in specs[:2]] == [{"values": [512]}, {"values": [1, 2.5]}]
+    assert [each.get("categoricalValueSpec") for each in specs[2:4]] == [
+        {"values": ["relu"]},
+        {"values": ["1", "true"]},
+    ]
+    assert specs[4]["integerValueSpec"] == {"minValue": "1", "maxValue": "3"}
+    assert specs[5]["doubleValueSpec"] == {"minValue": 0.1, "maxValue": 1}
+    assert HyperparameterTuningJob.from_json(json.dumps({**result.config, "displayName": "x"}))
+    assert any(each.field == "discreteValues" and "list of one" in each.became for each in result.notes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"type": "DISCRETE", "discreteValues": "1,2"}, {"type": "DISCRETE", "discreteValues": []},
+     {"type": "DISCRETE", "discreteValues": {"values": [1]}}, {"type": "CATEGORICAL", "categoricalValues": [["a"]]},
+     {"type": "INTEGER", "minValue": "x", "maxValue": 2}, {"type": "INTEGER", "minValue": 0.5, "maxValue": 2},
+     {"type": "DOUBLE", "minValue": [1], "maxValue": 2}, {"type": "DOUBLE", "minValue": "nan", "maxValue": 2}],
+)  # fmt: skip
+def test_values_that_the_api_does_not_take_are_refused(wrong):
+    assert [each.rule for each in tuned(wrong).findings if each.severity == "error"] == ["GPU025"]
+    assert conversions.result(tuned(wrong), as_of=DAY).failed
+
+
+def test_the_only_value_of_a_list_stands_in_a_list():
+    study = {"parameters": [{"parameterId": "p", "discreteValueSpec": {"values": 512}}]}
+    pool = {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "python_package_spec": {"package_uris": "gs://b/p.tar.gz"},
+    }
+    result = converted({"studySpec": study, "trialJobSpec": {"worker_pool_specs": [pool]}})
+    assert result.config["studySpec"]["parameters"][0]["discreteValueSpec"] == {"values": [512]}
+    assert result.job["workerPoolSpecs"][0]["pythonPackageSpec"]["packageUris"] == ["gs://b/p.tar.gz"]
+    assert len([each for each in result.notes if "list of one" in each.became]) == 2
+
+
+def test_what_is_to_be_filled_in_is_converted_as_it_is_and_told():
+    inputs = {
+        "scaleTier": "CUSTOM", "region": "YOUR-REGION", "masterType": "{{ machine }}", "jobDir": "gs://YOUR_BUCKET/x",
+        "masterConfig": {"imageUri": "<image>", "acceleratorConfig": {"type": "YOUR_GPU", "count": 1}},
+    }  # fmt: skip
+    found = conversions.result(converted({"trainingInput": inputs}), as_of=DAY)
+    (pool,) = found.conversion.config["workerPoolSpecs"]
+    assert pool["machineSpec"] == {"machineType": "{{ machine }}", "acceleratorType": "YOUR_GPU", "acceleratorCount": 1}
+    assert pool["containerSpec"]["imageUri"] == "<image>" and "--region=YOUR-REGION" in found.conversion.command()
+    assert found.conversion.config["baseOutputDirectory"] == {"outputUriPrefix": "gs://YOUR_BUCKET/x"}
+    assert not found.failed and len(found.report.of_severity("note")) == 3
+    assert conversions.result(converted({"trainingInput": {**inputs, "workerCount": "$N"}}), as_of=DAY).failed
+
+
 def strictly_parsed(config):
     from google.cloud.aiplatform_v1 import CustomJobSpec
 

@@ -121,6 +121,70 @@ def test_what_a_method_changes_is_not_known_below_it():
     assert not told(f"{kinds}\nkinds.update(L4=2)\n{call}") and not told(f"{kinds}\nkinds['L4'] = 2\n{call}")
 
 
+UPDATE = """def make(gpu, job):
+    spec{type} = {{"worker_pool_specs": [{{"machine_spec": {{"machine_type": "a2-highgpu-1g"}}, "replica_count": 1,
+        "container_spec": {{"image_uri": "a.b/c:1"}}}}]}}
+    {change}
+    return spec
+"""
+
+
+@pytest.mark.parametrize("type_", ["", ": dict"])
+@pytest.mark.parametrize(
+    ("change", "unknown"),
+    [
+        ("if gpu:\n        spec[POOLS][0]['machine_spec'].update({'accelerator_type': 'K80'})", "acceleratorType"),
+        ("spec[POOLS][0]['machine_spec'].update(accelerator_type=gpu, accelerator_count=1)", "acceleratorType"),
+        ("spec[POOLS][0]['machine_spec']['accelerator_type'] = gpu", "acceleratorType"),
+        ("spec[POOLS][0]['machine_spec'] |= gpu", "machineSpec"),
+        ("for n in range(2):\n        spec[POOLS][n]['machine_spec'].clear()", "workerPoolSpecs"),
+        ("spec[POOLS].append(gpu)", "workerPoolSpecs"),
+    ],
+)  # fmt: skip
+def test_what_the_program_changes_of_a_request_is_not_known(change, unknown, type_):
+    text = UPDATE.format(change=change.replace("POOLS", "'worker_pool_specs'"), type=type_)
+    assert not told(text) and any(f"{unknown} is not checkable" in each.message for each in judged(text).findings)
+    assert len(judged(text).steps) == 1
+
+
+def test_what_changes_another_list_or_comes_before_leaves_a_request_as_it_is():
+    for change in (
+        "gpu['worker_pool_specs'].append(1)",
+        "pass\n\ndef other(spec):\n    spec['worker_pool_specs'].pop()",
+    ):
+        assert told(UPDATE.format(change=change, type="")) == [("GPU006", 2)]
+    below = UPDATE.format(change="submit(spec)\n    spec = load()\n    spec['worker_pool_specs'].clear()", type="")
+    assert told(below) == [("GPU006", 2)]
+
+
+def test_a_request_whose_fields_are_given_elsewhere_is_not_known():
+    pool = (
+        '{"machine_spec": {"machine_type": "a2-highgpu-1g", **gpu}, "container_spec": {"image_uri": "a.b/c:1"}, **rest}'
+    )
+    for one in (
+        pool,
+        "{**rest}",
+        pool.replace("**gpu", "**gpu, 'accelerator_count': 1"),
+        pool.replace('"machine_type"', "**gpu, 'machine_type'"),
+    ):
+        assert not told(f'spec = {{"worker_pool_specs": [{one}]}}')
+    assert told(f'gpu, rest = {{}}, {{"replica_count": 1}}\nspec = {{"worker_pool_specs": [{pool}]}}') == [
+        ("GPU006", 2)
+    ]
+    assert not told('create_custom_training_job_from_component(step, accelerator_type="NVIDIA_B200", **more)')
+
+
+@pytest.mark.parametrize("kind", ["NVIDIA_B200", "NVIDIA_H100_80GB", "NVIDIA_L4", "NVIDIA_GB200"])
+def test_a_count_that_is_not_known_is_no_count_of_one(kind):
+    call = f'job.run(machine_type=machine(), accelerator_type="{kind}", accelerator_count=count())'
+    assert not told(call) and len(judged(call).steps) == 1
+    assert told(call.replace(kind, "NVIDIA_B300")) == [("GPU002", 1)]
+    assert (
+        "? x"
+        in judged(call.replace("machine()", '"n1-standard-8"').replace(kind, "NVIDIA_TESLA_T4")).steps[0].not_known
+    )
+
+
 def test_a_function_sees_its_module_and_not_the_names_of_others():
     call = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=N)'
     assert told(f"N = 4\ndef f():\n    {call}") == [("GPU003", 1)]

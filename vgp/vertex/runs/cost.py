@@ -90,6 +90,6 @@ def _words(row: StepRow) -> str:
         return f"ladder of {len(row.rungs)}: {first} ..."
     nodes = "" if row.replicas == 1 else f"{'?' if row.replicas is None else row.replicas} x "
     kind = short_name(row.accelerator_type or "")
-    gpus = f" ({row.accelerator_count} {kind})" if kind else ""
+    gpus = f" ({row.count_text} {kind})" if kind else ""
     way = "" if row.strategy in ("STANDARD", "") else f" {row.strategy.lower().replace('_', '-')}"
     return f"{nodes}{row.machine_type or 'machine ?'}{gpus}{way}"
