@@ -57,7 +57,8 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 def with_missing(text: str, missing: tuple[str, ...]) -> str:
     """A type, and behind it what is missing in its column."""
-    return f"{text} missing {shlex.join(missing)}" if missing else text
+    quoted = (shlex.quote(marker) if re.search(r"[\s'\"\\]", marker) else marker for marker in missing)
+    return f"{text} missing {' '.join(quoted)}" if missing else text
 
 
 def kind(text: str) -> Kind:

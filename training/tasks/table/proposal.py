@@ -4,8 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow.compute as pc
 
 from training.data.declaration import RESERVED
+from training.data.sources.values import is_text
 from training.errors import UserError
 from training.options import nearest
 from training.printable import listed, quoted
@@ -13,7 +15,7 @@ from training.tasks.table import doubts, questions, roles, sums
 from training.tasks.table.declaration import Split
 from training.tasks.table.doubts import Doubt
 from training.tasks.table.guess import Guess, guess
-from training.tasks.table.kinds import DATES
+from training.tasks.table.kinds import DATES, kind, with_missing
 from training.tasks.table.sample import Sample
 from training.tasks.table.target import Target, target
 
@@ -99,12 +101,13 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     group = asked.group or roles.group({name: c for name, c in usable.items() if name not in named}, asked.target)
     added = sums.parts({name: c for name, c in usable.items() if name not in (time, group, *key)}, goal)
     columns = [_column(found[name], goal, wrong.get(name, ""), key, time, group, added) for name in names]
+    columns, missing = _marked(found, columns)
     if not any(column.role in ("learned", "time") for column in columns):
         raise UserError(_nothing(asked.target, columns))
     return Proposal(
         goal, columns, key, time, group,
         roles.slices({column.name: found[column.name] for column in columns if column.role == "learned"}),
-        _markers(found, columns), _split(found[time] if time else None, sample.whole),
+        missing, _split(found[time] if time else None, sample.whole),
         asked.left_out, sample=sample,
     )  # fmt: skip
 
@@ -208,9 +211,21 @@ def described(found: Guess) -> str:
     return ", ".join(words)
 
 
-def _markers(found: Mapping[str, Guess], columns: Sequence[Column]) -> list[str]:
+def _marked(found: Mapping[str, Guess], columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
+    """The columns, and the markers of missing values of all of them; one that is a name elsewhere is its column's."""
     read = [found[column.name] for column in columns if column.role not in ("ignored", "leak")]
-    return sorted({marker for column in read for marker in column.markers})
+    markers = sorted({marker for column in read for marker in column.markers})
+    held = {marker for column in read if column.word in ("category", "text") and is_text(column.known.type)
+            for marker in markers if pc.index(column.known, marker).as_py() >= 0}  # fmt: skip
+    changed = [_with_own(column, sorted(held & {*found[column.name].markers})) for column in columns]
+    return changed, [marker for marker in markers if marker not in held]
+
+
+def _with_own(column: Column, markers: Sequence[str]) -> Column:
+    if not markers or column.role in ("ignored", "leak"):
+        return column
+    plain, _, _ = column.type.partition(" missing ")
+    return replace(column, type=with_missing(plain, (*kind(column.type).missing, *markers)))
 
 
 def _split(time: Guess | None, whole: bool) -> Split:

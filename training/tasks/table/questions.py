@@ -170,31 +170,34 @@ def sums(rows: pa.Table, declared: Collection[str]) -> tuple[pa.Table, list[Doub
     """The rows without those at the end that seem to be sums of the others, as a sheet has them; and the question.
 
     Args:
-        declared: Columns whose types the user gives, with the rows as they are.
+        declared: Columns whose types the user gives: such a row stays if the question is about one of them.
     """
     for place in range(rows.num_rows - 1, max(LEAST_ROWS, rows.num_rows - 1 - LAST_ROWS), -1):
-        column, why = _sum(rows, place, declared)
-        if column:
+        column, why = _sum(rows, place)
+        if column and column not in declared:
             rest = rows.slice(0, place)
-            text = str(rows[column][place].as_py() or "").strip()
+            text = _at(rows[column], place)
             ways = (Reading("a sum of the rows above", choice="take the row out of the file"),
                     Reading("a row like the others", "category" if text else guess("", rest[column]).type))  # fmt: skip
             return rest, [Doubt(column, text, ways, f"row {place + 1:,} of {rows.num_rows:,} {why}")]
     return rows, []
 
 
-def _sum(rows: pa.Table, place: int, declared: Collection[str]) -> tuple[str, str]:
+def _at(column: pa.ChunkedArray, place: int) -> str:
+    value = column[place].as_py()
+    return "" if value is None else str(value).strip()
+
+
+def _sum(rows: pa.Table, place: int) -> tuple[str, str]:
     """The column in which a row names a sum, or lacks what the rows above have, and why it seems to be one."""
-    texts = {
-        name: str("" if (value := rows[name][place].as_py()) is None else value).strip() for name in rows.column_names
-    }
+    texts = {name: _at(rows[name], place) for name in rows.column_names}
     for name, text in texts.items():
-        if SUM.fullmatch(text.rstrip(":")) and name not in declared and _count(rows[name], text) == 1:
+        if SUM.fullmatch(text.rstrip(":")) and _count(rows[name], text) == 1:
             return name, "seems to be a sum"
     above = rows.slice(0, place)
-    empty = [name for name, text in texts.items() if not text and name not in declared and not _count(above[name], "")]
+    empty = next((name for name, text in texts.items() if not text and not _count(above[name], "")), "")
     added = next((name for name, text in texts.items() if text and empty and _adds_up(rows[name], place)), "")
-    return (empty[0], f"is empty here, and {added} is the sum of the rows above") if added else ("", "")
+    return (empty, f"is empty here, and {added} is the sum of the rows above") if added else ("", "")
 
 
 def _count(column: pa.ChunkedArray, text: str) -> int:

@@ -40,7 +40,7 @@ def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
             "y": y,
             "whole": lambda i: i % 50 - 7,
             "real": lambda i: "?" if i % 9 == 0 else f"{NOISE[i]:.3f}",
-            "unforeseen": lambda i: "n.v." if i % 9 == 0 else i % 40,
+            "unforeseen": lambda i: "none" if i % 9 == 0 else i % 40,
             "money": lambda i: f"${i},{100 + i % 900}.50",
             "plz": lambda i: f"0{1000 + i % 7}",
             "zip code": lambda i: 10115 + i % 7,
@@ -55,11 +55,11 @@ def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
         time="at",
     )
     assert types(made) == {
-        "y": "category", "whole": "int", "real": "float", "unforeseen": "int", "money": "number", "plz": "category",
+        "y": "category", "whole": "int", "real": "float", "unforeseen": "int", "money": "number $1,234.5", "plz": "category",
         "zip code": "category", "flag": "bool", "day": "date %d.%m.%Y", "at": "timestamp", "zone": "timestamp UTC",
         "mixed": "category", "words": "text", "many": "category",
     }  # fmt: skip
-    assert list(made.missing) == ["?", "n.v."]
+    assert list(made.missing) == ["?", "none"]
 
 
 def test_columns_that_tell_nothing_or_the_target_are_left_out_with_the_reason(tmp_path):
