@@ -32,6 +32,10 @@ LEAST_ALIKE, MOST_STRAY, MOST_STRAYS = 10, 0.1, 20
 CODES = re.compile(
     r"(^|[_\s-])(id|code|zip|zipcode|plz|postcode|postal|phone|iban|sku|class|type|category|cluster|grade)$", re.I
 )
+#: Names of columns whose numbers begin with zeros, and are no amounts.
+PADDED = re.compile(CODES.pattern.replace("(id|", "(id|no|nr|num|number|key|ean|isin|uuid|"), re.I)
+#: Numbers that carry a unit.
+UNITS = r"^[+-]?\d[\d.,]* ?(k|K|m|M|kg|g|mg|t|cm|mm|km|h|min|s|ms|B|kB|KB|MB|GB|TB|lb|lbs|oz|ft|in)?$"
 #: Free text has at least so many words, or letters, a value, on average.
 WORDS, LETTERS = 4, 40
 #: A text that has another value in more of the rows than this is no category.
@@ -60,6 +64,7 @@ FORMS = (*_FORMS, *_SHORT)
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 #: What may be a date in one of the forms, or in ISO 8601's.
 DATE_LIKE = r"^(\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}|[A-Za-z]{3,9} \d{1,2}, ?\d{4})"
+YEAR = r"\b(19|20)\d\d\b"
 #: Whole numbers that spell days or months, and how.
 COMPACT = ((r"^(19|20)\d{6}$", "%Y%m%d"), (r"^(19|20)\d{4}$", "%Y%m"))
 #: Names of moments, and what whole numbers in such a column may count, from when on, and between which bounds.
@@ -69,6 +74,8 @@ COUNTED = (
     ("milliseconds", datetime(1970, 1, 1), 946_684_800_000, 2_208_988_800_000),
     ("days", datetime(1899, 12, 30), 25_569, 62_091),
 )
+#: A year of two digits that would be this one, or a later one, may be of the century before.
+FAR_AHEAD = 2040
 #: What an engine takes off the ends of a text.
 BLANK = " \t\n\r\v\f"
 
@@ -130,7 +137,7 @@ class Guess:
             known = pc.strptime(known.cast(pa.string()), format=form, unit="s", error_is_null=True)
         elif pa.types.is_string(known.type):
             known = pc.strptime(pc.utf8_slice_codeunits(known, 0, 10), format="%Y-%m-%d", unit="s", error_is_null=True)
-        return known.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
+        return known.cast(pa.timestamp("us"), safe=False).cast(pa.date32(), safe=False)
 
 
 def guess(name: str, column: pa.ChunkedArray, declared: str = "") -> Guess:
@@ -191,7 +198,7 @@ def _declared(name: str, values: pa.Array, declared: str) -> Guess:
         marked = pc.is_in(values.cast(pa.string()), pa.array(wanted.missing, pa.string()))
         found = _stored(name, pc.if_else(marked, None, values))
         return replace(found, type=declared, why="as given", doubts=())
-    usual = MARKERS_IN_TEXT if wanted.name in ("category", "text") else MARKERS
+    usual = () if wanted.name in ("category", "text") else MARKERS
     markers = tuple(text for text in pc.unique(values.drop_null()).to_pylist() if text in usual)
     known = _without(values, {*markers, *wanted.missing})
     fits = _fits(pc.unique(known.drop_null()), wanted)
@@ -303,7 +310,7 @@ def _number_type(every: pa.Array, form: NumberForm) -> str:
 def _of_numbers(name: str, every: pa.Array, forms: Sequence[NumberForm]) -> _Spelled:
     """Of texts that are numbers in one form, or in two that give other numbers."""
     types = [_number_type(every, form) for form in forms]
-    why = "" if types[0] == "float" else f"written with signs, such as {quoted(every[0].as_py())}"
+    why = "" if types[0] == "float" else f"written as {quoted(every[0].as_py())}"
     if len(forms) == 1:
         return _Spelled(types[0], why, _signs(name, every, forms[0]))
     example = next(text for text in every.to_pylist() if len({numbers.shown(text, form) for form in forms}) > 1)
@@ -327,11 +334,15 @@ def _signs(name: str, every: pa.Array, form: NumberForm) -> tuple[Doubt, ...]:
 
 
 def _zeros(name: str, every: pa.Array) -> tuple[Doubt, ...]:
-    """Of digits with leading zeros, two of which are one number."""
+    """Of digits with leading zeros: amounts, or codes where the name of the column does not tell; two may be one."""
     plain = pc.replace_substring_regex(every, r"^([+-]?)0+(\d)", r"\1\2").to_pylist()
     one = next((value for value, count in Counter(plain).items() if count > 1), None)
-    if one is None:
+    if one is None and PADDED.search(name):
         return ()
+    if one is None:
+        example = next(text for text, value in zip(every.to_pylist(), plain, strict=True) if text != value)
+        ways = (Reading(f"the number {int(example):,}", "int"), Reading("a name", "category"))
+        return (Doubt(name, example, ways),)
     first, second = [text for text, value in zip(every.to_pylist(), plain, strict=True) if value == one][:2]
     ways = (Reading("one number", "int"), Reading("two names", "category"))
     return (Doubt(name, first, ways, f"and there is {quoted(second)}"),)
@@ -392,11 +403,21 @@ def _date(name: str, every: pa.Array) -> _Spelled | None:
     different = [(type_, dates) for i, (type_, dates) in enumerate(fitting)
                  if not any(dates.equals(other) for _, other in fitting[:i])]  # fmt: skip
     if len(different) == 1:
-        return _Spelled(fitting[0][0])
+        return _Spelled(fitting[0][0], "", _century(name, every, *fitting[0]))
     at = next(i for i in range(len(every)) if len({dates[i].as_py() for _, dates in different}) == len(different)
               or i == len(every) - 1)  # fmt: skip
     ways = tuple(Reading(_day(dates[at]), type_) for type_, dates in different)
     return _Spelled(fitting[0][0], "", (Doubt(name, every[at].as_py(), ways),))
+
+
+def _century(name: str, every: pa.Array, type_: str, dates: pa.Array) -> tuple[Doubt, ...]:
+    """Of years of two digits, one that engines read as one far ahead."""
+    late = pc.index(pc.greater_equal(pc.year(dates), FAR_AHEAD), True).as_py() if "%y" in type_ else -1
+    if late < 0:
+        return ()
+    year = dates[late].as_py().year
+    ways = (Reading(f"in {year}", type_), Reading(f"in {year - 100}", choice="write years of four digits in the file"))
+    return (Doubt(name, every[late].as_py(), ways),)
 
 
 def _mixed(name: str, every: pa.Array) -> tuple[Doubt, ...]:
@@ -414,11 +435,18 @@ def _mixed(name: str, every: pa.Array) -> tuple[Doubt, ...]:
         return (
             Doubt(name, strays[0], (*_without_strays(every, best, strays), names), "and nearly all others are alike"),
         )
-    if len(every) > 1 and pc.all(_any([fits for _, fits in fitting])).as_py():
-        alike = Reading("numbers, or dates", choice="write all of them in one form in the file")
-        other = every.filter(pc.invert(best[0][1]))[0].as_py()
-        first = every.filter(best[0][1])[0].as_py()
+    alike = Reading("numbers, or dates", choice="write all of them in one form in the file")
+    every_one = pc.or_(
+        _any([fits for _, fits in fitting]), pc.and_(_matching(every, DATE_LIKE), _matching(every, YEAR))
+    )
+    if len(every) > 1 and pc.all(every_one).as_py():
+        first = every[0].as_py()
+        other = every[max(1, pc.index(best[0][1], not best[0][1][0].as_py()).as_py())].as_py()
         return (Doubt(name, first, (alike, names), f"and {quoted(other)} is of another form"),)
+    unit = next((text for text in every.to_pylist() if text[-1].isalpha()), "") if _all(every, UNITS) else ""
+    if unit and len(every) > 1:
+        alike = Reading("a number with a unit", choice="write all in one unit in the file, as numbers alone")
+        return (Doubt(name, unit, (alike, names)),)
     return ()
 
 

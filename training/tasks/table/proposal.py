@@ -15,7 +15,7 @@ from training.tasks.table import doubts, questions, roles, sums
 from training.tasks.table.declaration import Split
 from training.tasks.table.doubts import Doubt
 from training.tasks.table.guess import Guess, guess
-from training.tasks.table.kinds import DATES, kind, with_missing
+from training.tasks.table.kinds import DATES, NUMBERS, kind, with_missing
 from training.tasks.table.sample import Sample
 from training.tasks.table.target import Target, target
 
@@ -127,9 +127,16 @@ def _guesses(sample: Sample, asked: Asked, unusable: Collection[str]) -> tuple[d
     types, patterns = doubts.declared(asked.read, sample.rows.column_names)
     rows, asking = questions.sums(sample.rows, types)
     found = {name: guess(name, rows[name], types.get(name, "")) for name in rows.column_names}
+    marked = {text for column in found.values() if column.word in (*NUMBERS, *DATES) for text in column.markers}
+    found |= {name: questions.without(column, marked) for name, column in found.items()
+              if name not in (*types, asked.target)}  # fmt: skip
     for name, column in found.items():
         is_target = name == asked.target
-        if name in (*types, *unusable) or not (is_target or column.doubts or not roles.spare(column)):
+        if (
+            name in (*types, *unusable)
+            or column.distinct < 2
+            or not (is_target or column.doubts or not roles.spare(column))
+        ):
             continue
         if doubt := questions.of(column, target=is_target):
             if type_ := doubts.chosen(doubt, patterns):

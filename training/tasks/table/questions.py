@@ -43,12 +43,23 @@ def of(found: Guess, *, target: bool) -> Doubt | None:
     """All that the owner of a column has to choose, in one choice: its type, and what stands for a missing value."""
     questions = list(found.doubts)
     if found.word in NUMBERS:
-        questions += [*_markers(found), *(_same_numbers(found) if target else [])]
+        questions += [*_markers(found), *_dashes(found), *(_same_numbers(found) if target else [])]
     elif found.word in DATES:
         questions += _no_days(found)
     elif found.word == "category" and is_text(found.values.type):
         questions += [*_spellings(found), *_missing(found, target=target)]
     return reduce(_together, questions) if questions else None
+
+
+def without(found: Guess, marked: Collection[str]) -> Guess:
+    """The column without the words for a missing value that columns of numbers have too, as R writes NA in all."""
+    if found.word != "category" or not is_text(found.values.type):
+        return found
+    texts = tuple(text for text in marked if MISSING.fullmatch(text) and pc.index(found.values, text).as_py() >= 0)
+    if not texts:
+        return found
+    values = pc.if_else(pc.is_in(found.values, pa.array(texts)), None, found.values)
+    return replace(found, values=values, markers=(*found.markers, *texts))
 
 
 def _together(first: Doubt, second: Doubt) -> Doubt:
@@ -95,6 +106,14 @@ def _is_marker(value: float, count: int, others: np.ndarray, often: np.ndarray) 
         return True
     apart = (value < low or value > high) and min(abs(value - low), abs(value - high)) > APART * (high - low)
     return bool((apart and (value < 0 or count > 1)) or count >= max(LEAST_OFTEN, OFTEN * often.max()))
+
+
+def _dashes(found: Guess) -> Iterator[Doubt]:
+    """A dash among amounts, which sheets write for 0."""
+    if found.word == "number" and "-" in found.markers:
+        ways = (Reading("missing", with_missing(found.type, (*found.kind.missing, "-"))),
+                Reading("0", choice="write 0 in the file"))  # fmt: skip
+        yield Doubt(found.name, "-", ways, "among amounts")
 
 
 def _spelled(found: Guess, value: float) -> str:
@@ -159,6 +178,7 @@ def _missing(found: Guess, *, target: bool) -> Iterator[Doubt]:
     """Words that may stand for a missing value."""
     pattern = MISSING_TARGET if target else MISSING
     texts = [text for text in pc.unique(found.known).to_pylist() if pattern.fullmatch(text)]
+    texts += found.markers if target else ()
     if texts:
         ways = (Reading("missing" + (", its rows are left out" if target else ""),
                         with_missing(found.type, (*found.kind.missing, *texts))),

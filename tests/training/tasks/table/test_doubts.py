@@ -22,6 +22,10 @@ DRAW = random.Random(11)
 Y = [DRAW.choice("ab") for _ in range(240)]
 
 
+#: A name by which whole numbers may be moments.
+X = "at"
+
+
 def cycled(*values):
     return lambda i: values[i % len(values)]
 
@@ -80,6 +84,13 @@ ASKED = {
     "a day that is none": (
         lambda i: "9999-12-31" if i % 20 == 0 else f"2024-01-{i % 28 + 1:02}", ["date missing 9999-12-31", "date"]
     ),
+    "zeros in front": (lambda i: f"{i * 7 % 1000:05}", ["int", "category"]),
+    "seconds": (lambda i: 1_704_067_200 + 3_600 * i, ["", "int"]),
+    "days of a sheet": (lambda i: 45_292 + i % 90, ["", "int"]),
+    "units": (lambda i: f"{i % 90} {('kg', 'g')[i % 2]}", ["", "category"]),
+    "a moment with a zone and one without": (cycled("2024-01-01T10:00:00Z", "2024-01-02T10:00:00"), ["", "category"]),
+    "years of two digits": (lambda i: f"{i % 17 + 13}.{i % 12 + 1:02}.{i % 50:02}", ["date %d.%m.%y", ""]),
+    "a dash among amounts": (cycled("$1,250.50", "-", "$3.00"), ["number $1,234.5 missing -", ""]),
     "a word among dates": (
         lambda i: "open" if i % 60 == 0 else f"{i % 28 + 1:02}.{i % 12 + 1:02}.2024",
         ["date %d.%m.%Y missing open", "category"],
@@ -114,19 +125,19 @@ READ = {
 
 
 def asking(folder, column, **asked):
-    """The types that are offered for the column x, "" for another choice; empty if it is not asked about."""
+    """The types that are offered for the column, "" for another choice, and the message; or none, and the column."""
     try:
-        made = proposed(folder, {"x": column, "y": lambda i: Y[i], "z": lambda i: i * 37 % 101}, rows=240, **asked)
+        made = proposed(folder, {X: column, "y": lambda i: Y[i], "z": lambda i: i * 37 % 101}, rows=240, **asked)
     except UserError as error:
         assert "can be read in more than one way" in str(error)
         lines = str(error).split("\n")[2:]
         return [_type(line) for line in lines if line.startswith("    ")], str(error)
-    return [], next(found for found in made.columns if found.name == "x")
+    return [], next(found for found in made.columns if found.name == X)
 
 
 def _type(line):
     given = re.search(r"--read ('.*'|\S+)$", line)
-    return given[1].strip("'").replace("""'"'"'""", "'").removeprefix("x=") if given else ""
+    return given[1].strip("'").replace("""'"'"'""", "'").removeprefix(f"{X}=") if given else ""
 
 
 @pytest.mark.parametrize("name", ASKED)
@@ -135,7 +146,7 @@ def test_what_can_be_read_in_two_ways_is_asked_and_each_answer_is_taken(tmp_path
     offered, says = asking(tmp_path, column)
     assert offered == types, says
     for type_ in filter(None, types):
-        again, found = asking(tmp_path, column, read=[f"x={type_}"], time="none")
+        again, found = asking(tmp_path, column, read=[f"{X}={type_}"], time="none")
         assert again == [] and found.type == type_
 
 
@@ -244,6 +255,7 @@ def test_the_target_is_asked_about_as_any_column(tmp_path):
         (cycled("Yes", "yes", "no"), "", "category any case"),
         (cycled("yes", "no", "unknown"), "", "category missing unknown"),
         (cycled("1", "1.0", "0"), "", "category float"),
+        (cycled("yes", "no", "-"), "", "category missing -"),
     ):
         with pytest.raises(UserError, match=re.escape(type_)):
             proposed(tmp_path, columns | {"y": target}, kind=kind)
@@ -338,6 +350,15 @@ def test_a_marker_of_one_column_is_a_value_of_another(tmp_path):
     columns = {"x": lambda i: "none" if i % 9 == 0 else i % 50, "y": cycled("none", "some")}
     made = proposed(tmp_path, columns, read=["y=category"])
     assert made.missing == [] and parse(written.text(made)).columns["x"] == "int missing none"
+
+
+def test_na_is_missing_in_names_where_numbers_have_it_too(tmp_path):
+    """As R writes it in every column; of the target it is asked about all the same."""
+    columns = {"x": lambda i: "NA" if i % 9 == 0 else i % 50, "name": cycled("NA", "a", "b"), "y": cycled("a", "b")}
+    made = proposed(tmp_path, columns)
+    assert made.missing == ["NA"] and parse(written.text(made)).columns["x"] == "int"
+    with pytest.raises(UserError, match="name=category missing NA"):
+        proposed(tmp_path, columns, target="name")
 
 
 def test_the_command_ends_with_2_and_shows_both_readings_and_the_row(tmp_path, capsys):
