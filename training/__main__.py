@@ -107,15 +107,18 @@ def parser() -> argparse.ArgumentParser:
 
 def _table(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("data", help=DATA)
-    verb.add_argument("--target", required=True, help="the column to predict")
+    verb.add_argument("--target", default="", help="the column to predict; without it the columns are listed")
     verb.add_argument("--kind", default="", choices=("classes", "regression"), help="default: by its values")
     verb.add_argument("--positive", default="", help="the class that is looked for, of two")
     verb.add_argument(
         "--leave-out", dest="left_out", action="append", default=[], help="a class to leave out; repeatable"
     )
     verb.add_argument("--key", action="append", default=[], help="a column of what names a row; repeatable")
-    verb.add_argument("--time", default="", help="when a row is predicted: later rows test")
+    verb.add_argument("--time", default="", help="when a row is predicted: later rows test; none: no such column")
     verb.add_argument("--group", default="", help="what rows belong to: it stays in one split")
+    verb.add_argument(
+        "--read", action="append", default=[], metavar="COLUMN=TYPE", help="how to read a column; repeatable"
+    )
     verb.add_argument("--out", default="task.toml", help="the file to write")
     verb.add_argument("--force", action="store_true", help="replace the file if it is there")
     verb.add_argument("--json", action="store_true", help="print what was decided")

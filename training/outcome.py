@@ -8,6 +8,8 @@ from training.errors import UserError
 
 #: The losses of a regression that a decision may test.
 LOSSES = ("pinball", "squared", "absolute")
+#: Columns of saved predictions, so that no slice has such a name.
+PREDICTED = ("row_id", "label", "weight", "group", "group_2", "challenger", "champion", "baseline", "boosting")
 #: The key of a dataset's statistics under which a regression says what it is of.
 STATISTIC = "regression"
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -21,6 +23,7 @@ class Predicts(Protocol):
     decided_by: ClassVar[str]
     label: ClassVar[str]
     unit: ClassVar[str]
+    slices: ClassVar[tuple[str, ...]]
 
     @property
     def likelihood(self) -> bool: ...
@@ -32,6 +35,11 @@ class Predicts(Protocol):
 def check(task: Predicts) -> None:
     """Raises UserError if what the task declares about its outcome cannot be."""
     name, quantiles = type(task).__name__, task.quantiles
+    if clash := sorted({*task.slices} & {*PREDICTED}):
+        raise UserError(
+            f"{name}.slices names {clash[0]!r}, and predictions have columns called {', '.join(PREDICTED)}: call the "
+            "feature otherwise."
+        )
     if not isinstance(quantiles, Sequence) or isinstance(quantiles, str) or not all(map(_is_share, quantiles)):
         raise UserError(
             f"{name}.quantiles is {quantiles!r}: it must be numbers between 0 and 1, such as (0.1, 0.5, 0.9)."

@@ -40,7 +40,6 @@ from training.storage import files
 FILE_NAME = "predictions.parquet"
 MODELS = ("challenger", "champion", "baseline", "boosting")
 GROUPS = ("group", "group_2")
-RESERVED = ("row_id", "label", "weight", *GROUPS, *MODELS)
 METADATA_KEY = b"predictions"
 #: Rows of a row group, as far as they take no more bytes than this: what reading and writing hold at once.
 GROUP_ROWS, GROUP_BYTES = 1 << 18, 64 << 20

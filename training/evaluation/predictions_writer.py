@@ -14,11 +14,11 @@ from training.evaluation.predictions import (
     GROUP_BYTES,
     GROUP_ROWS,
     METADATA_KEY,
-    RESERVED,
     Header,
     Names,
     groups,
 )
+from training.outcome import PREDICTED
 from training.storage import files
 
 
@@ -31,8 +31,8 @@ def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any
     Raises:
         UserError: no batch holds a row, or a slice is called like a column of this file.
     """
-    if clash := sorted(set(header.slices) & set(RESERVED)):
-        raise UserError(f"a slice may not be called {clash[0]!r}: predictions keep {', '.join(RESERVED)}.")
+    if clash := sorted(set(header.slices) & set(PREDICTED)):
+        raise UserError(f"a slice may not be called {clash[0]!r}: predictions keep {', '.join(PREDICTED)}.")
     path = Path(directory) / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     with files.replacing(path) as scratch:

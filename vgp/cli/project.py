@@ -56,7 +56,9 @@ def table(
     data: Annotated[
         str, typer.Argument(help="Files, folders, globs, gs:// (CSV, Parquet, JSON lines), separated by commas.")
     ],
-    target: Annotated[str, typer.Option(help="The column that is to be predicted.")],
+    target: Annotated[
+        str | None, typer.Option(help="The column that is to be predicted; without it the columns are listed.")
+    ] = None,
     kind: Annotated[
         Literal["classes", "regression"] | None,
         typer.Option(
@@ -73,10 +75,22 @@ def table(
         list[str] | None, typer.Option(help="A column that names the rows, with others if repeated; default: found.")
     ] = None,
     time: Annotated[
-        str | None, typer.Option(help="The column with the time of each row: later rows test; default: found.")
+        str | None,
+        typer.Option(
+            help="The column with the time of each row: later rows test; default: found; none: rows are split "
+            "at random."
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="What rows belong to, such as a customer: never parted; default: found.")
+    ] = None,
+    read: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=TYPE",
+            help="How to read a column that can be read in more than one way, such as 'price=number 1,234.5'; "
+            "repeatable.",
+        ),
     ] = None,
     out: Annotated[str, typer.Option(help="The file to write; its name ends in .toml.")] = "task.toml",
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
@@ -97,6 +111,7 @@ def table(
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
+    texts += [f"--read={value}" for value in read or ()]
     made = propose(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
     if as_json:
         return print_json(made)

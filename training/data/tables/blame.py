@@ -214,6 +214,8 @@ def _parts(said: Said) -> Iterator[Said]:
 def _sentence(reason: str) -> str:
     """What the engine says, and what helps."""
     said = reason.rstrip(".!") + "."
+    if "the TOML's" in said:
+        return f"{said} Change that line, or the file."
     if not re.search("(?i)conver|cast|parse|bad .* value|format", reason):
         return said
     return f"{said} Where a value may be none, `try_cast` makes it missing; `ibis.cases` can leave it out before."

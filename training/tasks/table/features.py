@@ -12,6 +12,7 @@ from typing import cast
 
 import ibis.expr.types as ir
 
+from training.outcome import PREDICTED
 from training.tasks.table.declaration import Declared
 from training.tasks.table.kinds import DATES, NUMBERS, Kind
 from training.tasks.table.values import date_of, moment_of, number_of, text_of
@@ -38,11 +39,12 @@ def names(declared: Declared) -> dict[str, list[str]]:
     """The names of the features that each column becomes; none occurs twice, in whatever case."""
     taken = {name.lower() for name in declared.columns}
     made: dict[str, list[str]] = {}
+    reserved = {name: {*_TAKEN, *(PREDICTED if name in declared.slices else ())} for name in declared.columns}
     kinds = {**declared.features, **({declared.time: declared.kinds[declared.time]} if declared.time else {})}
     for column, kind in kinds.items():
         for part in _parts(declared, column, kind):
             name = f"{column}_{part}" if part else column
-            while name.lower() in _TAKEN or (name != column and name.lower() in taken):
+            while name.lower() in reserved[column] or (name != column and name.lower() in taken):
                 name += "_"
             taken.add(name.lower())
             made.setdefault(column, []).append(name)

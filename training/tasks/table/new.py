@@ -30,7 +30,10 @@ def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any)
     """
     path = Path(out)
     _refuse_occupied(path, force)
-    made = proposal.propose(sample.read(data), Asked(**asked))
+    rows = sample.read(data)
+    if not asked.get("target"):
+        raise UserError(proposal.columns(rows))
+    made = proposal.propose(rows, Asked(**asked))
     text = written.text(made)
     Table({"declaration": text})  # what is wrong with it is said before it is written
     _write(path, text)

@@ -1,23 +1,26 @@
 """A sample of a table -> what its task.toml should say, and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from training.data.declaration import RESERVED
+from training.data.sources.values import is_text
 from training.errors import UserError
 from training.options import nearest
 from training.printable import listed, quoted
-from training.tasks.table import roles, sums
+from training.tasks.table import doubts, questions, roles, sums
 from training.tasks.table.declaration import Split
+from training.tasks.table.doubts import Doubt
 from training.tasks.table.guess import Guess, guess
-from training.tasks.table.kinds import DATES
+from training.tasks.table.kinds import DATES, NUMBERS, kind, with_missing
 from training.tasks.table.sample import Sample
 from training.tasks.table.target import Target, target
 
+#: As a time: there is none, although columns are dates.
+NO_TIME = "none"
 #: Of a table with a time, which the end of it tests.
 TEST_SHARE = 0.2
 #: Days that a test needs at least, to tell a better model from luck in one of a year's nights: docs/gate.md.
@@ -35,6 +38,8 @@ class Asked:
     key: Sequence[str] = ()
     time: str = ""
     group: str = ""
+    #: Types of columns that can be read in several ways, each as `COLUMN=TYPE`.
+    read: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,6 @@ class Proposal:
     slices: Sequence[str] = ()
     missing: Sequence[str] = ()
     split: Split = Split()
-    decimal: str = ""
     left_out: Sequence[str] = ()
     sample: Sample = field(repr=False, kw_only=True)
 
@@ -71,6 +75,8 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     """Raises UserError: a named column is not there or cannot be what it was named for, or nothing can be learned."""
     names = sample.rows.column_names
     asked = _spelled(asked, names)
+    no_time = asked.time == NO_TIME and NO_TIME not in names
+    asked = replace(asked, time="" if no_time else asked.time)
     for option, given in (
         ("target", [asked.target]),
         ("key", asked.key),
@@ -79,33 +85,65 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     ):
         for name in filter(None, given):
             _known(option, name, names)
-    found = {name: guess(name, sample.rows[name]) for name in names}
-    goal = target(found[asked.target], asked.kind, asked.positive, asked.left_out)
-    _check(found, asked)
     wrong = roles.names([name for name in names if name != asked.target])
     wrong |= {name: "a name that preparing needs itself" for name in names if RESERVED.fullmatch(name.lower())}
-    comma = any(column.comma for column in found.values())
-    if comma and any(
-        column.word in ("float", "number") and not column.comma and _has_point(column) for column in found.values()
-    ):
-        wrong |= {name: "its decimals follow a comma, those of others a point" for name in names if found[name].comma}
-        comma = False
+    found, asking = _guesses(sample, asked, wrong)
+    dates = {name: column for name, column in found.items() if name not in (*wrong, asked.target)}
+    times = [] if asked.time or no_time else roles.times(dates)
+    asking += [] if asked.time or no_time else questions.time(times, dates)
+    doubts.require_none(asking, sample.rows, numbered=sample.whole and sample.files == 1)
+    goal = target(found[asked.target], asked.kind, asked.positive, asked.left_out)
+    _check(found, asked)
     usable = {name: column for name, column in found.items() if name not in wrong}
-    time = asked.time or roles.time({name: c for name, c in usable.items() if name != asked.target})
+    time = asked.time or "".join(times)
     key = list(asked.key) or [name for name in [roles.key(usable, asked.target)] if name]
     named = {asked.target, time, *key}
     group = asked.group or roles.group({name: c for name, c in usable.items() if name not in named}, asked.target)
     added = sums.parts({name: c for name, c in usable.items() if name not in (time, group, *key)}, goal)
     columns = [_column(found[name], goal, wrong.get(name, ""), key, time, group, added) for name in names]
+    columns, missing = _marked(found, columns)
     if not any(column.role in ("learned", "time") for column in columns):
         raise UserError(_nothing(asked.target, columns))
     return Proposal(
         goal, columns, key, time, group,
         roles.slices({column.name: found[column.name] for column in columns if column.role == "learned"}),
-        _markers(found, columns), _split(found[time] if time else None, sample.whole),
-        "," if comma else "",
+        missing, _split(found[time] if time else None, sample.whole),
         asked.left_out, sample=sample,
     )  # fmt: skip
+
+
+def columns(sample: Sample) -> str:
+    """What to say where no target is named: the columns of the table, each with what it seems to hold."""
+    found = [guess(name, sample.rows[name]) for name in sample.rows.column_names]
+    width = max(len(column.name) for column in found)
+    lines = [
+        f"  {c.name:{width}}  {', '.join(filter(None, [c.type, described(c) if c.type else c.why]))}" for c in found
+    ]
+    return "\n".join([f"name the column that is to be predicted, by --target; {sample.data} has:", *lines])
+
+
+def _guesses(sample: Sample, asked: Asked, unusable: Collection[str]) -> tuple[dict[str, Guess], list[Doubt]]:
+    """What each column holds, and what its owner has to choose."""
+    types, patterns = doubts.declared(asked.read, sample.rows.column_names)
+    rows, asking = questions.sums(sample.rows, types)
+    found = {name: guess(name, rows[name], types.get(name, "")) for name in rows.column_names}
+    marked = {text for column in found.values() if column.word in (*NUMBERS, *DATES) for text in column.markers}
+    found |= {name: questions.without(column, marked) for name, column in found.items()
+              if name not in (*types, asked.target)}  # fmt: skip
+    for name, column in found.items():
+        is_target = name == asked.target
+        if (
+            name in (*types, *unusable)
+            or column.distinct < 2
+            or not (is_target or column.doubts or not roles.spare(column))
+        ):
+            continue
+        if doubt := questions.of(column, target=is_target):
+            if type_ := doubts.chosen(doubt, patterns):
+                found[name] = guess(name, rows[name], type_)
+            else:
+                asking.append(doubt)
+    return found, asking
 
 
 def _spelled(asked: Asked, names: Sequence[str]) -> Asked:
@@ -180,14 +218,21 @@ def described(found: Guess) -> str:
     return ", ".join(words)
 
 
-def _has_point(found: Guess) -> bool:
-    text = found.known if pa.types.is_string(found.known.type) else pa.array([""])
-    return bool(pc.any(pc.match_substring(text, ".")).as_py())
-
-
-def _markers(found: Mapping[str, Guess], columns: Sequence[Column]) -> list[str]:
+def _marked(found: Mapping[str, Guess], columns: Sequence[Column]) -> tuple[list[Column], list[str]]:
+    """The columns, and the markers of missing values of all of them; one that is a name elsewhere is its column's."""
     read = [found[column.name] for column in columns if column.role not in ("ignored", "leak")]
-    return sorted({marker for column in read for marker in column.markers})
+    markers = sorted({marker for column in read for marker in column.markers})
+    held = {marker for column in read if column.word in ("category", "text") and is_text(column.known.type)
+            for marker in markers if pc.index(column.known, marker).as_py() >= 0}  # fmt: skip
+    changed = [_with_own(column, sorted(held & {*found[column.name].markers})) for column in columns]
+    return changed, [marker for marker in markers if marker not in held]
+
+
+def _with_own(column: Column, markers: Sequence[str]) -> Column:
+    if not markers or column.role in ("ignored", "leak"):
+        return column
+    plain, _, _ = column.type.partition(" missing ")
+    return replace(column, type=with_missing(plain, (*kind(column.type).missing, *markers)))
 
 
 def _split(time: Guess | None, whole: bool) -> Split:

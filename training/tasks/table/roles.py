@@ -14,11 +14,10 @@ from training.tasks.table.target import Target
 
 #: A name that is one for sure, so that its numbers are no amounts.
 ID = re.compile(r"(^|[_\s-])([iI][dD]|uuid|guid)$|[a-z](Id|ID)$")
-#: What people call the column that names a row, the time at which it is predicted, and what rows belong to.
+#: What people call the column that names a row, and what rows belong to.
 KEY = re.compile(
     r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
 )
-TIME = re.compile(r"time|date|day|when|created|_at$|^at$|timestamp|week|month", re.I)
 BIRTH = re.compile(r"birth|dob|geburt", re.I)
 #: The most values of a column by which figures are split, and how many such columns.
 MOST_SLICED, MOST_SLICES = 12, 3
@@ -45,18 +44,15 @@ def is_name(found: Guess) -> bool:
     return found.unique and found.word in ("int", "category")
 
 
-def time(columns: Mapping[str, Guess]) -> str:
-    """The time of the rows: a date that no row lacks, over two months at least; "" if none, or several, are it."""
-    fitting = [found for found in columns.values() if found.word in DATES and not found.missing and months(found) > 1]
-    fitting = [found for found in fitting if not BIRTH.search(found.name)]
-    named = [found for found in fitting if TIME.search(found.name)]
-    chosen = named or fitting
-    return chosen[0].name if len(chosen) == 1 else ""
+def times(columns: Mapping[str, Guess]) -> list[str]:
+    """What may be the time of the rows: dates that no row lacks, over two months at least."""
+    dates = [found for found in columns.values() if found.word in DATES and not BIRTH.search(found.name)]
+    return [found.name for found in dates if not found.missing and months(found) > 1]
 
 
 def months(found: Guess) -> int:
     """How many months the dates fall into."""
-    days = _days(found)
+    days = found.days
     return int(pc.count_distinct(pc.add(pc.multiply(pc.year(days), 12), pc.month(days))).as_py())
 
 
@@ -66,21 +62,11 @@ def days_of_last(found: Guess, share: float, least: int) -> int:
     Args:
         least: So many days with rows are among them, if the table has three times as many.
     """
-    days = np.sort(_days(found).cast(pa.int32()).to_numpy(zero_copy_only=False))
+    days = np.sort(found.days.cast(pa.int32()).to_numpy(zero_copy_only=False))
     first, distinct = days[int((1 - share) * (len(days) - 1))], np.unique(days)
     if len(distinct) >= 3 * least:
         first = min(first, distinct[-least])
     return int(days[-1] - first + 1)
-
-
-def _days(found: Guess) -> pa.Array:
-    known = found.known
-    if pa.types.is_string(known.type):
-        iso = "%" not in found.type
-        text = pc.utf8_slice_codeunits(known, 0, 10) if iso else known
-        form = "%Y-%m-%d" if iso else found.type.partition(" ")[2]
-        known = pc.strptime(text, format=form, unit="s", error_is_null=True)
-    return known.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
 
 
 def group(columns: Mapping[str, Guess], target: str) -> str:

@@ -11,7 +11,7 @@ from training.errors import UserError
 from training.printable import listed, quoted
 from training.tasks.table.declaration import MOST_CLASSES
 from training.tasks.table.guess import Guess
-from training.tasks.table.kinds import NUMBERS
+from training.tasks.table.kinds import NUMBERS, with_missing
 
 #: Whole numbers with at most so many different values are classes.
 MOST_NUMBERED = 20
@@ -103,8 +103,9 @@ def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[s
     codes = {name: code for code, name in enumerate(names)}
     type_ = {"bool": "bool", "int": "category", "float": "category", "number": "category", "text": "category"}
     stored = found.type if found.word == "category" else type_[found.word]
-    if stored == "category" and found.word in NUMBERS and str(found.values.type) != "string":
-        stored = f"category {found.word}"
+    if found.word in NUMBERS:
+        suffix = f" {found.word}" if str(found.values.type) != "string" else ""
+        stored = with_missing(f"category{suffix}", found.kind.missing)
     why = f"{'asked for; ' if asked else ''}{len(names)} classes{why}"
     return Target(found.name, stored, tuple(names), why, np.array([codes.get(text, -1) for text in texts]))
 

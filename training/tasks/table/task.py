@@ -100,7 +100,7 @@ def _attributes(declared: Declared, text: str) -> dict[str, Any]:
         "classes": () if regression else tuple(declared.classes),
         "quantiles": tuple(declared.quantiles) if regression else (),
         "decided_by": declared.decided_by,
-        "slices": tuple(declared.slices),
+        "slices": tuple(made[column][0] for column in declared.slices),
         "trusted": tuple(name for column in declared.trusted for name in made.get(column, ())),
         "unlabelled": f"no {declared.target}",
         "settings": {**Table.settings, **told},

@@ -86,7 +86,7 @@ def _tables(proposal: Proposal) -> Iterator[str]:
     yield "dropout = 0.1"
     yield "rare = 10  # values of a category that fewer training rows have share one embedding"
     reading = {"separator": proposal.sample.reading.separator, "encoding": proposal.sample.reading.encoding}
-    told = {name: value for name, value in {**reading, "decimal": proposal.decimal}.items() if value}
+    told = {name: value for name, value in reading.items() if value}
     if told:
         yield ""
         yield "[reading]"

@@ -10,8 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.declared import passengers, proposed, write
+from training import outcome, tasks
+from training.data.prepare import prepare
 from training.data.sources import files, opening
 from training.errors import UserError
+from training.evaluation import predictions
+from training.tasks import flights
 from training.tasks.table import new, proposal, sample, spread, written
 from training.tasks.table.parsing import parse
 from training.tasks.table.proposal import Asked
@@ -40,7 +44,7 @@ def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
             "y": y,
             "whole": lambda i: i % 50 - 7,
             "real": lambda i: "?" if i % 9 == 0 else f"{NOISE[i]:.3f}",
-            "unforeseen": lambda i: "n.v." if i % 9 == 0 else i % 40,
+            "unforeseen": lambda i: "none" if i % 9 == 0 else i % 40,
             "money": lambda i: f"${i},{100 + i % 900}.50",
             "plz": lambda i: f"0{1000 + i % 7}",
             "zip code": lambda i: 10115 + i % 7,
@@ -55,11 +59,12 @@ def test_types_are_told_by_all_values_and_markers_are_found(tmp_path):
         time="at",
     )
     assert types(made) == {
-        "y": "category", "whole": "int", "real": "float", "unforeseen": "int", "money": "number", "plz": "category",
+        "y": "category", "whole": "int", "real": "float", "unforeseen": "int", "money": "number $1,234.5",
+        "plz": "category",
         "zip code": "category", "flag": "bool", "day": "date %d.%m.%Y", "at": "timestamp", "zone": "timestamp UTC",
         "mixed": "category", "words": "text", "many": "category",
     }  # fmt: skip
-    assert list(made.missing) == ["?", "n.v."]
+    assert list(made.missing) == ["?", "none"]
 
 
 def test_columns_that_tell_nothing_or_the_target_are_left_out_with_the_reason(tmp_path):
@@ -124,6 +129,29 @@ def test_numbers_of_the_rows_in_another_order_are_no_count_of_them(tmp_path):
 def test_a_category_of_nearly_one_value_is_no_slice(tmp_path):
     columns = {"y": y, "street": lambda i: "gravel" if i == 9 else "paved", "sex": lambda i: "fm"[i % 2]}
     assert proposed(tmp_path, columns).slices == ["sex"]
+
+
+@pytest.mark.parametrize("name", [*predictions.MODELS, *predictions.GROUPS, "weight", "label", "row_id"])
+def test_a_slice_may_be_called_as_a_column_of_the_predictions(tmp_path, name):
+    """The feature then has another name: evaluation would refuse it, hours later."""
+    columns = {"y": y, name: lambda i: "fm"[i % 2], "x": lambda i: NOISE[i]}
+    made = proposed(tmp_path, columns)
+    assert made.slices == [name]
+    task = tasks.load("table", {"declaration": written.text(made)})
+    data = prepare("table", str(tmp_path / "table.csv"), tmp_path / "out", options=task.options)
+    assert task.slices == (f"{name}_",) and data.column(f"{name}_").values == ("", "f", "m")
+
+
+def test_a_task_whose_slice_is_called_so_is_refused_before_it_trains():
+    class Sliced(flights.Flights):
+        slices = ("group",)
+
+    with pytest.raises(UserError, match="slices names 'group', and predictions have columns called row_id, label"):
+        Sliced()
+
+
+def test_the_names_of_the_predictions_are_known_to_a_task():
+    assert {*predictions.MODELS, *predictions.GROUPS, "row_id", "label", "weight"} == {*outcome.PREDICTED}
 
 
 def test_a_sum_with_something_else_in_it_is_no_leak(tmp_path):
