@@ -44,7 +44,7 @@ class LinearBaseline:
 
     def __call__(self, batch: Batch) -> np.ndarray:
         """Mean and quantiles, float64 (B, 1 + Q)."""
-        return self.middle(batch) + self.apart
+        return np.asarray(self.middle(batch) + self.apart)
 
     def middle(self, batch: Batch) -> np.ndarray:
         """What the line gives, float64 (B, 1)."""

@@ -32,7 +32,7 @@ def fit(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scor
     if task.likelihood:
         own = task.baseline(open_rows(data, "train"), dataset)
         return ({"baseline": own[0]}, (own[1],)) if own else ({}, ())
-    rows, rivals, notes = dataset.rows("train"), dict[str, Scorer](), []
+    rows, rivals, notes = dataset.rows("train"), dict[str, Scorer](), list[str]()
     try:
         columns, sample = baseline.sampled(dataset, Shards(Path(data), dataset, "train"), task)
         held = _held(data, dataset, task)
