@@ -74,6 +74,9 @@ class Task(ABC):
     model_options: ClassVar[tuple[str, ...]] = ()
     #: What `validation` measures besides the loss: by the name of the metric, whether its "max" or its "min" is best.
     metrics: "ClassVar[Mapping[str, Literal['max', 'min']]]" = {}
+    #: How buffers that the forward pass changes get one value from the microbatches of a step, by names or patterns of
+    #: names: "sum" (counts), "mean" (running averages) or "last" (flags). Those of batch norm need none.
+    buffers: "ClassVar[Mapping[str, Literal['mean', 'sum', 'last']]]" = {}
     #: Options and their defaults; any other is refused. None: the task takes what it is told.
     settings: ClassVar[Mapping[str, Any] | None] = None
     #: Rows that evaluation scores at once.
@@ -101,6 +104,7 @@ class Task(ABC):
             UserError: the task does not have one of them, or what it says that it predicts cannot be.
         """
         outcome.check(self)
+        _require_rules(self)
         self.options = dict(options or {})
         defaults = self.defaults()
         if defaults is not None:
@@ -308,6 +312,11 @@ class Task(ABC):
         Called on one process, when the model is written and the others have left: it may take its time.
         """
         return ""
+
+
+def _require_rules(task: Task) -> None:
+    if wrong := {name: rule for name, rule in task.buffers.items() if rule not in ("mean", "sum", "last")}:
+        raise UserError(f"{type(task).__name__}.buffers = {wrong}: the rule of a buffer is mean, sum or last.")
 
 
 def fusable(model: "nn.Module") -> bool:

@@ -3,6 +3,7 @@
 The arithmetic of a step depends on its number alone (`training.loop.order`), never on what ran before in the process.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -29,7 +30,7 @@ from training.loop import (
     shards,
     warm_start,
 )
-from training.loop.buffers import MovingBuffers
+from training.loop.buffers import MovingBuffers, moved, unchanged
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
 from training.loop.order import Plan, seed_of
@@ -38,6 +39,7 @@ from training.loop.scaler import Scaler
 from training.loop.schedule import Schedule
 from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
+from training.printable import listed
 from training.processes.rank import Rank
 from training.task import Task
 from training.weights import Weights
@@ -72,7 +74,8 @@ class Learner:
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = kernels.chosen(config.deterministic is True, rank.device)
-        self.in_float32 = self._keep_float32(rows)
+        with unchanged(self.module):
+            self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
             blocks.compile_in_place(
@@ -141,12 +144,35 @@ class Learner:
         this, the first step after a resume would add in another order than it did the first time.
         """
         self.boundless = finite.broken(self.tensors())
-        before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
+        norms = self._norms()
+        with unchanged(self.module) as before:
+            self.unused = self.gradients.rehearse(
+                lambda: self._backward(0, self.assigned.start, batch, self.weights[0])
+            )
+            changed = moved(before)
         self.optimizer.zero_grad()
         self.stopwatch.reset()
+        self._require_weights_alone(norms)
         total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
-        self.buffers = MovingBuffers(self.module, before, total)
+        self.buffers = MovingBuffers(
+            self.module, before, changed, self.task.buffers, self.plan, self.rank, total, self._patience_s
+        )
+
+    def _norms(self) -> dict[str, float]:
+        """Of each parameter of which this rank holds all, to see whether a forward pass changes it."""
+        parameters = {} if self.sharded else finite.whole(dict(self.module.named_parameters()))
+        return dict(zip(parameters, finite.norms(list(parameters.values())), strict=True))
+
+    def _require_weights_alone(self, before: Mapping[str, float]) -> None:
+        """Raises UserError if the forward pass itself has changed parameters, on each process by its own rows."""
+        now = self._norms()
+        changed = [name for name, norm in now.items() if norm != before[name] and not math.isnan(before[name])]
+        if changed and self.plan.microbatches > 1:
+            raise UserError(
+                f"the first forward pass changes these parameters of the model: {listed(changed)}, as an ActNorm does "
+                "that starts from its first rows. Each of the microbatches of a step would start another model. Give "
+                "them their values in the task's `model(data)`; or train on one process with microbatches=1."
+            )
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
         """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars.
@@ -163,7 +189,7 @@ class Learner:
             self.stopwatch.has_batch()
             with self.gradients.microbatch(last=number == self.assigned.stop - 1):
                 losses.append(self._backward(step, number, batch, weight))
-            self.buffers.end_microbatch(self.plan.share(number))
+            self.buffers.end_microbatch(number)
         self.buffers.end_step()
         self.gradients.end_step()
         self.rank.trace.mark(step, "the update")
@@ -234,7 +260,7 @@ class Learner:
         """
         self.module.eval()
         measured = []
-        with torch.no_grad(), self.autocast:
+        with torch.no_grad(), self.autocast, unchanged(self.module):
             for number, batch in enumerate(batches):
                 number = number * self.rank.world_size + self.rank.rank
                 seeding.seed_step(self.config.seed, "validation", number, self.rank.device)

@@ -129,6 +129,7 @@ class Monitor:
         self.losses.clear()
         losses = self._global_losses(everyone[:, head:], count)
         self._tell_skipped()
+        self._warn_of_buffers()
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
@@ -176,6 +177,12 @@ class Monitor:
                 f"is now scaled by {scaler.scale:,.0f}"
             )
         self.skipped = scaler.skipped if scaler else 0
+
+    def _warn_of_buffers(self) -> None:
+        buffers = self.health.learner.buffers
+        for text in buffers.warnings if self.rank.leads else ():
+            self.progress.say(text)
+        buffers.warnings.clear()
 
     def _assigned(self, rank: int) -> range:
         return assignment(self.plan.microbatches, self.rank.world_size, rank)
