@@ -39,6 +39,7 @@ from training.loop.scaler import Scaler
 from training.loop.schedule import Schedule
 from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
+from training.loop.weighting import Weighting, parts
 from training.printable import listed
 from training.processes.rank import Rank
 from training.task import Task
@@ -106,6 +107,8 @@ class Learner:
         #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
         #: which steps are skipped, does not depend on the number of ranks.
         self.factor = self.gradients.weight(1.0)
+        #: What a loss is divided by, where that is not its rows.
+        self.weighting = Weighting(plan, rank, self._sum())
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
                         for n in assigned]  # fmt: skip
@@ -153,10 +156,13 @@ class Learner:
         self.optimizer.zero_grad()
         self.stopwatch.reset()
         self._require_weights_alone(norms)
-        total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
+        self.weighting.settle(len(next(iter(batch.values()))), self._patience_s)
         self.buffers = MovingBuffers(
-            self.module, before, changed, self.task.buffers, self.plan, self.rank, total, self._patience_s
+            self.module, before, changed, self.task.buffers, self.plan, self.rank, self._sum(), self._patience_s
         )
+
+    def _sum(self) -> RingSum | TreeSum:
+        return TreeSum(self.rank.world_size) if self.config.exact else RingSum()
 
     def _norms(self) -> dict[str, float]:
         """Of each parameter of which this rank holds all, to see whether a forward pass changes it."""
@@ -175,7 +181,7 @@ class Learner:
             )
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
-        """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars.
+        """One optimizer step; of each of this rank's microbatches its mean loss, a float32 scalar, or sum and weight.
 
         A gradient that is known not to be finite (`self.norm.faulty`), or overflows in float16, changes nothing.
         """
@@ -192,6 +198,7 @@ class Learner:
             self.buffers.end_microbatch(number)
         self.buffers.end_step()
         self.gradients.end_step()
+        self.weighting.end_step(self.norm.parameters)
         self.rank.trace.mark(step, "the update")
         if self.norm.clip(step, self.scaler, self.factor):
             self._apply(step)
@@ -226,16 +233,16 @@ class Learner:
             batch = self.task.augment(batch, self.generator)
         try:
             with self.autocast:
-                loss: Tensor = self.gradients.loss(batch)
+                loss, divisor = parts(self.gradients.loss(batch))
             self._require_gradient(step, loss)
             loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
             self.stopwatch.has_loss()
             self.rank.trace.mark(step, "the backward pass")
-            weight = weight.to(loss.dtype)
+            weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
             torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
         except torch.OutOfMemoryError as error:
             raise UserError(self._memory_advice(step, error)) from None
-        return loss.detach()
+        return self.weighting.add(loss.detach(), divisor)
 
     def _memory_advice(self, step: int, error: Exception) -> str:
         start, stop = self.plan.span(self.assigned.start)
