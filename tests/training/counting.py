@@ -117,7 +117,7 @@ def attempt(trial: dict[str, Any], rank: Rank) -> Any:
                 learner.module.load_state_dict(before.module.state_dict())
                 learner.optimizer.load_state_dict(before.optimizer.state_dict())
             if step == 3:
-                learner.measured([batch(99, rank.rank)], lambda model, rows: task.loss(model, rows))
+                learner.measured([batch(99, rank.rank)], lambda model, rows: task.loss(model, rows), [0])
         if trial.get("way") == "apart" and rank.rank:
             learner.module.counts += 1  # type: ignore[operator]
         Health(learner, _Nowhere(), PLAN, None, config, rank).require_same_model(PLAN.steps)  # type: ignore[arg-type]

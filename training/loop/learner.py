@@ -4,7 +4,8 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -39,6 +40,7 @@ from training.loop.scaler import Scaler
 from training.loop.schedule import Schedule
 from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
+from training.loop.use import NoCollectives
 from training.loop.weighting import Weighting, parts
 from training.printable import listed
 from training.processes.rank import Rank
@@ -107,6 +109,8 @@ class Learner:
         #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
         #: which steps are skipped, does not depend on the number of ranks.
         self.factor = self.gradients.weight(1.0)
+        #: Around the forward pass; in the first one of a run it may refuse what would hang.
+        self.watch: AbstractContextManager[Any] = nullcontext()
         #: What a loss is divided by, where that is not its rows.
         self.weighting = Weighting(plan, rank, self._sum())
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
@@ -148,11 +152,14 @@ class Learner:
         """
         self.boundless = finite.broken(self.tensors())
         norms = self._norms()
+        if uneven := self._uneven():
+            self.watch = NoCollectives(uneven)
         with unchanged(self.module) as before:
             self.unused = self.gradients.rehearse(
                 lambda: self._backward(0, self.assigned.start, batch, self.weights[0])
             )
             changed = moved(before)
+        self.watch = nullcontext()
         self.optimizer.zero_grad()
         self.stopwatch.reset()
         self._require_weights_alone(norms)
@@ -163,6 +170,17 @@ class Learner:
 
     def _sum(self) -> RingSum | TreeSum:
         return TreeSum(self.rank.world_size) if self.config.exact else RingSum()
+
+    def _uneven(self) -> str:
+        """What keeps a loss from calling collectives; "" = nothing, or sharded and compiled models, which cannot be
+        watched."""
+        plan, world = self.plan, self.rank.world_size
+        if world == 1 or self.sharded or self.config.compile:
+            return ""
+        if plan.microbatches % world:
+            return f"{world} processes compute {plan.microbatches} microbatches of a step, some more than others"
+        rest = plan.global_batch_size % plan.microbatches
+        return f"{plan.global_batch_size} rows are no multiple of {plan.microbatches} microbatches" if rest else ""
 
     def _norms(self) -> dict[str, float]:
         """Of each parameter of which this rank holds all, to see whether a forward pass changes it."""
@@ -232,7 +250,7 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         try:
-            with self.autocast:
+            with self.autocast, self.watch:
                 loss, divisor = parts(self.gradients.loss(batch))
             self._require_gradient(step, loss)
             loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
@@ -260,16 +278,17 @@ class Learner:
                 "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
             )
 
-    def measured(self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures]) -> list[Figures]:
+    def measured(
+        self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures], numbers: Sequence[int]
+    ) -> list[Figures]:
         """The figures of the model on each batch, in evaluation mode, without gradients.
 
-        What is random in them is the same at every validation, for any number of ranks that take turns.
+        What is random in them goes by the number of the batch: the same at every validation, for any number of ranks.
         """
         self.module.eval()
         measured = []
         with torch.no_grad(), self.autocast, unchanged(self.module):
-            for number, batch in enumerate(batches):
-                number = number * self.rank.world_size + self.rank.rank
+            for number, batch in zip(numbers, batches, strict=False):
                 seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
                 measured.append(self.gradients.loss(batch, figures))
         if isinstance(self.gradients, gradients.Sharded):

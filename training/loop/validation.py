@@ -27,8 +27,9 @@ class Validation:
     """This rank's every n-th batch of the set; empty if the data has no validation split."""
 
     def __init__(self, request: TrainingRequest, data: Manifest, rank: Rank, task: Task):
-        """Ranks that share one model (FSDP2), or whose loss calls a collective, can only compute together: one with
-        fewer batches than rank 0 gets a filler, whose figures do not count."""
+        """Ranks that share one model (FSDP2), or whose loss calls a collective, can only compute together, and on as
+        many rows: one with fewer batches than rank 0 gets a filler, whose figures do not count, and a last batch that
+        is shorter is computed by all of them."""
         plan, self.rank, self.config = request.plan, rank, request.config
         self.plan = plan
         self.validated_at = time.monotonic()
@@ -45,10 +46,13 @@ class Validation:
         rows = open_rows(request.data, "validation")
         chosen = held_out(rows, max(1, plan.global_batch_size // plan.microbatches), _BATCHES)
         self.sizes = [len(index) for index in chosen]
-        own = chosen[rank.rank :: rank.world_size]
-        if len(own) < len(chosen[:: rank.world_size]):
-            own.append(chosen[0])
-        self.batches = [tensors(rows.take(index), rank.device) for index in own]
+        world, whole = rank.world_size, sum(size == self.sizes[0] for size in self.sizes)
+        turns = -(-whole // world)
+        #: The rank and the turn that each batch's figures are taken of, and the batch of each of this rank's turns.
+        self.places = [(n % world, n // world) if n < whole else (0, turns) for n in range(len(chosen))]
+        own = [turn * world + rank.rank for turn in range(turns)]
+        self.numbers = [n if n < whole else 0 for n in own] + list(range(whole, len(chosen)))
+        self.batches = [tensors(rows.take(chosen[n]), rank.device) for n in self.numbers]
 
     @property
     def is_due(self) -> bool:
@@ -72,11 +76,12 @@ class Validation:
         Each is a sum over the batches, divided by the sum of what they weigh: of the loss their rows, or what the
         task divides it by.
         """
-        own = [self._flat(*figures) for figures in learner.measured(self.batches, partial(self.figures, learner.task))]
+        figures = learner.measured(self.batches, partial(self.figures, learner.task), self.numbers)
+        own = [value for each in figures for value in self._flat(*each)]
         names = (selection.LOSS, *self.metrics)
-        count, world_size, width = len(self.sizes), self.rank.world_size, 2 * len(names)
-        everyone = gather([value for figures in own for value in figures], -(-count // world_size) * width)
-        each = [everyone[n % world_size].view(-1, width)[n // world_size].tolist() for n in range(count)]
+        width = 2 * len(names)
+        everyone = gather(own, len(own))
+        each = [everyone[rank].view(-1, width)[turn].tolist() for rank, turn in self.places]
         sums = {name: _ratio([f[2 * n] for f in each], [f[2 * n + 1] for f in each]) for n, name in enumerate(names)}
         self.validated_at = time.monotonic()
         return sums
@@ -84,7 +89,7 @@ class Validation:
     def rehearse(self, learner: Learner) -> None:
         """Measures one batch if the task does so itself: what is wrong with that shows before the first step."""
         if selection.measures_itself(learner.task) and self.batches:
-            for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task)):
+            for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task), self.numbers):
                 self._flat(*figures)
 
     def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Any, int, Mapping[str, Any]]:

@@ -59,18 +59,41 @@ def test_a_loss_is_taken_apart_and_made_one_number():
         parts(WeightedLoss(loss, torch.ones(2)))
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_a_loss_with_a_collective_is_validated_where_a_process_has_fewer_batches(digits, tmp_path, strategy):
-    """300 rows to validate on are 5 batches of 60: three for one process, two and a filler for the other."""
+@pytest.fixture
+def contrasting(digits, tmp_path):
+    """Trains a task whose loss gathers the rows of all processes; the figures."""
     data = shutil.copytree(digits, tmp_path / "data")
     text = (data / "manifest.json").read_text()
     (data / "manifest.json").write_text(json.dumps(json.loads(text) | {"task": "weighing:Contrasting"}))
-    figures = {
-        nproc: steps.train(
-            data, tmp_path / f"model{nproc}", tmp_path / f"checkpoints{nproc}", task="weighing:Contrasting",
-            nproc=nproc, epochs=1.0, global_batch_size=120, microbatches=2, hang_after_s=20, strategy=strategy,
-            precision="fp32",
-        )
-        for nproc in (1, 2)
-    }  # fmt: skip
-    assert figures[1]["validation_loss"] == pytest.approx(figures[2]["validation_loss"], rel=1e-4)
+
+    def train(nproc, **changes):
+        settings = {"epochs": 1.0, "microbatches": 4, "hang_after_s": 20, "precision": "fp32", **changes}
+        places = tmp_path / f"model{nproc}", tmp_path / f"checkpoints{nproc}"
+        return steps.train(data, *places, task="weighing:Contrasting", nproc=nproc, **settings)
+
+    return train
+
+
+@pytest.mark.parametrize("settings", [{}, {"strategy": "fsdp"}])
+@pytest.mark.parametrize("size", [60, 32])
+def test_a_loss_with_a_collective_is_validated_where_processes_have_fewer_batches_or_a_shorter_one(
+    contrasting, settings, size
+):
+    """300 rows to validate on are 5 batches of 60: two for one of four processes; or 9 of 32, and one of 12."""
+    found = [contrasting(nproc, global_batch_size=4 * size, **settings)["validation_loss"] for nproc in (1, 4)]
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"microbatches": 3, "global_batch_size": 60}, "2 processes compute 3 microbatches of a step"),
+        ({"microbatches": 4, "global_batch_size": 62}, "62 rows are no multiple of 4 microbatches"),
+    ],
+)
+def test_a_loss_with_a_collective_is_refused_where_its_processes_would_not_call_it_alike(
+    contrasting, capfd, settings, text
+):
+    with pytest.raises(SystemExit):
+        contrasting(2, **settings)
+    assert f"the loss calls a collective (allgather), but {text}" in capfd.readouterr().err
