@@ -72,6 +72,8 @@ class Place:
     def begin_step(self) -> None:
         """Of a watched one: a restored checkpoint, for example, has given it other values."""
         self.after.clear()
+        if not _has_same_form(self.value(), self.tensor):
+            return  # a cache that has grown, and that no checkpoint holds
         if self.version != self.tensor._version or self.owner._buffers.get(self.leaf) is not self.tensor:
             self.start = self.value().clone()
             self.put(self.start)

@@ -7,22 +7,17 @@ import ipaddress
 import os
 import socket
 import time
-from typing import NamedTuple
+from typing import Any
 
 from vgp.inside.launching.rank import NEVER, Rank
 
 #: Seconds between two looks at first, later, and how long is first. A connection that has ended is seen for 60 s more.
 SOON_S, LATER_S, FIRST_S = 0.05, 2.0, 60.0
 LISTENS = "0A"
-TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-
-
-class Connection(NamedTuple):
-    here: tuple[str, int]
-    there: tuple[str, int]
-    state: str
-    #: The number of its socket; 0 = it has ended.
-    inode: str
+HINTS = {
+    "torchrun": ": torch.distributed.init_process_group(), or Lightning's Trainer(num_nodes=..., devices=...)",
+    "jax": ": jax.distributed.initialize()",
+}
 
 
 class Meeting:
@@ -54,23 +49,21 @@ class Meeting:
         self.look(last=True)
         if self.is_over:
             return ""
-        who = f"the {self.nodes} nodes" if self.nodes > 1 else f"the {len(self.ranks)} processes"
-        each = "node" if self.nodes > 1 else "process"
+        count, each, end = (self.nodes, "node", "s") if self.nodes > 1 else (len(self.ranks), "process", "es")
         return (
-            f"warning: {who} never connected to each other, so nothing was trained together: each {each} has trained "
-            f"a model of its own, or done the same work again, and may have overwritten the files of the others. "
-            f"{hint(self.launch, self.nodes)} If each is meant to work alone, all is well."
+            f"warning: the {count} {each}{end} never connected to each other: each {each} has trained a model of its "
+            "own, or done the same work, and may have overwritten files of the others. Let the script join them"
+            f"{HINTS.get(self.launch, '')}. If each is meant to work alone, all is well."
         )
 
-    def _is_at_port(self, connections: list[Connection]) -> bool:
+    def _is_at_port(self, connections: list[Any]) -> bool:
         """Whether anybody has connected to where they would meet; also one that has ended meanwhile."""
         port = self.ranks[0].node.port
-        return any(port in (here[1], there[1]) and not (self.is_apart and here[0] == there[0])
-                   for here, there, *_ in connections)  # fmt: skip
+        return any(port in (a[1], b[1]) and not (self.is_apart and a[0] == b[0]) for a, b, *_ in connections)
 
-    def _is_between(self, connections: list[Connection]) -> bool:
+    def _is_between(self, connections: list[Any]) -> bool:
         """Whether two of them are connected, wherever that is; looks for owners of new connections alone."""
-        open_ones = {(each.here, each.there): each.inode for each in connections if each.inode != "0"}
+        open_ones = {(here, there): inode for here, there, _, inode in connections if inode != "0"}
         new = [ends for ends in open_ones if ends not in self.seen and (self.is_apart or ends[::-1] in open_ones)]
         if not new:
             return False
@@ -89,34 +82,30 @@ class Meeting:
 
     def _owners(self) -> dict[str, int]:
         """The process of the job to which each socket belongs, itself or one that it has started."""
-        pids = {rank.pid for rank in self.ranks if rank.gone_at == NEVER}
+        roots = {rank.pid for rank in self.ranks if rank.gone_at == NEVER}
+        parents: dict[int, int] = {}
         found: dict[str, int] = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    session = int(file.read().rpartition(")")[2].split()[3])
-                for number in os.listdir(f"/proc/{name}/fd") if session in pids else ():
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", errors="replace") as file:
+                parents[pid] = int(file.read().rpartition(")")[2].split()[1])
+        for pid in parents:
+            root = pid
+            while root and root not in roots:
+                root = parents.get(root, 0)
+            with contextlib.suppress(OSError):
+                for number in os.listdir(f"/proc/{pid}/fd") if root else ():
                     with contextlib.suppress(OSError):
-                        found[os.readlink(f"/proc/{name}/fd/{number}")] = session
-        return {link[8:-1]: pid for link, pid in found.items() if link.startswith("socket:[")}
+                        found[os.readlink(f"/proc/{pid}/fd/{number}")] = root
+        return {link[8:-1]: root for link, root in found.items() if link.startswith("socket:[")}
 
 
-def hint(launch: str, nodes: int) -> str:
-    if launch == "torchrun":
-        flag = " (Lightning: Trainer(num_nodes=..., devices=...) with the numbers of this job)"
-        return f"Let the script join them: torch.distributed.init_process_group(), or its framework's setting{flag}."
-    if launch == "jax":
-        return "Let the script call jax.distributed.initialize() before anything else of JAX."
-    return "Let the script join them, by the addresses that its environment has."
-
-
-def connections_now() -> list[Connection]:
-    found: list[Connection] = []
-    for table in TABLES:
+def connections_now() -> list[Any]:
+    found: list[Any] = []
+    for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
-            with open(table, encoding="ascii") as file:
+            with open(f"/proc/net/{table}", encoding="ascii") as file:
                 rows = [line.split() for line in file.readlines()[1:]]
-            found += [Connection(end_of(row[1]), end_of(row[2]), row[3], row[9]) for row in rows]
+            found += [(end_of(row[1]), end_of(row[2]), row[3], row[9]) for row in rows]
     return found
 
 
