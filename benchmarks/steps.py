@@ -143,6 +143,7 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
     import torch
 
     from training.data.rows import open_rows
+    from training.loop.weighting import mean
 
     manifest, task = prepared(data)
     columns = {
@@ -167,7 +168,7 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
                 start = (step * own + number) * size % (rows - size)
                 batch = {name: values[start : start + size] for name, values in columns.items()}
                 with wrapper.microbatch(model, number == own - 1):
-                    wrapper.backward(task.loss(model, batch) / own)
+                    wrapper.backward(mean(task.loss(model, batch)) / own)
             wrapper.clip(model, optimizer, config.clip_norm)
             optimizer.step()
             schedule.step()

@@ -9,7 +9,7 @@ for tables, in files or in BigQuery.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from training import outcome
 from training.errors import UserError
@@ -29,6 +29,19 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
 
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
+
+
+class WeightedLoss(NamedTuple):
+    """A loss whose mean is not over rows, such as over the tokens of texts of several lengths.
+
+    Training, validation and logs divide the sum over the whole global batch, however many microbatches and GPUs share
+    it, by the sum of the weights.
+    """
+
+    #: The sum of the losses; a float32 scalar.
+    total: "Tensor"
+    #: What it is divided by, such as the number of tokens; at least 0.
+    weight: "Tensor | float"
 
 
 class Task(ABC):
@@ -74,6 +87,9 @@ class Task(ABC):
     model_options: ClassVar[tuple[str, ...]] = ()
     #: What `validation` measures besides the loss: by the name of the metric, whether its "max" or its "min" is best.
     metrics: "ClassVar[Mapping[str, Literal['max', 'min']]]" = {}
+    #: How buffers that the forward pass changes get one value from the microbatches of a step, by names or patterns of
+    #: names: "sum" (counts), "mean" (running averages) or "last" (flags). Those of batch norm need none.
+    buffers: "ClassVar[Mapping[str, Literal['mean', 'sum', 'last']]]" = {}
     #: Options and their defaults; any other is refused. None: the task takes what it is told.
     settings: ClassVar[Mapping[str, Any] | None] = None
     #: Rows that evaluation scores at once.
@@ -101,6 +117,7 @@ class Task(ABC):
             UserError: the task does not have one of them, or what it says that it predicts cannot be.
         """
         outcome.check(self)
+        _require_rules(self)
         self.options = dict(options or {})
         defaults = self.defaults()
         if defaults is not None:
@@ -184,8 +201,8 @@ class Task(ABC):
         """A new model for data with these columns. Called under the run's seed."""
 
     @abstractmethod
-    def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
-        """Mean loss over the batch; float32 scalar."""
+    def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor | WeightedLoss":
+        """Mean loss over the rows of the batch, a float32 scalar; or the sum of what is not a mean over rows."""
 
     def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         """Class probabilities, float32 (B, C), each row sums to 1; of a regression floats (B, 1 + Q) in the label's
@@ -308,6 +325,11 @@ class Task(ABC):
         Called on one process, when the model is written and the others have left: it may take its time.
         """
         return ""
+
+
+def _require_rules(task: Task) -> None:
+    if wrong := {name: rule for name, rule in task.buffers.items() if rule not in ("mean", "sum", "last")}:
+        raise UserError(f"{type(task).__name__}.buffers = {wrong}: the rule of a buffer is mean, sum or last.")
 
 
 def fusable(model: "nn.Module") -> bool:

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from training.config import TrainConfig
 from training.loop import gradients
+from training.loop.weighting import mean
 from training.models.shape import Shape
 from training.models.transformer import Transformer
 from training.tasks.language_model import LanguageModel
@@ -62,7 +63,7 @@ def added(argument: dict[str, Any], rank: Any) -> dict[str, Any]:
 def step(way: Any, rank: Any) -> None:
     for number in range(MICROBATCHES):
         with way.microbatch(last=number == MICROBATCHES - 1):
-            loss = way.loss(batch(MICROBATCHES * rank.rank + number))
+            loss = mean(way.loss(batch(MICROBATCHES * rank.rank + number)))
             (loss * way.weight(1 / MICROBATCHES / rank.world_size)).backward()
     way.end_step()
 

@@ -151,10 +151,11 @@ def _header(
 
 def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
     """What is known of a script that left no predictions: its own figures. An evaluation from before goes."""
+    told = script.told(dataset)
     result = Evaluation(
         task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
         group="", groups=0, models={}, confusion_matrix=[], slices=(),
-        notes=(reason.undecided(predictions.FILE_NAME),), script=script.told(dataset),
+        notes=(*told.launched.warnings, reason.undecided(predictions.FILE_NAME)), script=told,
     )  # fmt: skip
     Path(destination).mkdir(parents=True, exist_ok=True)
     for name in (predictions.FILE_NAME, decision.FILE_NAME):

@@ -92,7 +92,7 @@ def measure(directory: str | Path) -> Evaluation:
         label_counts=tuple(whole.counts.tolist()),
         group=data.header.group,
         groups=numbered(data.group.codes)[1] if data.group else 0,
-        notes=(*data.header.notes, *_notes(data)),
+        notes=(*_warnings(data), *data.header.notes, *_notes(data)),
         baseline=data.header.baseline,
         script=data.header.script,
         **measured,
@@ -266,6 +266,11 @@ def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None
 def _auc_interval(part: Part, ranked: Ranked, count: int, auc: float) -> Bounds:
     values = comparison.auc_replicates(comparison.resample(count, part.replicates), ranked, count, auc)
     return bounds(auc, values, count)
+
+
+def _warnings(data: Predictions) -> tuple[str, ...]:
+    """What the launcher of a script warned of."""
+    return data.header.script.launched.warnings if data.header.script else ()
 
 
 def _notes(data: Predictions) -> list[str]:

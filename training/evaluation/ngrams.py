@@ -47,17 +47,19 @@ class Ngrams:
 
 
 def fit(tokens_BT: NDArray[np.uint16], counts_B: Numbers, vocab: int) -> Ngrams:
-    """Counts n-grams of rows whose first `counts_B` + 1 tokens are text."""
+    """Counts n-grams of rows that predict `counts_B` tokens each, one after the other but for the token that opens
+    texts, the last of the vocabulary."""
     rows, width = tokens_BT.shape
     used = min(rows, max(1, MOST_TOKENS // width))
     chosen = np.linspace(0, rows - 1, used).astype(np.int64)
     tokens_BT, counts_B = tokens_BT[chosen], counts_B[chosen]
+    predicted_BT = tokens_BT[:, 1:] != vocab - 1
+    predicted_BT &= predicted_BT.cumsum(axis=1) <= counts_B[:, None]
     counts = []
     for length in range(1, ORDER + 1):
         numbers = _numbers(tokens_BT, length, vocab)
         numbers = numbers[:, 1:] if length == 1 else numbers  # a row's first token is given, not predicted
-        last = np.arange(numbers.shape[1]) + max(1, length - 1)
-        counts.append(_counts(numbers[last[None, :] <= counts_B[:, None]], vocab))
+        counts.append(_counts(numbers[predicted_BT[:, max(0, length - 2) :]], vocab))
     return Ngrams(vocab, tuple(counts), used)
 
 

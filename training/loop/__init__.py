@@ -17,11 +17,12 @@ finished.py      the trained model whole, and what it makes of itself
 gradients.py     how gradients cross processes
 use.py           which blocks and parameters of a sharded model a rank uses
 trainer_state.py what no step number tells: named parts of every checkpoint
+weighting.py     losses that are a sum and its weight
 sums.py          sums over microbatches and ranks, in any order or along a tree
 schedule.py      the learning rate of each step
 optimizers.py    the task's optimizers as one
 freezing.py      parameters that are not trained
-buffers.py       buffers that a forward pass changes
+buffers.py       buffers that a forward pass changes, each by its rule
 order.py         which sample when, under which seed
 batches.py       microbatches, fed one block ahead
 validation.py    the validation loss, and the task's own metrics

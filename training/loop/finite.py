@@ -5,6 +5,7 @@ gradient is computed before each update; a state is looked at before it is valid
 """
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -128,6 +129,12 @@ def norms(tensors: Sequence[Tensor]) -> list[float]:
 def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Those of which a rank holds all, and every rank the same."""
     return {n: t.detach() for n, t in tensors.items() if t.is_floating_point() and not isinstance(t, DTensor)}
+
+
+def whole_numbers(tensors: Mapping[str, Tensor]) -> dict[str, float]:
+    """A checksum of the bytes of each that holds no floats: counts, flags."""
+    others = {n: t.detach() for n, t in tensors.items() if not t.is_floating_point() and not isinstance(t, DTensor)}
+    return {n: float(zlib.crc32(t.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())) for n, t in others.items()}
 
 
 def _is_broken(part: Tensor, *, infinite: bool) -> bool:

@@ -77,12 +77,15 @@ class Health:
 
     def require_same_model(self, step: int) -> None:
         """Raises UserError if what every rank holds whole has become another model on some."""
-        tensors = finite.whole(self.learner.module.state_dict())
-        if self.rank.world_size == 1 or not tensors:
+        state = self.learner.module.state_dict()
+        tensors, exact = finite.whole(state), finite.whole_numbers(state)
+        if self.rank.world_size == 1 or not (tensors or exact):
             return
-        norms = gather(finite.norms(list(tensors.values())), len(tensors))
-        apart = ~((norms - norms[0]).abs() <= _SAME_MODEL * norms[0]) & norms.isfinite().all(dim=0)
-        if names := [name for name, bad in zip(tensors, apart.any(dim=0).tolist(), strict=True) if bad]:
+        norms = gather([*finite.norms(list(tensors.values())), *exact.values()], len(tensors) + len(exact))
+        tolerance = _SAME_MODEL * norms[0]
+        tolerance[len(tensors) :] = 0.0
+        apart = ~((norms - norms[0]).abs() <= tolerance) & norms.isfinite().all(dim=0)
+        if names := [name for name, bad in zip([*tensors, *exact], apart.any(dim=0).tolist(), strict=True) if bad]:
             raise UserError(
                 f"after step {step} of {self.plan.steps} the processes do not hold the same model any more: "
                 f"{listed(names, 5)} differ; training stops.\nSomething besides the loss changes them, and not alike "

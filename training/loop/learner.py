@@ -3,7 +3,9 @@
 The arithmetic of a step depends on its number alone (`training.loop.order`), never on what ran before in the process.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -29,7 +31,7 @@ from training.loop import (
     shards,
     warm_start,
 )
-from training.loop.buffers import MovingBuffers
+from training.loop.buffers import MovingBuffers, moved, unchanged
 from training.loop.finite import GradientNorm
 from training.loop.gradients import Loss
 from training.loop.order import Plan, seed_of
@@ -38,6 +40,9 @@ from training.loop.scaler import Scaler
 from training.loop.schedule import Schedule
 from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
+from training.loop.use import NoCollectives
+from training.loop.weighting import Weighting, parts
+from training.printable import listed
 from training.processes.rank import Rank
 from training.task import Task
 from training.weights import Weights
@@ -72,7 +77,8 @@ class Learner:
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = kernels.chosen(config.deterministic is True, rank.device)
-        self.in_float32 = self._keep_float32(rows)
+        with unchanged(self.module):
+            self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
             blocks.compile_in_place(
@@ -103,6 +109,10 @@ class Learner:
         #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
         #: which steps are skipped, does not depend on the number of ranks.
         self.factor = self.gradients.weight(1.0)
+        #: Around the forward pass; in the first one of a run it may refuse what would hang.
+        self.watch: AbstractContextManager[Any] = nullcontext()
+        #: What a loss is divided by, where that is not its rows.
+        self.weighting = Weighting(plan, rank, self._sum())
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
                         for n in assigned]  # fmt: skip
@@ -141,15 +151,55 @@ class Learner:
         this, the first step after a resume would add in another order than it did the first time.
         """
         self.boundless = finite.broken(self.tensors())
-        before = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        self.unused = self.gradients.rehearse(lambda: self._backward(0, self.assigned.start, batch, self.weights[0]))
+        norms = self._norms()
+        if uneven := self._uneven():
+            self.watch = NoCollectives(uneven)
+        with unchanged(self.module) as before:
+            self.unused = self.gradients.rehearse(
+                lambda: self._backward(0, self.assigned.start, batch, self.weights[0])
+            )
+            changed = moved(before)
+        self.watch = nullcontext()
         self.optimizer.zero_grad()
         self.stopwatch.reset()
-        total = TreeSum(self.rank.world_size) if self.config.exact else RingSum()
-        self.buffers = MovingBuffers(self.module, before, total)
+        self._require_weights_alone(norms)
+        self.weighting.settle(len(next(iter(batch.values()))), self._patience_s)
+        self.buffers = MovingBuffers(
+            self.module, before, changed, self.task.buffers, self.plan, self.rank, self._sum(), self._patience_s
+        )
+
+    def _sum(self) -> RingSum | TreeSum:
+        return TreeSum(self.rank.world_size) if self.config.exact else RingSum()
+
+    def _uneven(self) -> str:
+        """What keeps a loss from calling collectives; "" = nothing, or sharded and compiled models, which cannot be
+        watched."""
+        plan, world = self.plan, self.rank.world_size
+        if world == 1 or self.sharded or self.config.compile:
+            return ""
+        if plan.microbatches % world:
+            return f"{world} processes compute {plan.microbatches} microbatches of a step, some more than others"
+        rest = plan.global_batch_size % plan.microbatches
+        return f"{plan.global_batch_size} rows are no multiple of {plan.microbatches} microbatches" if rest else ""
+
+    def _norms(self) -> dict[str, float]:
+        """Of each parameter of which this rank holds all, to see whether a forward pass changes it."""
+        parameters = {} if self.sharded else finite.whole(dict(self.module.named_parameters()))
+        return dict(zip(parameters, finite.norms(list(parameters.values())), strict=True))
+
+    def _require_weights_alone(self, before: Mapping[str, float]) -> None:
+        """Raises UserError if the forward pass itself has changed parameters, on each process by its own rows."""
+        now = self._norms()
+        changed = [name for name, norm in now.items() if norm != before[name] and not math.isnan(before[name])]
+        if changed and self.plan.microbatches > 1:
+            raise UserError(
+                f"the first forward pass changes these parameters of the model: {listed(changed)}, as an ActNorm does "
+                "that starts from its first rows. Each of the microbatches of a step would start another model. Give "
+                "them their values in the task's `model(data)`; or train on one process with microbatches=1."
+            )
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
-        """One optimizer step; the mean loss of each of this rank's microbatches, float32 scalars.
+        """One optimizer step; of each of this rank's microbatches its mean loss, a float32 scalar, or sum and weight.
 
         A gradient that is known not to be finite (`self.norm.faulty`), or overflows in float16, changes nothing.
         """
@@ -163,9 +213,10 @@ class Learner:
             self.stopwatch.has_batch()
             with self.gradients.microbatch(last=number == self.assigned.stop - 1):
                 losses.append(self._backward(step, number, batch, weight))
-            self.buffers.end_microbatch(self.plan.share(number))
+            self.buffers.end_microbatch(number)
         self.buffers.end_step()
         self.gradients.end_step()
+        self.weighting.end_step(self.norm.parameters)
         self.rank.trace.mark(step, "the update")
         if self.norm.clip(step, self.scaler, self.factor):
             self._apply(step)
@@ -199,17 +250,17 @@ class Learner:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
         try:
-            with self.autocast:
-                loss: Tensor = self.gradients.loss(batch)
+            with self.autocast, self.watch:
+                loss, divisor = parts(self.gradients.loss(batch))
             self._require_gradient(step, loss)
             loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
             self.stopwatch.has_loss()
             self.rank.trace.mark(step, "the backward pass")
-            weight = weight.to(loss.dtype)
+            weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
             torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
         except torch.OutOfMemoryError as error:
             raise UserError(self._memory_advice(step, error)) from None
-        return loss.detach()
+        return self.weighting.add(loss.detach(), divisor)
 
     def _memory_advice(self, step: int, error: Exception) -> str:
         start, stop = self.plan.span(self.assigned.start)
@@ -227,16 +278,17 @@ class Learner:
                 "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
             )
 
-    def measured(self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures]) -> list[Figures]:
+    def measured(
+        self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures], numbers: Sequence[int]
+    ) -> list[Figures]:
         """The figures of the model on each batch, in evaluation mode, without gradients.
 
-        What is random in them is the same at every validation, for any number of ranks that take turns.
+        What is random in them goes by the number of the batch: the same at every validation, for any number of ranks.
         """
         self.module.eval()
         measured = []
-        with torch.no_grad(), self.autocast:
-            for number, batch in enumerate(batches):
-                number = number * self.rank.world_size + self.rank.rank
+        with torch.no_grad(), self.autocast, unchanged(self.module):
+            for number, batch in zip(numbers, batches, strict=False):
                 seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
                 measured.append(self.gradients.loss(batch, figures))
         if isinstance(self.gradients, gradients.Sharded):

@@ -25,6 +25,7 @@ from training.loop.profiling import Requests
 from training.loop.progress import Progress
 from training.loop.request import TrainingRequest
 from training.loop.selection import LOSS
+from training.loop.weighting import global_mean
 from training.models.workload import Workload
 from training.processes.nvml import Gpu, Reading, scalars
 from training.processes.rank import Rank
@@ -74,6 +75,9 @@ class Monitor:
         self.curves = Curves(curves_folder(request), step) if rank.leads else None
         self.gpu = Gpu(gpu_uuid()) if rank.device.type == "cuda" else None
         self.pace = Pace(rank.local_world_size)
+        self.work = work
+        #: Of all steps so far: what their losses weighed, and their rows.
+        self.weight, self.rows = 0.0, 0
         self.requests = Requests(request.checkpoints) if rank.leads else None
         #: The most memory that any rank's device has held so far.
         self.peak_bytes = 0
@@ -118,17 +122,19 @@ class Monitor:
         elapsed = time.monotonic() - self.met_at
         values = [float(self.rank.stopping), float(save + 2 * validate), self._next_interval(elapsed / count)]
         values += [float(self.norm.total), float(self.health.learner.gradients.calls)]
-        losses_here = torch.stack(self.losses).tolist()  # waits for the device
+        losses_here = torch.stack(self.losses).flatten().tolist()  # waits for the device
         reading = self.gpu.read() if self.gpu else Reading()
         values += [self.health.learner.stopwatch.waited_s / count]
         values += [float(self.requests.take() if self.requests else 0)]
         values += [self.health.learner.stopwatch.take(), float(peak_bytes(self.rank.device)), *astuple(reading)]
         head = len(values)
         values += losses_here
-        everyone = gather(values, head + count * len(self._assigned(0)))
+        width = self.losses[0].numel()  # 2 for a sum and its weight
+        everyone = gather(values, head + count * len(self._assigned(0)) * width)
         self.losses.clear()
-        losses = self._global_losses(everyone[:, head:], count)
+        losses = self._global_losses(everyone[:, head:], count, width, step - count)
         self._tell_skipped()
+        self._warn_of_buffers()
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
             self.health.require_finite(number, loss, gradient_is_finite=number != fault)
@@ -177,15 +183,30 @@ class Monitor:
             )
         self.skipped = scaler.skipped if scaler else 0
 
+    def _warn_of_buffers(self) -> None:
+        buffers = self.health.learner.buffers
+        for text in buffers.warnings if self.rank.leads else ():
+            self.progress.say(text)
+        buffers.warnings.clear()
+
     def _assigned(self, rank: int) -> range:
         return assignment(self.plan.microbatches, self.rank.world_size, rank)
 
-    def _global_losses(self, values: Tensor, count: int) -> list[float]:
+    def _global_losses(self, values: Tensor, count: int, width: int, first: int) -> list[float]:
         """Each step's mean loss over the global batch; added microbatch by microbatch, whoever computed them."""
         sizes = [len(self._assigned(rank)) for rank in range(self.rank.world_size)]
-        parts = [values[rank, : count * size].view(count, size) for rank, size in enumerate(sizes)]
+        parts = [values[rank, : count * size * width].view(count, size, width) for rank, size in enumerate(sizes)]
+        every = torch.cat(parts, dim=1)
+        if width == 2:
+            self.weight, self.rows = (
+                self.weight + float(every[..., 1].sum()),
+                self.rows + count * self.plan.global_batch_size,
+            )
+            if self.work.weighed and self.weight > 0:
+                self.progress.workload = self.work.filled(self.weight / self.rows)
+            return [global_mean(*each.T.tolist(), number) for number, each in enumerate(every, first)]
         total = torch.zeros(count, dtype=torch.float64)
-        for number, column in enumerate(torch.cat(parts, dim=1).unbind(dim=1)):
+        for number, column in enumerate(every[..., 0].unbind(dim=1)):
             total += column * self.plan.share(number)
         return total.tolist()
 

@@ -82,10 +82,11 @@ class Trainer:
         self.history = History(self.plan, self.config.learning_rate, self.learner.schedule.factor)
         if checkpoint:
             _accept(checkpoint, self.history, self.plan.steps)
-        self.workload = self.learner.task.workload(self.data)
         if rank.leads:
             self._introduce(checkpoint)
-        self.monitor = Monitor(request, rank, self.health, self.history, self.workload, self.step)
+        self.monitor = Monitor(
+            request, rank, self.health, self.history, self.learner.task.workload(self.data), self.step
+        )
         self.profiler = Profiler(request, rank)
         self.tracker = outcome.tracked(self.request) if rank.leads else None
         self.began = self.saving.saved_at = time.monotonic()
@@ -255,8 +256,8 @@ class Trainer:
         outcome.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, _say)
         if not self.rank.leads:
             return {}
-        figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.workload, shipped,
-                                  resumed_from=self.resumed_from, seconds=seconds,
+        figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.monitor.progress.workload,
+                                  shipped, resumed_from=self.resumed_from, seconds=seconds,
                                   peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
         outcome.write_figures(self.request, figures, _say)
         if self.tracker:

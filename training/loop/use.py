@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from training.errors import UserError
 from training.processes.rank import Rank
@@ -107,6 +108,23 @@ class Use:
 
     def _note(self, name: str, parameter: Tensor) -> None:
         self.used.add(name)
+
+
+class NoCollectives(TorchDispatchMode):
+    """Refuses collectives, for the reason that is given."""
+
+    def __init__(self, why: str):
+        super().__init__()
+        self.why = why
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if operator.namespace in ("c10d", "_c10d_functional"):
+            raise UserError(
+                f"the loss calls a collective ({operator.name().partition('::')[2].strip('_')}), but {self.why}: the "
+                "processes would wait for each other in vain. Let microbatches be a multiple of the processes, and "
+                "global_batch_size a multiple of microbatches."
+            )
+        return operator(*args, **(kwargs or {}))
 
 
 def unused_sentence(names: Sequence[str], rank: Rank) -> str:

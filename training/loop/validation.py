@@ -16,6 +16,7 @@ from training.loop.batches import held_out, tensors
 from training.loop.gathering import gather
 from training.loop.learner import Learner
 from training.loop.request import TrainingRequest
+from training.loop.weighting import parts
 from training.processes.rank import Rank
 from training.task import Task
 
@@ -26,8 +27,9 @@ class Validation:
     """This rank's every n-th batch of the set; empty if the data has no validation split."""
 
     def __init__(self, request: TrainingRequest, data: Manifest, rank: Rank, task: Task):
-        """Ranks that share one model (FSDP2) can only compute together: one with fewer batches than rank 0 gets a
-        filler, whose figures do not count."""
+        """Ranks that share one model (FSDP2), or whose loss calls a collective, can only compute together, and on as
+        many rows: one with fewer batches than rank 0 gets a filler, whose figures do not count, and a last batch that
+        is shorter is computed by all of them."""
         plan, self.rank, self.config = request.plan, rank, request.config
         self.plan = plan
         self.validated_at = time.monotonic()
@@ -44,10 +46,13 @@ class Validation:
         rows = open_rows(request.data, "validation")
         chosen = held_out(rows, max(1, plan.global_batch_size // plan.microbatches), _BATCHES)
         self.sizes = [len(index) for index in chosen]
-        own = chosen[rank.rank :: rank.world_size]
-        if request.config.strategy == "fsdp" and len(own) < len(chosen[:: rank.world_size]):
-            own.append(chosen[0])
-        self.batches = [tensors(rows.take(index), rank.device) for index in own]
+        world, whole = rank.world_size, sum(size == self.sizes[0] for size in self.sizes)
+        turns = -(-whole // world)
+        #: The rank and the turn that each batch's figures are taken of, and the batch of each of this rank's turns.
+        self.places = [(n % world, n // world) if n < whole else (0, turns) for n in range(len(chosen))]
+        own = [turn * world + rank.rank for turn in range(turns)]
+        self.numbers = [n if n < whole else 0 for n in own] + list(range(whole, len(chosen)))
+        self.batches = [tensors(rows.take(chosen[n]), rank.device) for n in self.numbers]
 
     @property
     def is_due(self) -> bool:
@@ -68,42 +73,44 @@ class Validation:
     def measure(self, learner: Learner) -> dict[str, float]:
         """Loss and metrics over all rows of the set, the same on every rank, in the same order for every world size.
 
-        Each is a sum over the batches, divided by the sum of what they weigh: of the loss their rows.
+        Each is a sum over the batches, divided by the sum of what they weigh: of the loss their rows, or what the
+        task divides it by.
         """
-        own = [self._flat(*figures) for figures in learner.measured(self.batches, partial(self.figures, learner.task))]
-        count, world_size, width = len(self.sizes), self.rank.world_size, 1 + 2 * len(self.metrics)
-        everyone = gather([value for figures in own for value in figures], -(-count // world_size) * width)
-        each = [everyone[n % world_size].view(-1, width)[n // world_size].tolist() for n in range(count)]
-        sums = {selection.LOSS: _ratio([loss * n for (loss, *_), n in zip(each, self.sizes, strict=True)], self.sizes)}
-        for place, name in enumerate(self.metrics):
-            sums[name] = _ratio([f[1 + 2 * place] for f in each], [f[2 + 2 * place] for f in each])
+        figures = learner.measured(self.batches, partial(self.figures, learner.task), self.numbers)
+        own = [value for each in figures for value in self._flat(*each)]
+        names = (selection.LOSS, *self.metrics)
+        width = 2 * len(names)
+        everyone = gather(own, len(own))
+        each = [everyone[rank].view(-1, width)[turn].tolist() for rank, turn in self.places]
+        sums = {name: _ratio([f[2 * n] for f in each], [f[2 * n + 1] for f in each]) for n, name in enumerate(names)}
         self.validated_at = time.monotonic()
         return sums
 
     def rehearse(self, learner: Learner) -> None:
         """Measures one batch if the task does so itself: what is wrong with that shows before the first step."""
         if selection.measures_itself(learner.task) and self.batches:
-            for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task)):
+            for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task), self.numbers):
                 self._flat(*figures)
 
-    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, Mapping[str, Any]]:
-        """The loss of a batch, and the sum and the weight of each metric."""
-        loss = task.loss(model, batch)
+    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Any, int, Mapping[str, Any]]:
+        """The loss of a batch, its rows, and the sum and the weight of each metric."""
+        loss, rows = task.loss(model, batch), len(next(iter(batch.values())))
         if selection.measures_itself(task):
-            return loss, task.validation(model, batch)
+            return loss, rows, task.validation(model, batch)
         if not self.metrics:
-            return loss, {}
+            return loss, rows, {}
         right = task.predict(model, batch).argmax(dim=1) == batch[task.label]
-        return loss, {selection.ACCURACY: (right.sum(), len(right))}
+        return loss, rows, {selection.ACCURACY: (right.sum(), len(right))}
 
-    def _flat(self, loss: Tensor, measured: Mapping[str, Any]) -> list[float]:
-        """Loss, then sum and weight of each metric. Raises UserError if the task gave something else."""
+    def _flat(self, loss: Any, rows: int, measured: Mapping[str, Any]) -> list[float]:
+        """Sum and weight of the loss and of each metric. Raises UserError if the task gave something else."""
         if not isinstance(measured, Mapping) or set(measured) != set(self.metrics):
             raise UserError(
                 f"the task's validation gave {_short(measured)}; it must give what `metrics` "
                 f"names: {', '.join(self.metrics)}."
             )
-        figures = [loss.item()]
+        value, divisor = parts(loss)
+        figures = [value.item() * rows, float(rows)] if divisor is None else [value.item(), float(divisor)]
         for name in self.metrics:
             try:
                 total, weight = measured[name]

@@ -21,6 +21,7 @@ def script(measured: Evaluation) -> dict[str, Any] | None:
         return None
     script, launched = measured.script, measured.script.launched
     how = {
+        "warning": " ".join(launched.warnings),
         "launch": launched.launch,
         "nodes": str(launched.nodes or ""),
         "processes a node": str(launched.processes or ""),

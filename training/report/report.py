@@ -84,6 +84,8 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines = [f"# {_cell(title(measured))}", ""]
     lines += [decision.reason, ""] if decision else []
     if not measured.scored:
+        warnings = measured.script.launched.warnings if measured.script else ()
+        lines += [*(f"- {_cell(warning)}" for warning in warnings), *([""] if warnings else [])]
         return "\n".join(lines + _own_figures(measured)) + "\n"
     lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]

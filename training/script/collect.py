@@ -111,7 +111,10 @@ def _predictions(folder: str, data: str | Path, dataset: Manifest, task: Task) -
 
 def _words(folder: str, taken: Collected, left: Sequence[File]) -> list[str]:
     names = [_name(folder, file) for file in left]
-    words = [f"model: {taken.files:,} file{'s' * (taken.files != 1)}, {taken.bytes:,} bytes, in {folder}"]
+    words = [
+        *taken.launched.warnings,
+        f"model: {taken.files:,} file{'s' * (taken.files != 1)}, {taken.bytes:,} bytes, in {folder}",
+    ]
     if taken.metrics:
         shown = [f"{name} {value:.6g}" for name, value in list(taken.metrics.items())[:MOST_SHOWN_METRICS]]
         more = f" and {len(taken.metrics) - MOST_SHOWN_METRICS} more" if len(taken.metrics) > MOST_SHOWN_METRICS else ""

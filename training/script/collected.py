@@ -29,6 +29,8 @@ class Launched(Frozen):
     seconds: float | None = None
     #: The folder that survives, which the script knew as AIP_CHECKPOINT_DIR.
     checkpoints: str = ""
+    #: Why what ran may not be what was meant, such as processes that never met.
+    warnings: tuple[str, ...] = ()
 
 
 class Collected(Frozen):

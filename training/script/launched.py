@@ -30,6 +30,7 @@ def _launched(told: Mapping[str, Any]) -> Launched:
         processes=_count(told.get("processes")),
         seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None,
         checkpoints=_text(told.get("checkpoint_folder")),
+        warnings=tuple(map(str, warnings)) if isinstance(warnings := told.get("warnings"), list) else (),
     )
 
 

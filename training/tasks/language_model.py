@@ -9,7 +9,7 @@ files, go to the train, validation and test splits.
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from training.errors import UserError
 from training.models.shape import HEAD_WIDTHS, WIDTH_PER_LAYER, Shape, head_width
 from training.models.workload import Workload
 from training.storage.storage import File
-from training.task import Batch, Task, fusable
+from training.task import Batch, Task, WeightedLoss, fusable
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -101,30 +101,48 @@ class LanguageModel(Task):
         return {"vocabulary": vocabulary, **heads, "split": {"by": "file", **shares}}
 
     def rows(self, shard: tuple[Passage, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
-        """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted."""
+        """Windows of sequence_length + 1 tokens: all but the last are inputs, all but the first are predicted.
+
+        Those to train on are full: the texts of a shard follow each other. A held-out window is of one text alone, so
+        that every model is judged on the same rows.
+        """
         coder = tokens(statistics["vocabulary"])
-        made: dict[str, list[pa.Table]] = {"train": [], "validation": [], "test": []}
+        texts: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {"train": [], "validation": [], "test": []}
         for passage in shard:
             ids, widths = coder.encode(passage.read())
             if len(ids):
-                made[self._split(passage.name)].append(self._windows(passage.name, ids, widths, coder.size - 1))
-        return {split: pa.concat_tables(tables) for split, tables in made.items() if tables}
+                texts[self._split(passage.name)].append((passage.name, ids, widths))
+        result = {"train": self._windows(texts["train"], coder.size - 1)} if texts["train"] else {}
+        for split in ("validation", "test"):
+            if texts[split]:
+                result[split] = pa.concat_tables([self._windows([each], coder.size - 1) for each in texts[split]])
+        return result
 
-    def _windows(self, name: str, ids: np.ndarray, widths: np.ndarray, start: int) -> pa.Table:
-        """Windows overlap by one token, so that each is predicted once; `start` opens the text and fills the end."""
+    def _windows(self, texts: Sequence[tuple[str, np.ndarray, np.ndarray]], start: int) -> pa.Table:
+        """Windows of texts one after the other, by name, tokens and their bytes; `start` opens each and fills the end.
+
+        They overlap by one token, so that each is predicted once, but no `start` is. A window that holds parts of
+        several texts has the name of the first that it predicts a token of.
+        """
         length = int(self.chosen["sequence_length"])
-        count = -(-len(ids) // length)
+        stream = np.concatenate([np.append(np.uint16(start), ids) for _, ids, _ in texts])
+        predicted = np.concatenate([np.append(0, widths) for *_, widths in texts])[1:]
+        owner = np.repeat(np.arange(len(texts)), [1 + len(ids) for _, ids, _ in texts])[1:]
+        count = -(-len(predicted) // length)
         whole = np.full(count * length + 1, start, np.uint16)
-        whole[1 : len(ids) + 1] = ids
-        index = np.arange(count)[:, None] * length + np.arange(length + 1)
-        folder = name.rpartition("/")[0].partition("/")[0] or "(top)"
+        whole[: len(stream)] = stream
+        first = np.arange(count) * length
+        opens = stream[1:][first] == start  # then the first token that is predicted is the next one
+        names = [texts[number][0] for number in owner[first + (opens & (first + 1 < len(owner)))]]
         return pa.table(
             {
-                "tokens": pa.FixedSizeListArray.from_arrays(whole[index].ravel(), length + 1),
-                "count": np.minimum(length, len(ids) - np.arange(count) * length),
-                "bytes": np.add.reduceat(widths, np.arange(count) * length),
-                "file": pa.array([name] * count),
-                "folder": pa.array([folder] * count),
+                "tokens": pa.FixedSizeListArray.from_arrays(
+                    whole[first[:, None] + np.arange(length + 1)].ravel(), length + 1
+                ),
+                "count": np.add.reduceat((stream[1:] != start).astype(np.int64), first),
+                "bytes": np.add.reduceat(predicted, first),
+                "file": pa.array(names),
+                "folder": pa.array([name.rpartition("/")[0].partition("/")[0] or "(top)" for name in names]),
             }
         )
 
@@ -145,13 +163,13 @@ class LanguageModel(Task):
 
         return Transformer(self.shape(data))
 
-    def loss(self, model: "nn.Module", batch: Batch) -> "Tensor":
-        """Mean over the batch's tokens, nats."""
-        total: Tensor = model(*_shifted(batch), summed=True)
-        return total / batch["count"].sum()
+    def loss(self, model: "nn.Module", batch: Batch) -> WeightedLoss:
+        """Of the tokens that are predicted, in nats."""
+        inputs_BT, targets_BT = _shifted(model, batch)
+        return WeightedLoss(model(inputs_BT, targets_BT, summed=True), (targets_BT >= 0).sum())
 
     def score(self, model: "nn.Module", batch: Batch) -> "Tensor":
-        losses_BT: Tensor = model(*_shifted(batch))
+        losses_BT: Tensor = model(*_shifted(model, batch))
         return losses_BT.double().sum(dim=1)
 
     def baseline(self, train: "Rows", data: "Manifest") -> tuple[Callable[[Mapping[str, np.ndarray]], np.ndarray], str]:
@@ -196,11 +214,11 @@ class LanguageModel(Task):
 
     def workload(self, data: "Manifest") -> Workload:
         shape = self.shape(data)
-        return Workload("tokens", shape.sequence_length, shape.flops_per_row)
+        return Workload("tokens", shape.sequence_length, shape.flops_per_row, weighed=True)
 
     def text(self, row: Mapping[str, Any], data: "Manifest") -> str:
         coder = tokens(data.statistics["vocabulary"])
-        return coder.decode(row["tokens"][1 : int(row["count"]) + 1].tolist())
+        return coder.decode(row["tokens"][1:].tolist())  # which leaves out what opens texts and fills windows
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
@@ -211,13 +229,16 @@ class LanguageModel(Task):
         return coder.decode(continued(model, prompt, int(self.chosen["sample_tokens"]), coder.size - 1))
 
 
-def _shifted(batch: Batch) -> "tuple[Tensor, Tensor]":
-    """Inputs and targets, int64 (B, T); a target is -1 where the text has ended."""
-    import torch
+def _shifted(model: "nn.Module", batch: Batch) -> "tuple[Tensor, Tensor]":
+    """Inputs and targets, int64 (B, T); a target is -1 where a text begins, and where the last one has ended.
 
-    tokens_BT = batch["tokens"].long()
-    beyond = torch.arange(tokens_BT.shape[1] - 1, device=tokens_BT.device) >= batch["count"][:, None]
-    return tokens_BT[:, :-1], tokens_BT[:, 1:].masked_fill(beyond, -1)
+    A text is predicted from its opening token on, but never where another follows: that says nothing of either.
+    """
+    tokens_BT, start = batch["tokens"].long(), cast("Shape", model.shape).vocab - 1
+    targets_BT = tokens_BT[:, 1:]
+    is_text_BT = targets_BT != start
+    is_text_BT &= is_text_BT.cumsum(dim=1) <= batch["count"][:, None]
+    return tokens_BT[:, :-1], targets_BT.masked_fill(~is_text_BT, -1)
 
 
 def _check(chosen: Mapping[str, Any]) -> None:

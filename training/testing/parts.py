@@ -17,7 +17,8 @@ from training.data.rows import open_rows
 from training.evaluation.probabilities import SUM_TOLERANCE
 from training.loop.batches import tensors
 from training.loop.optimizers import of_task
-from training.task import Batch, Task
+from training.loop.weighting import mean
+from training.task import Batch, Task, WeightedLoss
 from training.testing import learning
 from training.testing.failed import require
 
@@ -82,6 +83,8 @@ class Parts:
     def loss(self, model: nn.Module | None = None, batch: "Batch | None" = None) -> Tensor:
         """The loss of a batch, once it is known to be one: a finite float32 scalar that depends on the model."""
         loss = self.task.loss(model or self.model(), batch or self.batch())
+        if isinstance(loss, WeightedLoss):
+            loss = mean(loss)
         require(isinstance(loss, Tensor), f"loss gave a {type(loss).__name__}; it must be a tensor.")
         require(loss.ndim == 0, f"loss has the shape {tuple(loss.shape)}; it must be a scalar, the mean of the batch.")
         require(loss.dtype == torch.float32, f"loss is {loss.dtype}; it must be float32: end with .float().")

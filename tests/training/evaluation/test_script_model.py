@@ -155,6 +155,25 @@ def test_a_script_is_judged_on_the_same_rows_as_the_baseline(left, coins, prepar
     assert "| own | 0.125 |" in report.markdown(evaluation=tmp_path / "out")
 
 
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_warning_of_the_launcher_is_in_the_log_the_record_and_the_report(
+    left, prepared, rows, tmp_path, capsys, scored
+):
+    """Such as that the processes never met."""
+    folder = left(predictions=predicted(rows) if scored else None, take_up=False)
+    path = tmp_path / "model-checkpoints" / "script.json"
+    warning = "warning: the 2 processes never connected to each other."
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"warnings": [warning]}))
+    dataset = manifest.load(prepared)
+    taken = collect.collect(str(folder), str(path.parent), prepared, load(dataset.task, dataset.options))
+    assert taken.launched.warnings == (warning,) and warning in capsys.readouterr().err
+    found = evaluate(prepared, folder, tmp_path / "out")
+    assert found.notes[0] == warning
+    decision = decide(tmp_path / "out")
+    assert warning in page_of(tmp_path, prepared, folder, decision)
+    assert warning in report.markdown(evaluation=tmp_path / "out", decision=decision)
+
+
 @pytest.mark.parametrize("kind", ["ours", "script"])
 def test_a_script_meets_a_champion_on_the_same_rows(left, coins, prepared, rows, tmp_path, kind):
     model = left(predictions=predicted(rows))

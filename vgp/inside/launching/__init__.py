@@ -25,7 +25,8 @@ but the first. The first process to fail ends the others and is named; its exit 
 The first SIGTERM, SIGINT or SIGHUP is passed on, and after 25 s everything is killed; at once if a SIGINT comes later,
 while another SIGTERM or SIGHUP changes nothing. The exit code is then 128 + n, also if the command ended with 0: what
 was stopped is not done. A job ends with its chief, as on Vertex AI: what goes on 10 s later is ended. 2: the request is
-wrong. Node 0 leaves script.json in the folder of --checkpoints.
+wrong. Node 0 leaves script.json in the folder of --checkpoints. Of a job that ended well, a warning tells if its
+processes never connected to each other.
 
 Where TRAINING_CAPACITY and TRAINING_ATTEMPT are set, somebody follows this job, and starts it again elsewhere: 75 then
 says that another job does the work, and nothing was started; one that nobody follows any more stops as by a SIGTERM.
@@ -42,6 +43,7 @@ pipes.py      what one process writes
 rank.py       one process: how it starts and ends
 ranks.py      the processes of a node
 output.py     the output of all, passed on
+meeting.py    whether the processes ever connected to each other
 guard.py      the process that kills what a killed launcher leaves
 verdict.py    the exit code, and a sentence on what went wrong
 job.py        all processes, until nothing of them is left

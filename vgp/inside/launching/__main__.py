@@ -10,6 +10,7 @@ from vgp.inside.launching.folders import Folders
 from vgp.inside.launching.following import ELSEWHERE, Following
 from vgp.inside.launching.job import Job
 from vgp.inside.launching.machines import cluster, warn_of_port
+from vgp.inside.launching.meeting import Meeting
 from vgp.inside.launching.ranks import ranks_of
 from vgp.inside.launching.request import Mistake, filled, parameters, parsed, say
 
@@ -31,10 +32,12 @@ def main(arguments: list[str]) -> int:
     folders.make()
     warn_of_port(nodes[0])
     processes, begin = sum(rank.node.number == 0 for rank in ranks), time.time()
-    code = Job(ranks, following).run()
+    job = Job(ranks, following, Meeting(ranks, options.launch))
+    code = job.run()
     if processes:
         words = filled(command, parameters(options))  # the folders by their names: they are other ones elsewhere
         facts = {"command": words, "launch": options.launch, "nodes": nodes[0].nodes, "processes": processes}
+        facts.update({"warnings": job.warnings} if job.warnings else {})
         folders.leave({**facts, "seconds": round(time.time() - begin, 1), "exit_code": code})
     return code
 

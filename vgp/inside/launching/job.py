@@ -10,6 +10,7 @@ from typing import Any
 
 from vgp.inside.launching.following import Following
 from vgp.inside.launching.guard import Guard
+from vgp.inside.launching.meeting import Meeting
 from vgp.inside.launching.output import Output
 from vgp.inside.launching.rank import NEVER, Rank
 from vgp.inside.launching.request import Mistake
@@ -26,8 +27,10 @@ ONE_S = 0.3
 
 
 class Job:
-    def __init__(self, ranks: list[Rank], following: Following):
-        self.following = following
+    def __init__(self, ranks: list[Rank], following: Following, meeting: Meeting):
+        self.following, self.meeting = following, meeting
+        #: Sentences on a job that is done and may not be what was meant.
+        self.warnings: list[str] = []
         self.ranks, self.chiefs = ranks, [rank for rank in ranks if rank.node.number == 0]
         self.guard, self.output = Guard(), Output()
         self.asked, self.asked_at = 0, NEVER
@@ -47,6 +50,7 @@ class Job:
             self.output.pass_on(self.ranks)
             self._reap()
             self._judge()
+            self.meeting.look()
         code = code or self._conclude()
         while any(self.output.pending.values()):
             self.output.pass_on(self.ranks)
@@ -133,6 +137,7 @@ class Job:
 
     def _conclude(self) -> int:
         code, words = verdict(self.ranks, self._failed(), self.asked)
-        if words:
-            self.output.say(words)
+        self.warnings = [warning for warning in (self.meeting.words() if code == 0 else "",) if warning]
+        for text in filter(None, [words, *self.warnings]):
+            self.output.say(text)
         return code

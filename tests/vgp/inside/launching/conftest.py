@@ -93,3 +93,10 @@ def ranks(launch: str, **environment: str) -> list[Rank]:
     """The processes that a launcher would start."""
     nodes = cluster(environment)
     return [rank for node in nodes for rank in ranks_of(node, launch, nodes, environment)]
+
+
+@pytest.fixture
+def free_port() -> int:
+    from vgp.inside.launching.machines import free_ports
+
+    return free_ports(1)[0]
