@@ -1,6 +1,7 @@
 """The nearest that works: what a finding proposes instead of a wrong name or an impossible combination."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
@@ -25,8 +26,8 @@ class Conditions:
     #: None: not known.
     is_reserved: bool | None = False
     serving: bool = False
-    #: vCPU and GB that a plain step asks for; None: it is none, and names its machine itself.
-    limits: tuple[float | None, float | None] | None = None
+    #: Whether a plain step gets the machine by its limits; None: the step names its machine itself.
+    meets_limits: Callable[[Combination], bool] | None = None
 
     def allow(self, near: Combination) -> bool:
         """Whether the machine and its GPUs are offered so."""
@@ -34,12 +35,7 @@ class Conditions:
         if near.accelerator is not None:
             for where in self.regions:
                 found += provisioning.region(near.machine, near.accelerator, where, serving=self.serving)
-        return first_error(found) is None and self._has_limits(near)
-
-    def _has_limits(self, near: Combination) -> bool:
-        from vgp.placement import plain
-
-        return self.limits is None or plain.meets(near, *self.limits)
+        return first_error(found) is None and (self.meets_limits is None or self.meets_limits(near))
 
 
 @counted

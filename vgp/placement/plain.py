@@ -8,7 +8,7 @@ https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
-from functools import cache
+from functools import cache, partial
 
 from vgp.catalog import catalog
 from vgp.placement import compatibility, job_fields, nearest, tpus
@@ -48,7 +48,7 @@ def problems(
         return limits
     if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
         return limits + tpus.plain(accelerator, count)
-    conditions = Conditions(regions, limits=(vcpu, memory_gb))
+    conditions = Conditions(regions, meets_limits=partial(meets, vcpu=vcpu, memory_gb=memory_gb))
     found = compatibility.problems(None, accelerator, count, as_of=as_of)
     limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]
     if first_error(limits) or accelerator is None:
