@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 @dataclass
 class Fault:
     #: A status to answer with; or reset, stall, lost (forwarded, but the answer is not passed on), cut (half of the
-    #: answer, then a reset), short (half of the answer, then an orderly end), flip.
+    #: answer, then a reset), late (forwarded after `late_s`), short (half of the answer, then an orderly end), flip.
     kind: int | str
     times: float
     #: The request's method and path must contain these.
@@ -38,6 +38,7 @@ class FaultyProxy(ThreadingHTTPServer):
         #: and the one behind us breaks.
         self.ended: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.closing = threading.Event()
+        self.late_s = 0.0
         #: (method, path, fault or None) of every request.
         self.seen: list[tuple[str, str, int | str | None]] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
@@ -88,6 +89,8 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "stall":
             self.server.closing.wait(20)
             return self.reset()
+        if kind == "late":
+            self.server.closing.wait(self.server.late_s)
         status, headers, content = self.server.ended.get(self.path) or self.forward(body)
         if self.command == "PUT" and status == 200:
             self.server.ended[self.path] = status, headers, content
