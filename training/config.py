@@ -119,9 +119,10 @@ class TrainConfig(BaseModel):
     """Steps between checkpoints; 0 = by the clock only."""
     checkpoint_patience_s: float = Field(600, gt=0)
     """Seconds for which failing checkpoints are only warned about; then training fails."""
-    lease_s: float = Field(120, ge=1, le=3600)
+    lease_s: float = Field(120, ge=10, le=3600)
     """Seconds for which a folder of checkpoints in Cloud Storage stays with a run that is no longer heard of; it says
-    that it lives four times as often. Another run that wants the folder waits for so long."""
+    that it lives four times as often. Another run that wants the folder waits for so long. At least 10: while the store
+    takes longer to answer than the lease lasts, no checkpoint is saved."""
     keep: int = Field(3, ge=3)
     """Checkpoints that stay; at least 3, so that two older ones outlive a bad newest."""
     resume: str = "auto"

@@ -19,7 +19,7 @@ from training.checkpoint.store import store_at
 from training.config import TrainConfig
 from training.data import manifest
 from training.data.manifest import Manifest
-from training.errors import ProcessFailed, UserError
+from training.errors import StoreDown, UserError
 from training.loop import selection
 from training.loop.interval import rate_per_h
 from training.loop.order import Plan
@@ -80,8 +80,8 @@ def train(
             request = _request(config, prepared, task, warm_start, world_size, job, data=data, model=model,
                                folder=folder, fence=lease.fence if lease else "", tags=tags or {},
                                asked_at=asked_at)  # fmt: skip
-        except ConnectionError as error:
-            raise ProcessFailed(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
+        except StoreDown as error:
+            raise StoreDown(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
         figures = launch(
             "training.loop.trainer:run",
             request,

@@ -14,12 +14,15 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Fault:
-    #: A status to answer with; or reset, stall, lost (forwarded, but the answer is not passed on), cut, flip.
+    #: A status to answer with; or reset, stall, lost (forwarded, but the answer is not passed on), cut (half of the
+    #: answer, then a reset), late (forwarded after `late_s`), short (half of the answer, then an orderly end), flip.
     kind: int | str
     times: float
     #: The request's method and path must contain these.
     method: str
     path: str
+    #: So many requests pass before.
+    skip: int = 0
 
 
 class FaultyProxy(ThreadingHTTPServer):
@@ -31,18 +34,25 @@ class FaultyProxy(ThreadingHTTPServer):
         self.upstream = upstream
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.faults: deque[Fault] = deque()
+        #: What ended an upload of several requests, by its path: Google's server says it again to whoever asks again,
+        #: and the one behind us breaks.
+        self.ended: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.closing = threading.Event()
+        self.late_s = 0.0
         #: (method, path, fault or None) of every request.
         self.seen: list[tuple[str, str, int | str | None]] = []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
-    def fail(self, kind: int | str, times: float = 1, *, method: str = "", path: str = "") -> None:
-        """The next matching requests meet this fault; one fault after the other."""
-        self.faults.append(Fault(kind, times, method, path))
+    def fail(self, kind: int | str, times: float = 1, *, method: str = "", path: str = "", skip: int = 0) -> None:
+        """The next matching requests, but for the first `skip`, meet this fault; one fault after the other."""
+        self.faults.append(Fault(kind, times, method, path, skip))
 
     def take(self, method: str, path: str) -> int | str | None:
         for fault in self.faults:
             if fault.times > 0 and fault.method in method and fault.path in path:
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
                 fault.times -= 1
                 return fault.kind
         return None
@@ -79,12 +89,16 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "stall":
             self.server.closing.wait(20)
             return self.reset()
-        status, headers, content = self.forward(body)
+        if kind == "late":
+            self.server.closing.wait(self.server.late_s)
+        status, headers, content = self.server.ended.get(self.path) or self.forward(body)
+        if self.command == "PUT" and status == 200:
+            self.server.ended[self.path] = status, headers, content
         if kind == "lost":
             return self.reset()
         if kind == "flip" and content:
             content = content[:-1] + bytes([content[-1] ^ 1])
-        self.answer(status, headers, content, cut=kind == "cut")
+        self.answer(status, headers, content, cut=kind in ("cut", "short"), orderly=kind == "short")
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = handle_any
 
@@ -101,7 +115,9 @@ class Handler(BaseHTTPRequestHandler):
             content = content.replace(self.server.upstream.encode(), self.server.url.encode())
         return response.status, kept, content
 
-    def answer(self, status: int, headers: dict[str, str], content: bytes, *, cut: bool = False) -> None:
+    def answer(
+        self, status: int, headers: dict[str, str], content: bytes, *, cut: bool = False, orderly: bool = False
+    ) -> None:
         self.send_response(status)
         for name, value in headers.items():
             if name.lower() not in ("content-length", "transfer-encoding", "connection", "date"):
@@ -109,7 +125,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content[: len(content) // 2] if cut else content)
-        if cut:
+        if orderly:
+            self.close_connection = True
+        elif cut:
             time.sleep(0.05)  # let the half arrive before the reset
             self.reset()
 

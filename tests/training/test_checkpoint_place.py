@@ -29,7 +29,7 @@ def test_every_attempt_at_a_request_finds_the_same_folder(digits):
     assert re.fullmatch("gs://bucket/runs/checkpoints/train-[0-9a-f]{12}", first.folder)
     assert first.job == retried.job != later.job  # what resume=never goes by
     assert first.owner.run == retried.owner.run == "training-20261120101112" and first.owner != retried.owner
-    operational = place(digits, checkpoint_every_s=5, keep=9, resume="never", strategy="fsdp", lease_s=9)
+    operational = place(digits, checkpoint_every_s=5, keep=9, resume="never", strategy="fsdp", lease_s=19)
     assert operational == first == place(digits, FIRST.replace("gs://", "/gcs/"))
 
 

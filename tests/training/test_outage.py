@@ -1,5 +1,7 @@
 """A storage server that is down when a step starts: waited for with a warning, then one line and an exit code."""
 
+import errno
+import os
 import threading
 import time
 
@@ -9,7 +11,7 @@ from training import bundle, steps
 from training.data import manifest as manifests
 from training.data.prepare import prepare
 from training.errors import ProcessFailed
-from training.storage import client, download, storage
+from training.storage import client, download, files, storage
 from training.storage.objects import Folder
 
 # The client leaves broken connections to the garbage collector.
@@ -40,7 +42,7 @@ def failed(capfd, call):
     """What a step that fails says, besides one warning."""
     with pytest.raises(SystemExit) as stop:
         call()
-    assert stop.value.code == 1
+    assert stop.value.code == 69
     warning, *rest, error = capfd.readouterr().err.splitlines()
     assert warning.startswith("warning: gs://runs/") and "trying again for up to" in warning
     assert not rest and error.startswith("failed: gs://runs/") and "could not be reached" in error
@@ -71,7 +73,7 @@ def test_a_run_goes_on_when_its_bucket_comes_back_and_a_resume_that_cannot_read_
     capfd.readouterr()
     with pytest.raises(SystemExit) as stop:
         train(digits, tmp_path, f"{bucket}/resume")
-    assert stop.value.code == 1
+    assert stop.value.code == 69
     said = capfd.readouterr().err.splitlines()
     assert said[-1].startswith("failed: gs://runs/resume/run000-step") and "checkpoint_patience_s=3" in said[-1]
     assert not any("Traceback" in line for line in said)
@@ -103,6 +105,20 @@ def test_a_champion_in_a_bucket_that_is_down_fails_in_one_line(digits, bucket, p
     failed(capfd, call)
     with pytest.raises(ProcessFailed):
         bundle.load_card(f"{bucket}/champion")
+
+
+def test_a_mount_whose_store_is_down_is_no_error_of_the_user(digits, tmp_path, monkeypatch, capfd):
+    """As gcsfuse raises it; what is refused for good stays the user's."""
+    for number, code in ((errno.EIO, 69), (errno.EACCES, 2)):
+
+        def refuse(*values, number=number, **names):
+            raise OSError(number, os.strerror(number))
+
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as stop:
+            patch.setattr(files.os, "open", refuse)
+            train(digits, tmp_path, tmp_path / "checkpoints")
+        assert stop.value.code == code
+        assert f"manifest.json cannot be read: {os.strerror(number)}" in capfd.readouterr().err
 
 
 def test_a_server_that_is_not_there_is_the_same(bucket, proxy, tmp_path, capfd):

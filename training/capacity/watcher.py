@@ -1,6 +1,7 @@
 """A job that its launcher has forgotten saves and stops, so that it costs no more and stands in nobody's way.
 
-What counts is whether the heartbeat changes, by this machine's clock; what any clock says in it does not.
+What counts is whether the heartbeat changes, by this machine's clock; what any clock says in it does not. A heartbeat
+that cannot be read is no silence: the launcher cannot write either to a store that is down.
 """
 
 import sys
@@ -26,7 +27,11 @@ class Watcher:
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._version: tuple[int, ...] = ()
-        self._heard_at = time.monotonic()
+        #: For how long the heartbeat was read, and had not changed.
+        self._silent_s = 0.0
+        #: When it was last read; None if the last look failed.
+        self._read_at: float | None = time.monotonic()
+        self._has_warned = False
         self._thread = threading.Thread(target=self._watch, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -61,17 +66,43 @@ class Watcher:
     def _look(self) -> str:
         """Why the job is to stop; "" = it may go on."""
         try:
-            version = self.document.version()
-            if version and version != self._version:
-                self.heartbeat = read(self.document)
-                self._version, self._heard_at = version, time.monotonic()
-        except Exception:  # the store is down, or a client fails: silence, for as long as it lasts
-            pass
+            self._count(self._has_changed())
+        except Exception as error:  # the store is down, or a client fails
+            self._read_at = None
+            self._warn(error)
         if self.heartbeat.attempt != self.control.attempt:
             return others(self.control, self.heartbeat)
-        if time.monotonic() - self._heard_at > self.heartbeat.orphan_s:
+        if self._silent_s > self.heartbeat.orphan_s:
             return f"the launcher of this job has given no sign of life for {self.heartbeat.orphan_s:g} s (orphan_s)"
         return ""
+
+    def _has_changed(self) -> bool:
+        """Whether there is another heartbeat than at the last look, which is taken in; what is none does not count."""
+        version = self.document.version()
+        if not version or version == self._version:
+            return False
+        try:
+            self.heartbeat = read(self.document)
+        except ValueError:
+            return False
+        self._version = version
+        return True
+
+    def _count(self, has_changed: bool) -> None:
+        """Takes note of a look that succeeded; only the time between two such looks can be silence."""
+        now = time.monotonic()
+        since_s = 0.0 if self._read_at is None else now - self._read_at
+        self._silent_s = 0.0 if has_changed else self._silent_s + since_s
+        self._read_at, self._has_warned = now, False
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            print(
+                f"warning: the launcher's heartbeat cannot be read ({error}); the job goes on",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 @contextmanager

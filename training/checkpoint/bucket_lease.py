@@ -32,6 +32,8 @@ class BucketLease:
         self._fence = Fence.made()
         self.fence = self._fence.path
         self._ended = threading.Event()
+        #: The generation that was read last, and since when every read had it and was answered at once.
+        self._watched, self._watched_from = 0, 0.0
         self._told = False
         self._end: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
@@ -43,7 +45,7 @@ class BucketLease:
         except BaseException:
             self._fence.close()
             raise
-        self.slot = Slot(self.slot.path, deadline_s=self.length_s / 16, stall_s=self.length_s / 4)
+        self.slot = Slot(self.slot.path, deadline_s=self.length_s / 16, stall_s=self.length_s / 2)
         self._thread.start()
 
     def release(self) -> None:
@@ -77,26 +79,39 @@ class BucketLease:
 
     def _wait(self) -> tuple[int, str]:
         """The generation that may be replaced, and why. Raises UserError if a living run renews it."""
-        seen = first = self.slot.read()
+        seen = first = self._read()
         told = False
         while seen is not None:
             other = holder_of(seen.data)
             left_s = (other.length_s if other else self.length_s) - seen.age_s
             if other and self.holder.is_restart_of(other):
                 return seen.generation, ""
-            if left_s <= 0:
+            if left_s <= 0 and clock() - self._watched_from >= self._grace_s:
                 silent = f"{_words(other)} has not renewed its lease of {self.folder} for {seen.age_s:.0f} s"
                 return seen.generation, f"{silent}; it is gone, and this run goes on with the folder"
             if first and seen.generation != first.generation:
                 if not other or not self.holder.is_beside(other):
                     raise held_by_another(self.folder, other)
                 first = seen
-            if not told:
+            if not told and left_s > 0:
                 told = True
                 self._say(self._waiting(other, seen, left_s))
-            time.sleep(min(left_s, self.length_s / 20) + 0.01)
-            seen = self.slot.read()
+            time.sleep(min(left_s if left_s > 0 else self._grace_s, self.length_s / 20) + 0.01)
+            seen = self._read()
         return 0, ""
+
+    @property
+    def _grace_s(self) -> float:
+        """For so long a lease that has run out is watched: its holder may live, and renew it after an outage."""
+        return self.length_s / 8
+
+    def _read(self) -> Version | None:
+        began = clock()
+        seen = self.slot.read()
+        generation = seen.generation if seen else 0
+        if generation != self._watched or clock() - began > self._grace_s:
+            self._watched, self._watched_from = generation, clock()
+        return seen
 
     def _waiting(self, other: Holder | None, seen: Version, left_s: float) -> str:
         held = f"{self.folder} is held by {_words(other)}"

@@ -9,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from training.errors import StoreDown
+
 _TIME = struct.Struct("d")
 _POLL_S = 0.05
 
@@ -55,9 +57,9 @@ class Fence:
             return False
 
     def require_open(self, *, within_s: float = 10.0) -> None:
-        """Waits a little for the lease to be renewed. Raises OSError if it is not."""
+        """Waits a little for the lease to be renewed. Raises StoreDown if it is not."""
         deadline = time.monotonic() + within_s
         while not self.is_open():
             if time.monotonic() > deadline:
-                raise OSError("the lease of the folder is not renewed; another run may hold it")
+                raise StoreDown("the lease of the folder is not renewed; another run may hold it")
             time.sleep(_POLL_S)

@@ -17,6 +17,7 @@ from training.checkpoint.manifest import Manifest, Part, Stored, part_name
 from training.checkpoint.part import Checksums, encode
 from training.checkpoint.snapshot import Snapshot
 from training.checkpoint.store import Store
+from training.errors import StoreDown, is_store_down
 
 #: What a run that ends for another reason waits for a checkpoint that is being written.
 _LAST_S = 10.0
@@ -120,7 +121,7 @@ class Writer:
             self.store.write(name, sums.pieces(encode(self.snapshot.copies)))
             self.snapshot.require_whole()
         except OSError as error:
-            return {"error": f"{name}: {error}"}
+            return {"error": f"{name}: {error}", "store_down": is_store_down(error)}
         blocks = sums.blocks if len(sums.blocks) > 1 else []
         return {"name": name, "bytes": sums.size, "crc32c": sums.crc32c, "blocks": blocks}
 
@@ -140,7 +141,7 @@ class Writer:
             self.rendezvous.delete_key(key)
         for part in parts:
             if "error" in part:
-                raise OSError(part["error"])
+                raise StoreDown(part["error"]) if part["store_down"] else OSError(part["error"])
         return tuple(Part(**part) for part in parts)
 
     def _key(self, step: int, rank: int) -> str:

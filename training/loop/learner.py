@@ -97,7 +97,8 @@ class Learner:
         self.stopwatch = Stopwatch(rank.device)
         self.generator = torch.Generator(rank.device)
         self.augments = type(task).augment is not Task.augment
-        self.autocast = precision.autocast(config, rank.device)
+        everything = precision.EVERYTHING in self.in_float32
+        self.autocast = nullcontext() if everything else precision.autocast(config, rank.device)
         #: Called before an update or a validation changes anything; for who is copying the state.
         self.before_update: Callable[[], None] = lambda: None
         #: What no step number tells, such as an average of the weights: every checkpoint holds it.
@@ -133,13 +134,15 @@ class Learner:
         return self.config.checkpoint_patience_s + self.config.hang_after_s
 
     def _keep_float32(self, rows: Batch) -> list[str]:
-        """Names of the layers that compute in float32 though the others do not; every rank looks at the same rows."""
+        """Names of the modules that compute in float32 though the others do not; every rank looks at the same rows."""
         raw, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
         if not raw or dtype is None:
             return []
         if not self.sharded:  # the gradients come later
-            return precision.keep_float32(self.module, lambda: self.task.loss(self.module, rows), dtype)
-        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows), dtype)
+            return precision.keep_float32(
+                self.module, lambda: self.task.loss(self.module, rows), dtype, self.rank.device.type
+            )
+        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows), dtype, self.rank.device.type)
         assert isinstance(self.gradients, gradients.Sharded)
         self.gradients.free()
         return names

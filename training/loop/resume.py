@@ -11,7 +11,7 @@ from training.checkpoint.manifest import BLOCK, Manifest
 from training.checkpoint.reading import raise_first
 from training.checkpoint.saved import Saved
 from training.checkpoint.store import Store, store_at
-from training.errors import ProcessFailed, UserError
+from training.errors import StoreDown, UserError
 from training.loop.learner import Learner
 from training.loop.request import TrainingRequest
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
@@ -21,15 +21,15 @@ def newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest |
     """The newest checkpoint that verifies, its state taken by `learner`; None without one.
 
     Raises:
-        ProcessFailed: the store could not be reached for `checkpoint_patience_s` seconds.
+        StoreDown: the store could not be reached for `checkpoint_patience_s` seconds.
         UserError: checkpoints are whole, but none of them holds a state that training can go on from.
     """
     patience_s = request.config.checkpoint_patience_s
     source = store_at(request.start.folder, deadline_s=patience_s)
     try:
         return _newest(request.start.run, rank, learner, source, patience_s + request.config.hang_after_s)
-    except ConnectionError as error:
-        raise ProcessFailed(f"{error} (checkpoint_patience_s={patience_s:g})") from None
+    except StoreDown as error:
+        raise StoreDown(f"{error} (checkpoint_patience_s={patience_s:g})") from None
 
 
 def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: float) -> Manifest | None:

@@ -9,7 +9,7 @@ import torch
 from training.checkpoint import state
 from training.checkpoint.store import store_at
 from training.checkpoint.writer import Writer
-from training.errors import ProcessFailed
+from training.errors import ProcessFailed, StoreDown, is_store_down
 from training.loop.interval import Interval, rate_per_h
 from training.loop.learner import Learner
 from training.loop.request import TrainingRequest
@@ -92,29 +92,33 @@ class Saving:
         self.rank.trace.mark(step, "a checkpoint")
         began = time.monotonic()
         while True:
-            writing, error = False, ""
+            writing, error, is_down = False, "", False
             try:
                 writing = not self.writer.wait(self.look_s)
             except OSError as failure:
-                error = str(failure)
+                error, is_down = str(failure), is_store_down(failure)
             told = self.rank.exchange(
-                [writing, error, time.monotonic() - began], within_s=self.config.hang_after_s + self.look_s
+                [writing, error, time.monotonic() - began, is_down], within_s=self.config.hang_after_s + self.look_s
             )
             self._require_patience(told)
-            if not any(writing for writing, _, _ in told):
+            if not any(writing for writing, *_ in told):
                 return
 
     def _require_patience(self, told: list[Any]) -> None:
-        """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after the patience."""
+        """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after the patience.
+
+        StoreDown if a rank has failed since the store did not answer.
+        """
         waited_s = told[0][2]  # one clock decides for all
-        late = [str(rank) for rank, (writing, _, _) in enumerate(told) if writing]
-        why = next((error for _, error, _ in told if error), "")
+        late = [str(rank) for rank, (writing, *_) in enumerate(told) if writing]
+        why, is_down = next(((error, is_down) for _, error, _, is_down in told if error), ("", False))
         if not why and late and waited_s > self.patience_s:  # longer than rank 0 waits for the others' parts
             why = (
                 f"rank {', '.join(late)} is still writing its share to {self.store}, {waited_s:.0f} s after it was due"
             )
         if why:
-            raise ProcessFailed(
+            failure = StoreDown if is_down else ProcessFailed
+            raise failure(
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
                 f"(checkpoint_patience_s): {why}"
             )

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TypeVar
 
-from training.errors import ProcessFailed, UserError
+from training.errors import UserError
 from training.pins.documents import FORMAT, ChampionPins, DataPins, RunPins
 from training.storage import files, pinned, storage
 from training.storage.objects import Folder
@@ -90,7 +90,7 @@ def _create_object(folder: str, name: str, data: bytes) -> None:
     try:
         created = Folder(folder).create(name, [memoryview(data)])
     except ConnectionError as error:
-        raise ProcessFailed(f"the pins cannot be written: {error}") from None
+        raise type(error)(f"the pins cannot be written: {error}") from None
     except FileNotFoundError:
         raise UserError(f"the pins cannot be written to {folder}: there is no such bucket.") from None
     if not created:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from training.checkpoint.store import Store, store_at
 from training.data.manifest import Frozen
-from training.errors import ProcessFailed, UserError
+from training.errors import UserError
 from training.printable import listed
 from training.storage import files, storage, strict
 from training.storage.objects import Folder
@@ -101,8 +101,6 @@ class Predicted:
             raise UserError(f"there is no bucket for {self.path}: make it, or choose another folder.") from None
         except NotADirectoryError:
             raise UserError(f"{self.path} is a file; predictions go to a folder.") from None
-        except ConnectionError as error:
-            raise ProcessFailed(str(error)) from None
 
     def begin(self, asked: Asked) -> None:
         """Takes the folder for this request. Raises UserError if it is another's."""
@@ -127,8 +125,8 @@ class Predicted:
         """Makes the file appear whole; False if it was there already."""
         try:
             return self.store.commit(name, data)
-        except ConnectionError as error:
-            raise ProcessFailed(str(error)) from None
+        except ConnectionError:
+            raise
         except OSError as error:
             raise UserError(f"{self.path} cannot be written: {error.strerror or error}.") from None
 
@@ -172,8 +170,6 @@ class Predicted:
         if storage.is_remote(self.path):
             try:
                 return Folder(self.path).require_writable()
-            except ConnectionError as error:
-                raise ProcessFailed(str(error)) from None
             except FileNotFoundError:
                 raise UserError(f"there is no bucket for {self.path}: make it, or choose another folder.") from None
         try:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from training.errors import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, UserError
+from training.errors import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, StoreDown, UserError
 from training.processes.cluster import cluster, process_count, started_by_torchrun
 from training.processes.request import LaunchRequest
 
@@ -183,5 +183,5 @@ def _outcome(report: str, code: int) -> Any:
     ending = json.loads(report)
     if ending["kind"] == "value":
         return ending["value"]
-    kinds = {"user_error": UserError, "preempted": Preempted, "lost": MachineLost}
+    kinds = {"user_error": UserError, "preempted": Preempted, "lost": MachineLost, "store_down": StoreDown}
     raise kinds.get(ending["kind"], ProcessFailed)(ending["text"])

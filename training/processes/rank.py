@@ -31,6 +31,7 @@ from training.errors import (
     Preempted,
     ProcessFailed,
     UserError,
+    is_store_down,
 )
 from training.processes import flight, kernels
 from training.processes.cluster import Cluster, cores, gpu_count
@@ -165,7 +166,7 @@ def child(
             tell_launchers(rank.rendezvous, place)
         return 0
     except UserError as error:
-        _tell(events, kind="user_error", text=str(error))
+        _tell(events, kind="store_down" if is_store_down(error) else "user_error", text=str(error), known=True)
         return _linger(rank, EXIT_USER_ERROR)
     except Preempted as stop:
         _tell(events, kind="preempted", text=str(stop))
@@ -173,13 +174,17 @@ def child(
             _leave(rank, hang_after_s)
         return EXIT_PREEMPTED
     except ProcessFailed as failure:
-        kind = "lost" if isinstance(failure, MachineLost) else "failed"
+        lost = "lost" if isinstance(failure, MachineLost) else "failed"
+        kind = "store_down" if is_store_down(failure) else lost
         _tell(events, kind=kind, text=str(failure), bystander=False, known=True)
         return _linger(rank, EXIT_FAILED)
     except SystemExit as error:
         _tell(events, kind="failed", text=f"SystemExit: {error.code}", bystander=False)
         return _linger(rank, error.code if isinstance(error.code, int) else EXIT_FAILED)
     except BaseException as error:
+        if is_store_down(error):
+            _tell(events, kind="store_down", text=str(error), bystander=False, known=True)
+            return _linger(rank, EXIT_FAILED)
         text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
         if _says(error, _LATE) and not isinstance(error, Late):
             with contextlib.suppress(OSError):

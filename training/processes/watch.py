@@ -57,7 +57,7 @@ class Watch:
             self._turn()
         self._drain()
         report = self._report()
-        if self.control and report["kind"] in ("failed", "lost", "user_error"):
+        if self.control and report["kind"] in ("failed", "lost", "store_down", "user_error"):
             self.control.publish({"kind": report["kind"], "text": _summary(report["text"])} if self._own else None)
         self._kill()
         dumps = self.recorder.take(child.rank for child in self.children)

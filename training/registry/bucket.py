@@ -61,6 +61,6 @@ def _in_words(path: str) -> Iterator[None]:
     try:
         yield
     except ConnectionError as error:
-        raise ProcessFailed(f"the registry: {error}") from None
+        raise type(error)(f"the registry: {error}") from None
     except FileNotFoundError:
         raise UserError(f"there is no bucket for the registry {path}: make it, or name another one.") from None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.errors import ProcessFailed, UserError
+from training.errors import UserError
 from training.printable import quoted
 from training.registry.bucket import BucketRecord
 from training.registry.disk import VERSIONS, DiskRecord
@@ -151,4 +151,4 @@ def _remote(root: str) -> list[str]:
     except FileNotFoundError:
         raise UserError(f"there is no bucket for the registry {root}: make it, or name another one.") from None
     except ConnectionError as error:
-        raise ProcessFailed(f"the registry: {error}") from None
+        raise type(error)(f"the registry: {error}") from None

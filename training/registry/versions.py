@@ -107,7 +107,7 @@ def reached(target: str, done: str) -> Iterator[None]:
     except client.Denied as error:
         raise UserError(f"the version cannot be {done}: {error} {client.WRITERS}") from None
     except ConnectionError as error:
-        raise ProcessFailed(f"the version cannot be {done}: {error}") from None
+        raise type(error)(f"the version cannot be {done}: {error}") from None
     except FileNotFoundError:
         raise UserError(f"there is no bucket for {target}: make it, or name another registry.") from None
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, cast
 
-from training.errors import ProcessFailed, UserError
+from training.errors import ProcessFailed, StoreDown, UserError
 
 #: Seconds for which reading from a store that does not answer is tried again; then the step fails.
 READ_DEADLINE_S = 120.0
@@ -22,7 +22,7 @@ WRITERS = "(It takes roles/storage.objectUser on the bucket.)"
 NOTICE_S = 10.0
 
 
-class Denied(ConnectionError):
+class Denied(ProcessFailed, ConnectionError):
     """The store answers, and refuses: trying again changes nothing, a permission does."""
 
 
@@ -104,7 +104,8 @@ def explained(path: str, done: str = "read") -> Iterator[None]:
     except NotFound:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
     except (GoogleAPIError, GoogleAuthError, InvalidResponse, RequestException) as error:
-        raise ProcessFailed(f"{path} could not be reached: {_cause(error)}") from None
+        failure = StoreDown if _is_down(error) else ProcessFailed
+        raise failure(f"{path} could not be reached: {_cause(error)}") from None
 
 
 @contextmanager
@@ -124,7 +125,8 @@ def os_errors(path: str) -> Iterator[None]:
     except (Forbidden, Unauthorized) as error:
         raise Denied(f"{path} could not be reached: {_cause(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise ConnectionError(f"{path} could not be reached: {_cause(error)}") from None
+        failure = StoreDown if _is_down(error) else Denied
+        raise failure(f"{path} could not be reached: {_cause(error)}") from None
 
 
 def starts_anew(error: BaseException) -> bool:
@@ -133,6 +135,16 @@ def starts_anew(error: BaseException) -> bool:
     from google.cloud.storage.exceptions import DataCorruption
 
     return isinstance(error, DataCorruption) or (isinstance(error, GoogleAPICallError) and error.code in (404, 410))
+
+
+def _is_down(error: Exception) -> bool:
+    """Whether the store did not answer, or was busy: not that it refused what it was asked."""
+    from google.api_core.exceptions import RetryError
+    from google.auth.exceptions import TransportError
+    from requests import RequestException
+
+    code = getattr(error, "code", None) or 0
+    return isinstance(error, RetryError | TransportError | RequestException) or code in (408, 429) or code >= 500
 
 
 def _cause(error: Exception) -> str:

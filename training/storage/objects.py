@@ -75,8 +75,9 @@ class Folder:
 
     def replace(self, name: str, data: Buffer) -> None:
         """Writes an object in place of what is there: whole, its CRC-32C checked by the server, or not at all."""
-        with os_errors(f"{self.path}/{name}"):
-            self._upload(name, [memoryview(data)])
+        # After a request that it made again the client keeps the view: a file mapped into memory could not be closed.
+        with os_errors(f"{self.path}/{name}"), memoryview(data) as view:
+            self._upload(name, [view])
 
     def read(self, name: str) -> bytes:
         """The object's bytes. Raises OSError if they do not have the checksum that the server keeps."""

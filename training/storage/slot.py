@@ -76,13 +76,15 @@ class Slot:
         return int(blob.generation)
 
     def delete(self, generation: int) -> bool:
-        """Deletes this generation; False if another is there, or none."""
+        """Deletes this generation; False if another is there. One that has gone may be ours, its answer lost."""
         from google.api_core.exceptions import NotFound, PreconditionFailed
 
         with self._errors("deleted"):
             try:
                 self._blob().delete(if_generation_match=generation, **self._limits())
-            except (NotFound, PreconditionFailed):
+            except NotFound:
+                return True
+            except PreconditionFailed:
                 return False
         return True
 

@@ -37,6 +37,8 @@ _LOST = re.compile(
 _TIMED_OUT = re.compile(r"non-zero status of 124\b|exit(?:ed with)?(?: status| code)?:? 124\b", re.I)
 #: EX_TEMPFAIL of sysexits.h, with which our training ends where the machine was taken away, or one of several was lost.
 _PREEMPTED = re.compile(r"non-zero status of 75\b|exit(?:ed with)?(?: status| code)?:? 75\b", re.I)
+#: EX_UNAVAILABLE, with which our steps end where a store did not answer.
+_STORE_DOWN = re.compile(r"non-zero status of 69\b|exit(?:ed with)?(?: status| code)?:? 69\b", re.I)
 _STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
 
 
@@ -89,6 +91,11 @@ def advice(
         return (
             "Exit code 75: its machine was taken away, or another one of the job. What the program had saved is kept. "
             "Start the run again, or give the step a ladder, which goes on by itself: docs/capacity.md."
+        )
+    if _STORE_DOWN.search(message):
+        return (
+            "Exit code 69: Cloud Storage did not answer for as long as the step waits for it. Start the run again: it "
+            "goes on from what was saved."
         )
     if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
         link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"

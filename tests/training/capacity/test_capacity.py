@@ -3,10 +3,11 @@
 import json
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from training.capacity import progress
+from training.capacity import document, progress
 from training.capacity import watcher as watching
 from training.capacity.control import Control, told
 from training.capacity.fence import require_turn
@@ -14,6 +15,7 @@ from training.capacity.progress import Pace, Reporter
 from training.capacity.watcher import Watcher, followed
 from training.errors import Preempted, UserError
 from training.storage import storage
+from training.storage.slot import Slot
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -106,7 +108,34 @@ def test_a_job_that_is_no_longer_named_is_stopped_whoever_is_told_of_it_and_when
     assert capfd.readouterr().err.count("stopping: another job does this work") == 1
 
 
-def test_a_heartbeat_that_cannot_be_read_for_a_while_is_silence_and_no_more(tmp_path):
+def test_a_store_that_is_down_is_no_silence_of_the_launcher(bucket, proxy, tmp_path, monkeypatch, capfd):
+    """Ten minutes of outage; then the launcher, which could not write either, has as long as ever."""
+    now = [1000.0]
+    monkeypatch.setattr(document, "_LOOK_S", 0.2)
+    monkeypatch.setattr(Slot, "first_pause_s", 0.01)
+    control = Control(f"{bucket}/{tmp_path.name}", "a1")
+    beat(control, orphan_s=60)
+    watcher = Watcher(control, require_turn(control))
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    watcher._read_at = now[0]
+    assert watcher._look() == ""
+    now[0] += 30
+    assert watcher._look() == ""
+    proxy.fail(503, float("inf"))
+    for _ in range(5):
+        now[0] += 600
+        assert watcher._look() == ""
+    assert capfd.readouterr().err.count("heartbeat cannot be read") == 1
+    proxy.faults.clear()
+    now[0] += 20
+    assert watcher._look() == ""
+    now[0] += 29
+    assert watcher._look() == ""
+    now[0] += 2
+    assert "no sign of life for 60 s" in watcher._look()
+
+
+def test_a_heartbeat_that_is_spoilt_for_a_while_is_silence_and_no_more(tmp_path):
     control = Control(str(tmp_path), "a1")
     beat(control, orphan_s=30)
     watcher = Watcher(control, require_turn(control))

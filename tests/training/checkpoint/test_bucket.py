@@ -17,7 +17,7 @@ from training.checkpoint import recovery
 from training.checkpoint.bucket import BucketStore
 from training.checkpoint.disk import DiskStore
 from training.checkpoint.store import store_at
-from training.errors import UserError
+from training.errors import StoreDown, UserError
 from training.storage.objects import Folder
 from training.storage.storage import uri
 
@@ -340,7 +340,7 @@ def test_training_fails_when_the_patience_has_ended(make, bucket, proxy):
     proxy.fail("reset", float("inf"))
     subject.save(1)
     time.sleep(1)
-    with pytest.raises(OSError, match=r"gs://runs/patience|step000000002"):
+    with pytest.raises(StoreDown, match=r"gs://runs/patience|step000000002"):
         subject.save(2)
 
 

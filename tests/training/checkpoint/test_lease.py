@@ -198,6 +198,37 @@ def test_an_answer_that_is_lost_loses_no_lease(bucket, proxy, monkeypatch):
         assert proxy.hit() == 2 and not lease.loss and Fence(lease.fence).is_open()
 
 
+def test_a_store_that_takes_a_third_of_a_lease_to_answer_keeps_it_renewed(bucket, proxy):
+    """Else no checkpoint would ever be saved, and a run that is started again begin at step 0."""
+    with hold(f"{bucket}/slow") as lease:
+        proxy.late_s = LENGTH_S / 3
+        proxy.fail("late", float("inf"), method="POST")
+        for _ in range(2):
+            before = lease.generation
+            await_true(lambda before=before: lease.generation != before)
+            assert Fence(lease.fence).is_open()
+
+
+def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bucket, proxy):
+    """Nobody could renew it: that it is old is no proof that its holder is gone."""
+    folder, refusals = f"{bucket}/outage-of-both", []
+
+    def take():
+        with pytest.raises(UserError, match="held by run gone") as refusal:
+            BucketLease(folder, Holder.new(Owner("second", "train_9"), 80 * LENGTH_S), PATIENCE_S).acquire()
+        refusals.append(refusal)
+
+    put_old(folder)
+    seen = len(proxy.seen)
+    taker = threading.Thread(target=take)
+    taker.start()
+    await_true(lambda: any("alt=media" in path for _, path, _ in proxy.seen[seen:]))
+    slot = Slot(f"{folder}/{FILE_NAME}", deadline_s=PATIENCE_S)
+    assert slot.put(Holder.new(Owner("gone", "train_0"), LENGTH_S).encode(), slot.generation())
+    taker.join(PATIENCE_S)
+    assert refusals
+
+
 def test_what_no_program_of_ours_wrote_is_waited_for_and_replaced(bucket):
     storage.overwrite(f"{bucket}/odd/{FILE_NAME}", b'{"length_s": 1e99}')
     lease = BucketLease(f"{bucket}/odd", Holder.new(Owner(), 0.05), 5)

@@ -74,3 +74,64 @@ def test_what_spoils_a_column_depends_on_the_bits_and_the_range_of_the_precision
     values, layer = mean + deviation * torch.randn(99, 1, generator=torch.Generator().manual_seed(0)), nn.Linear(1, 1)
     kinds = (torch.bfloat16, torch.float16)
     assert [kind for kind in kinds if precision.keep_float32(layer, lambda: layer(values), kind)] == spoilt
+
+
+# ---- products in a module's own code
+
+
+class Own(nn.Module):
+    """A raw column into a product of its own; `deep` is given what a parameter has touched."""
+
+    def __init__(self, multiply):
+        super().__init__()
+        self.multiply, self.weight, self.deep = multiply, nn.Parameter(torch.randn(3, 2)), nn.Linear(3, 3)
+
+    def forward(self, column):
+        return self.deep(self.multiply(column, self.weight))
+
+
+PRODUCTS = {
+    "linear": nn.functional.linear,
+    "@": lambda x, w: x @ w.T,
+    "@ from the left": lambda x, w: (w @ x.T).T,
+    "einsum": lambda x, w: torch.einsum("bf,of->bo", x, w),
+    "addmm": lambda x, w: torch.addmm(torch.zeros(3), x, w.T),
+    "bmm": lambda x, w: torch.bmm(x[None], w.T[None])[0],
+    "a batch of sequences": lambda x, w: nn.functional.linear(x.view(8, 8, 2), w).view(64, 3),
+    "conv1d": lambda x, w: nn.functional.conv1d(x[:, :, None], w[:, :, None])[:, :, 0],
+}
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("way", PRODUCTS)
+def test_a_product_of_raw_values_in_a_modules_own_code_computes_in_float32(way, is_compiled):
+    torch.manual_seed(0)
+    module, column = nn.Sequential(Own(PRODUCTS[way]), nn.Linear(3, 1)), 101_325 + 100 * torch.randn(64, 2)
+    names = precision.keep_float32(module, lambda: module(column), torch.bfloat16)
+    assert names == ["0 (all of it: its own code multiplies them)"]
+    run = torch.compile(module, backend="eager") if is_compiled else module
+    with torch.autocast("cpu", torch.bfloat16):
+        assert module[0](column).dtype == torch.float32 and run(column).dtype == torch.bfloat16
+        assert module[0](column.bfloat16()).dtype == torch.float32
+    assert run(column).dtype == torch.float32
+
+
+def test_what_loses_nothing_stays_in_half_precision_and_what_is_outside_of_the_model_is_named():
+    torch.manual_seed(0)
+    module, column = Own(nn.functional.linear), 101_325 + 100 * torch.randn(64, 2)
+
+    def in_float32():
+        with torch.autocast("cpu", enabled=False):
+            return nn.functional.linear(column, module.weight)
+
+    half = (torch.bfloat16, "cpu")
+    assert precision.keep_float32(module, lambda: module((column - 101_325) / 100), *half) == []
+    assert precision.keep_float32(module, in_float32, *half) == []  # the task has seen to it
+    assert precision.keep_float32(module, lambda: torch.cdist(column, column), *half) == []  # autocast does not round
+    assert "forward" not in vars(module)
+    outside = precision.keep_float32(module, lambda: nn.functional.linear(column, module.weight), *half)
+    assert outside == [precision.EVERYTHING]
+    assert precision.keep_float32(module, lambda: module(column), *half) == [
+        "Own (all of it: its own code multiplies them)"
+    ]
+    assert not torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16

@@ -11,7 +11,7 @@ from torch import nn
 
 from training.checkpoint import recovery, state
 from training.checkpoint.disk import DiskStore
-from training.errors import ProcessFailed
+from training.errors import ProcessFailed, StoreDown
 from training.loop.saving import Saving
 from training.loop.trainer_state import TrainerState
 from training.processes.rank import Late, Rank
@@ -95,3 +95,12 @@ def test_one_that_takes_longer_than_the_patience_ends_all_ranks_with_the_same_wo
 def test_a_rank_that_does_not_come_is_named_though_the_patience_is_long(save):
     (error, _) = save(commit_s=0, patience_s=60, hang_after_s=0.5, absent=1)
     assert isinstance(error, Late) and "for rank 1" in str(error)
+
+
+def test_a_store_that_is_down_is_told_from_one_that_refuses_on_every_rank():
+    waiting = object.__new__(Saving)
+    waiting.config, waiting.patience_s = SimpleNamespace(checkpoint_patience_s=9), 9
+    for is_down, kind in ((True, StoreDown), (False, ProcessFailed)):
+        with pytest.raises(ProcessFailed, match="no checkpoint could be saved for 9 s .*: 503") as stop:
+            waiting._require_patience([[True, "", 1.0, False], [False, "503", 1.0, is_down]])
+        assert type(stop.value) is kind

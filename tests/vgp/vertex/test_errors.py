@@ -110,6 +110,7 @@ def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
     replica = "The replica workerpool0-0 exited with a non-zero status of {}. To find out more, see the logs."
     assert "Exit code 75: its machine was taken away" in advice(replica.format(75), settings)
     assert advice(replica.format(175), settings) == ""
+    assert "Exit code 69: Cloud Storage did not answer" in advice(replica.format(69), settings)
 
 
 @pytest.mark.parametrize(

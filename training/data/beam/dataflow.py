@@ -62,10 +62,7 @@ def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Pat
             )
     runner = Dataflow(settings, target, [storage.versioned(file) for file in inputs])
     task.elsewhere = True
-    try:
-        return runner.make(name, task, task.shards(data), target)
-    except ConnectionError as error:
-        raise ProcessFailed(str(error)) from None
+    return runner.make(name, task, task.shards(data), target)
 
 
 @dataclass(frozen=True)

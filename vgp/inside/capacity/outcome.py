@@ -15,6 +15,7 @@ Only what is known to be a lack of capacity is one; everything else fails the st
 - ZONE_RESOURCE_POOL_EXHAUSTED, "does not have enough resources available": Compute Engine's words for a stockout;
   https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-vm-creation
 - Exit code 128 + n: ended by signal n. 75 (EX_TEMPFAIL) is ours: the job has saved and asks to be started again.
+  69 (EX_UNAVAILABLE) as well: a store did not answer for as long as the job waits for it.
 
 Not verified on Vertex AI, and on no page that was found: what a job is called that ran into its `timeout`, or waited
 for `maxWaitDuration` (both are told by how long it ran or waited); "Replicas low on memory" with code 8, which is taken
@@ -44,7 +45,7 @@ _INTERNAL = re.compile(r"internal error (?:occurred|encountered)", re.IGNORECASE
 _EXIT = re.compile(r"replica (\S+) (ran out of memory and )?exited with a non-zero status of (\d+)", re.IGNORECASE)
 #: https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
 _DEADLINE_EXCEEDED, _INTERNAL_CODE, _UNAVAILABLE = 4, 13, 14
-_SAVED, _TERMINATED, _KILLED = 75, 143, 137
+_SAVED, _TERMINATED, _KILLED, _STORE_DOWN = 75, 143, 137, 69
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,8 @@ def _exited(exited: re.Match[str], message: str, strategy: str) -> Outcome:
     replica, memory, code = exited[1], exited[2], int(exited[3])
     if code == _SAVED:
         return Outcome("preempted", f"{replica} saved and stopped (exit code 75)")
+    if code == _STORE_DOWN:
+        return Outcome("lost", f"a store did not answer {replica} (exit code 69)")
     if code == _TERMINATED:
         return Outcome("preempted", f"{replica} was told to stop (exit code 143)")
     if code == _KILLED and not memory and strategy == "spot":

@@ -2,8 +2,9 @@
 
 The documents are those of docs/capacity.md. They are read where the file system has them, below /gcs on Vertex AI, as
 all else here: no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
-is that its text changes, and patience is longer than that. Of two that make one folder one succeeds there as well:
-gcsfuse asks for an object that is not there yet (`CreateChildDir` of github.com/GoogleCloudPlatform/gcsfuse).
+is that its text changes, and patience is longer than that; a mount that cannot be read tells nothing.
+Of two that make one folder one succeeds there as well: gcsfuse asks for an object that is not there yet
+(`CreateChildDir` of github.com/GoogleCloudPlatform/gcsfuse).
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class Following:
         #: The custom job's id, the same on all its machines and whenever one is started again.
         self.job = environment.get("CLOUD_ML_JOB_ID", "")
         self.beat: dict[str, Any] = {}
+        #: Whether the last look could read what is there.
+        self.can_read = False
 
     def obstacle(self, patience_s: float = PATIENCE_S) -> str:
         """Why the command may not begin; "" = it may."""
@@ -79,14 +82,17 @@ class Following:
             threading.Thread(target=self.stop_once_alone, name="heartbeat", daemon=True).start()
 
     def stop_once_alone(self) -> None:
-        heard_at, beat = time.monotonic(), self.beat
+        looked_at, beat, silent_s = time.monotonic(), self.beat, 0.0
         while True:
             time.sleep(min(beat["every_s"], beat["orphan_s"] / 8))
+            could_read = self.can_read
             self.look()
+            since_s, looked_at = time.monotonic() - looked_at, time.monotonic()
             if self.beat != beat:
-                heard_at, beat = time.monotonic(), self.beat
-            silent_s, most_s = time.monotonic() - heard_at, beat["orphan_s"]
-            why = self.others()
+                silent_s, beat = 0.0, self.beat
+            elif could_read and self.can_read:  # the launcher cannot write either to a store that is down
+                silent_s += since_s
+            why, most_s = self.others(), beat["orphan_s"]
             if not why and silent_s > most_s:
                 why = f"the launcher of this job has given no sign of life for {most_s:g} s (orphan_s)"
             if why:
@@ -97,13 +103,17 @@ class Following:
     def look(self) -> str:
         """Takes in what the heartbeat says now, if it can be read; else says why not."""
         try:
+            self.can_read = False
             with open(self.path, encoding="utf-8") as file:
-                beat = json.load(file)
+                text = file.read()
+            self.can_read = True
+            beat = json.loads(text)
             fits = isinstance(beat, dict) and beat.get("format") == 1 and isinstance(beat.get("attempt"), str)
             if not fits or min(float(beat["every_s"]), float(beat["orphan_s"])) <= 0:
                 raise ValueError("it is no heartbeat")
             self.beat = beat
         except (OSError, ValueError, TypeError, KeyError) as error:
+            self.can_read = self.can_read or isinstance(error, FileNotFoundError | UnicodeDecodeError)
             return f"{self.path}: {error}"
         return ""
 

@@ -26,6 +26,7 @@ def failed(message, code=3, **times):
         (failed("STOCKOUT", 8, **STARTED), "spot", "preempted"),
         (failed(QUOTA, 8), "standard", "quota"),
         (failed(EXITED.format(75), **STARTED), "standard", "preempted"),
+        (failed(EXITED.format(69), **STARTED), "standard", "lost"),
         (failed(EXITED.format(143), **STARTED), "spot", "preempted"),
         (failed(EXITED.format(137), **STARTED), "spot", "preempted"),
         (failed(EXITED.format(137), **STARTED), "standard", "user_error"),

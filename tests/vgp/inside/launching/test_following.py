@@ -1,9 +1,14 @@
 """A script's job that a launcher follows: it begins if it is the one that may, and stops when nobody follows it."""
 
 import json
+import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from vgp.inside.launching import following
 from vgp.inside.launching.following import PATIENCE_S, Following
 
 from .conftest import TEXT, Launcher, script
@@ -70,6 +75,37 @@ def test_a_script_that_nobody_follows_any_more_is_stopped(tmp_path: Path) -> Non
     out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (143, b"saved\n")
     assert b"stopping: the launcher of this job has given no sign of life for 5 s (orphan_s)." in err
+
+
+def test_a_heartbeat_that_cannot_be_read_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As below a mount whose store is down: here a folder stands in its place, which nobody can read as a file."""
+    beat(tmp_path, "a1", orphan_s=60)
+    follower, now, ended = Following(stated(tmp_path)), [1000.0], list[int]()
+    assert follower.obstacle() == ""
+    times = iter([59, -1, 600, 600, 600, -1, 1, 1])
+
+    def sleep(_: float) -> None:
+        step = next(times)
+        now[0] += max(step, 0)
+        if step < 0:
+            toggle(tmp_path / "heartbeat.json")
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(following, "time", clock)
+    monkeypatch.setattr(following.os, "kill", lambda pid, number: ended.append(number))
+    follower.stop_once_alone()
+    assert ended == [signal.SIGTERM] and not list(times)
+
+
+def toggle(path: Path) -> None:
+    """Puts a folder in the place of a file, or the file back."""
+    aside = path.with_name("aside")
+    if path.is_file():
+        path.rename(aside)
+        path.mkdir()
+    else:
+        path.rmdir()
+        aside.rename(path)
 
 
 def test_a_script_goes_on_while_its_heartbeat_changes_and_stops_when_another_is_named(tmp_path: Path) -> None:
