@@ -25,8 +25,8 @@ class Conditions:
     #: None: not known.
     is_reserved: bool | None = False
     serving: bool = False
-    #: vCPU and GB that a plain step asks for; None: it is none, and names its machine itself.
-    limits: tuple[float | None, float | None] | None = None
+    #: What a plain step can get; None: it is none, and names its machine itself.
+    among: frozenset[Combination] | None = None
 
     def allow(self, near: Combination) -> bool:
         """Whether the machine and its GPUs are offered so."""
@@ -34,12 +34,7 @@ class Conditions:
         if near.accelerator is not None:
             for where in self.regions:
                 found += provisioning.region(near.machine, near.accelerator, where, serving=self.serving)
-        return first_error(found) is None and self._has_limits(near)
-
-    def _has_limits(self, near: Combination) -> bool:
-        from vgp.placement import plain
-
-        return self.limits is None or plain.meets(near, *self.limits)
+        return first_error(found) is None and (self.among is None or near in self.among)
 
 
 @counted
