@@ -1,7 +1,6 @@
 """The nearest that works: what a finding proposes instead of a wrong name or an impossible combination."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
@@ -26,8 +25,8 @@ class Conditions:
     #: None: not known.
     is_reserved: bool | None = False
     serving: bool = False
-    #: Whether a plain step gets the machine by its limits; None: the step names its machine itself.
-    meets_limits: Callable[[Combination], bool] | None = None
+    #: What a plain step can get; None: it is none, and names its machine itself.
+    among: frozenset[Combination] | None = None
 
     def allow(self, near: Combination) -> bool:
         """Whether the machine and its GPUs are offered so."""
@@ -35,7 +34,7 @@ class Conditions:
         if near.accelerator is not None:
             for where in self.regions:
                 found += provisioning.region(near.machine, near.accelerator, where, serving=self.serving)
-        return first_error(found) is None and (self.meets_limits is None or self.meets_limits(near))
+        return first_error(found) is None and (self.among is None or near in self.among)
 
 
 @counted

@@ -8,7 +8,7 @@ https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
-from functools import cache, partial
+from functools import cache
 
 from vgp.catalog import catalog
 from vgp.placement import compatibility, job_fields, nearest, tpus
@@ -48,7 +48,7 @@ def problems(
         return limits
     if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
         return limits + tpus.plain(accelerator, count)
-    conditions = Conditions(regions, meets_limits=partial(meets, vcpu=vcpu, memory_gb=memory_gb))
+    conditions = Conditions(regions, among=_meeting(vcpu, memory_gb))
     found = compatibility.problems(None, accelerator, count, as_of=as_of)
     limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]
     if first_error(limits) or accelerator is None:
@@ -99,10 +99,11 @@ def gets(combination: Combination) -> bool:
     return chosen_by_limits(combination) == combination
 
 
-def meets(combination: Combination, vcpu: float | None, memory_gb: float | None) -> bool:
-    """Whether a plain step with these limits can get the machine."""
-    is_large = (vcpu or 0) <= combination.vcpu and _fits(memory_gb or 0, combination.memory_gb)
-    return _can_be_asked(combination) and is_large
+@cache
+def _meeting(vcpu: float | None, memory_gb: float | None) -> frozenset[Combination]:
+    """What a plain step with these limits can get."""
+    large = (row for row in combinations() if (vcpu or 0) <= row.vcpu and _fits(memory_gb or 0, row.memory_gb))
+    return frozenset(filter(_can_be_asked, large))
 
 
 def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
