@@ -134,7 +134,10 @@ def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def whole_numbers(tensors: Mapping[str, Tensor]) -> dict[str, float]:
     """A checksum of the bytes of each that holds no floats: counts, flags."""
     others = {n: t.detach() for n, t in tensors.items() if not t.is_floating_point() and not isinstance(t, DTensor)}
-    return {n: float(zlib.crc32(t.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())) for n, t in others.items()}
+    return {
+        n: float(zlib.crc32(t.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()))
+        for n, t in others.items()
+    }
 
 
 def _is_broken(part: Tensor, *, infinite: bool) -> bool:

@@ -32,7 +32,7 @@ class Loss(nn.Module):
     a task may call the model several times, its parts, its methods, or a model that it has kept for itself.
     """
 
-    def __init__(self, module: nn.Module, loss: Callable[[nn.Module, Any], Tensor]):
+    def __init__(self, module: nn.Module, loss: Callable[[nn.Module, Any], Any]):
         super().__init__()
         self.module, self.of = module, loss
 

@@ -204,7 +204,10 @@ class Monitor:
             )
             if self.work.weighed and self.weight > 0:
                 self.progress.workload = self.work.filled(self.weight / self.rows)
-            return [global_mean(*each.T.tolist(), number) for number, each in enumerate(every, first)]
+            return [
+                global_mean(each[:, 0].tolist(), each[:, 1].tolist(), number)
+                for number, each in enumerate(every, first)
+            ]
         total = torch.zeros(count, dtype=torch.float64)
         for number, column in enumerate(every[..., 0].unbind(dim=1)):
             total += column * self.plan.share(number)

@@ -110,11 +110,11 @@ class Use:
         self.used.add(name)
 
 
-class NoCollectives(TorchDispatchMode):
+class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Refuses collectives, for the reason that is given."""
 
     def __init__(self, why: str):
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.why = why
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -77,7 +77,7 @@ class Validation:
         task divides it by.
         """
         figures = learner.measured(self.batches, partial(self.figures, learner.task), self.numbers)
-        own = [value for each in figures for value in self._flat(*each)]
+        own = [v for n, each in zip(self.numbers, figures, strict=True) for v in self._flat(*each, self.sizes[n])]
         names = (selection.LOSS, *self.metrics)
         width = 2 * len(names)
         everyone = gather(own, len(own))
@@ -90,19 +90,19 @@ class Validation:
         """Measures one batch if the task does so itself: what is wrong with that shows before the first step."""
         if selection.measures_itself(learner.task) and self.batches:
             for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task), self.numbers):
-                self._flat(*figures)
+                self._flat(*figures, self.sizes[self.numbers[0]])
 
-    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Any, int, Mapping[str, Any]]:
-        """The loss of a batch, its rows, and the sum and the weight of each metric."""
-        loss, rows = task.loss(model, batch), len(next(iter(batch.values())))
+    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Any, Mapping[str, Any]]:
+        """The loss of a batch, and the sum and the weight of each metric."""
+        loss = task.loss(model, batch)
         if selection.measures_itself(task):
-            return loss, rows, task.validation(model, batch)
+            return loss, task.validation(model, batch)
         if not self.metrics:
-            return loss, rows, {}
+            return loss, {}
         right = task.predict(model, batch).argmax(dim=1) == batch[task.label]
-        return loss, rows, {selection.ACCURACY: (right.sum(), len(right))}
+        return loss, {selection.ACCURACY: (right.sum(), len(right))}
 
-    def _flat(self, loss: Any, rows: int, measured: Mapping[str, Any]) -> list[float]:
+    def _flat(self, loss: Any, measured: Mapping[str, Any], rows: int) -> list[float]:
         """Sum and weight of the loss and of each metric. Raises UserError if the task gave something else."""
         if not isinstance(measured, Mapping) or set(measured) != set(self.metrics):
             raise UserError(
