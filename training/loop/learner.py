@@ -5,6 +5,7 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -39,6 +40,7 @@ from training.loop.scaler import Scaler
 from training.loop.schedule import Schedule
 from training.loop.sums import RingSum, TreeSum
 from training.loop.trainer_state import TrainerState
+from training.printable import listed
 from training.processes.rank import Rank
 from training.task import Task
 from training.weights import Weights
@@ -72,7 +74,7 @@ class Learner:
         self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
-        self.kernels = kernels.chosen(config.deterministic is True, rank.device)
+        self.kernels = kernels.chosen(config.deterministic is True, rank.device, tf32=config.tf32)
         self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
@@ -127,15 +129,20 @@ class Learner:
     def _keep_float32(self, rows: Batch) -> list[str]:
         """Names of the modules that compute in float32 though the others do not; every rank looks at the same rows."""
         raw, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
+        if self.config.tf32:
+            dtype = dtype or torch.float16  # which has as many bits as TF32
         if not raw or dtype is None:
             return []
-        if not self.sharded:  # the gradients come later
-            return precision.keep_float32(
-                self.module, lambda: self.task.loss(self.module, rows), dtype, self.rank.device.type
+        forward = partial(self.gradients.loss, rows) if self.sharded else partial(self.task.loss, self.module, rows)
+        names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
+        if self.sharded:  # else the gradients come later
+            assert isinstance(self.gradients, gradients.Sharded)
+            self.gradients.free()
+        if names and self.config.tf32:
+            raise UserError(
+                f"tf32=true would spoil raw values, which need all bits of float32: those of {listed(names)}. "
+                "Standardise them in the task, or leave tf32 at false."
             )
-        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows), dtype, self.rank.device.type)
-        assert isinstance(self.gradients, gradients.Sharded)
-        self.gradients.free()
         return names
 
     def warm_up(self, batch: Batch) -> None:
@@ -242,7 +249,8 @@ class Learner:
             for number, batch in enumerate(batches):
                 number = number * self.rank.world_size + self.rank.rank
                 seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
-                measured.append(self.gradients.loss(batch, figures))
+                here = {name: value.to(self.rank.device) for name, value in batch.items()}
+                measured.append(self.gradients.loss(here, figures))
         if isinstance(self.gradients, gradients.Sharded):
             self.gradients.free()  # else the next step would compute with what was gathered here
         self.module.train()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from training.data.manifest import Manifest
@@ -47,7 +48,8 @@ class Validation:
         own = chosen[rank.rank :: rank.world_size]
         if request.config.strategy == "fsdp" and len(own) < len(chosen[:: rank.world_size]):
             own.append(chosen[0])
-        self.batches = [tensors(rows.take(index), rank.device) for index in own]
+        #: In host memory: `Learner.measured` brings one after the other to the device.
+        self.batches = [tensors(rows.take(index), torch.device("cpu")) for index in own]
 
     @property
     def is_due(self) -> bool:
