@@ -75,6 +75,9 @@ class TrainConfig(BaseModel):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """Arithmetic of the model: bfloat16 autocast, float16 autocast with a scaled loss, or float32. `auto` = bfloat16
     where the GPU has it, float16 on one with tensor cores that has none (V100, T4), else float32."""
+    tf32: bool = False
+    """Whether a GPU may round what goes into float32 products and convolutions to 10 bits (TF32), which is faster.
+    Refused where the model multiplies raw values that this would spoil."""
     compile: Literal["auto", True, False] = "auto"
     """Whether the model goes through `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, from 50
     million parameters on."""

@@ -1,6 +1,8 @@
 """Text of somebody else's, for a message: without control characters, and of much only the start."""
 
+import os
 import re
+import sys
 from collections.abc import Sequence
 
 #: C0 and C1 controls but for line feed and tab: a terminal obeys them.
@@ -23,3 +25,10 @@ def listed(names: Sequence[str]) -> str:
     shown = (name if name.isprintable() and name.strip() and len(name) <= MOST_LETTERS else quoted(name)
              for name in names[:MOST_NAMES])  # fmt: skip
     return ", ".join(shown) + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
+
+
+def report(text: str, end: str = "\n") -> None:
+    """Prints what is no error: on stderr; in a job of Vertex AI on stdout, since its log calls stderr errors."""
+    warns = text.lstrip("\r\x1b[K").startswith("warning")
+    on_vertex = "CLOUD_ML_JOB_ID" in os.environ and not warns
+    print(text, end=end, file=sys.stdout if on_vertex else sys.stderr, flush=True)

@@ -21,6 +21,7 @@ from training.evaluation.decision import write as write_decision
 from training.pins import champion as champions
 from training.pins import weights
 from training.pins.documents import DataPins
+from training.printable import report
 from training.processes.launch import THREADS
 from training.release import request as release_request
 from training.storage import files, pinned, storage
@@ -161,7 +162,7 @@ def train(
     settings = parse({"task": name, "options": prepared.options, **run_request.with_options(config, training_options)})
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
-        print(said, file=sys.stderr, flush=True)
+        report(said)
     import training.fit
 
     kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)

@@ -1,7 +1,7 @@
 import pytest
 
 from training.errors import UserError, exits
-from training.printable import listed, plain, quoted
+from training.printable import listed, plain, quoted, report
 
 
 def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
@@ -20,3 +20,12 @@ def test_much_text_is_cut_and_odd_names_are_quoted():
     assert quoted("a" * 1000) == repr("a" * 80 + "...")
     assert listed(["n", "price;tax", "", "a\tb", "x" * 100]) == f"n, price;tax, '', 'a\\tb', {'x' * 80 + '...'!r}"
     assert listed([f"c{i}" for i in range(100_000)]).endswith("c19 and 99,980 more")
+
+
+def test_what_is_no_error_goes_to_stdout_on_vertex_whose_log_has_stderr_as_errors(capsys, monkeypatch):
+    report("step 1/9")
+    assert capsys.readouterr() == ("", "step 1/9\n")
+    monkeypatch.setenv("CLOUD_ML_JOB_ID", "7")
+    report("step 2/9")
+    report("warning: a disk is slow")
+    assert capsys.readouterr() == ("step 2/9\n", "warning: a disk is slow\n")

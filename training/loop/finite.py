@@ -28,10 +28,13 @@ class GradientNorm:
         self.sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
         device = _local(self.parameters[0]).device
         self.at_once = device.type == "cpu" if at_once is None else at_once
-        self.zero = torch.zeros((), device=device)
+        #: The square of a gradient of 1e22 is beyond a float32, though the gradient is a number: an accelerator, which
+        #: is not waited for, sums all squares in float64, a CPU those of a norm that is not finite.
+        self.dtype = torch.float32 if self.at_once else torch.float64
+        self.zero = torch.zeros((), dtype=self.dtype, device=device)
         self.fault = torch.full((), -1, dtype=torch.int64, device=device)
         """The first step whose gradient was not finite; -1 = none so far."""
-        self.norms = torch.zeros(len(self.parameters), device=device)
+        self.norms = torch.zeros(len(self.parameters), dtype=self.dtype, device=device)
         """This rank's part of each parameter's norm in that step."""
         #: The norm of the last step's whole gradient, before it was clipped: the same on every rank.
         self.total = self.zero
@@ -48,12 +51,16 @@ class GradientNorm:
         grads = {n: _values(p) for n, p in enumerate(self.parameters) if p.grad is not None}
         if scaler and grads:
             torch._foreach_mul_(list(grads.values()), factor / scaler.scale)
-        norms = self._norms(grads)
-        self.total = total = self._total(norms)
+        norms = self._norms(grads, self.dtype)
+        total = self._total(norms)
+        if self.at_once and not math.isfinite(total):
+            norms = self._norms(grads, torch.float64)
+            total = self._total(norms)
+        self.total = total
         if scaler and not scaler.accepts(float(total)):
             return False
         if self.clip_norm:
-            torch._foreach_mul_(list(grads.values()), (self.clip_norm / (total + 1e-6)).clamp(max=1.0))
+            torch._foreach_mul_(list(grads.values()), (self.clip_norm / (total + 1e-6)).clamp(max=1.0).float())
         self._remember(step, norms)
         return not self.faulty
 
@@ -76,12 +83,12 @@ class GradientNorm:
         """For each parameter, whether what this rank holds of its gradient was not finite in that step."""
         return (~self.norms.isfinite()).tolist()
 
-    def _norms(self, grads: Mapping[int, Tensor]) -> Tensor:
+    def _norms(self, grads: Mapping[int, Tensor], dtype: torch.dtype) -> Tensor:
         if not grads:
-            return torch.zeros_like(self.norms)
-        computed = dict(zip(grads, torch._foreach_norm(list(grads.values())), strict=True))
+            return torch.zeros_like(self.norms, dtype=dtype)
+        computed = dict(zip(grads, torch._foreach_norm(list(grads.values()), 2, dtype), strict=True))
         device = self.zero.device
-        return torch.stack([computed.get(n, self.zero).to(device) for n in range(len(self.parameters))])
+        return torch.stack([computed.get(n, self.zero).to(device, dtype) for n in range(len(self.parameters))])
 
     def _total(self, norms: Tensor) -> Tensor:
         if not self.sharded:

@@ -13,14 +13,17 @@ _DETERMINISTIC = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SD
 _CUDNN_IS_FASTEST = (9, 10)
 
 
-def chosen(deterministic: bool, device: torch.device) -> ExitStack:
+def chosen(deterministic: bool, device: torch.device, *, tf32: bool = False) -> ExitStack:
     """Sets what the process computes with, in the forward and the backward pass and where it is compiled.
+
+    Args:
+        tf32: Whether float32 products may be rounded to TF32.
 
     Returns:
         What holds the order of the kernels of attention, as long as it is there.
     """
     make_deterministic(deterministic)
-    compute_exact_float32()
+    allow_tf32(tf32)
     held = ExitStack()
     if device.type == "cuda":
         order = attention_order(deterministic, torch.cuda.get_device_capability(device))
@@ -37,10 +40,10 @@ def make_deterministic(wanted: bool) -> None:
     torch.backends.cudnn.benchmark = not wanted
 
 
-def compute_exact_float32() -> None:
-    """No TF32, which convolutions would take unasked: 10 bits of 101,325 +- 100 leave 101,312 and 101,376."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+def allow_tf32(wanted: bool) -> None:
+    """Convolutions would take TF32 unasked: its 10 bits of 101,325 +- 100 leave 101,312 and 101,376."""
+    torch.backends.cuda.matmul.allow_tf32 = wanted
+    torch.backends.cudnn.allow_tf32 = wanted
 
 
 def attention_order(deterministic: bool, capability: tuple[int, int]) -> list[SDPBackend]:

@@ -6,6 +6,7 @@ The arithmetic of a step depends on its number alone (`training.loop.order`), ne
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -76,7 +77,7 @@ class Learner:
         self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
-        self.kernels = kernels.chosen(config.deterministic is True, rank.device)
+        self.kernels = kernels.chosen(config.deterministic is True, rank.device, tf32=config.tf32)
         with unchanged(self.module):
             self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
@@ -136,15 +137,20 @@ class Learner:
     def _keep_float32(self, rows: Batch) -> list[str]:
         """Names of the modules that compute in float32 though the others do not; every rank looks at the same rows."""
         raw, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
+        if self.config.tf32:
+            dtype = dtype or torch.float16  # which has as many bits as TF32
         if not raw or dtype is None:
             return []
-        if not self.sharded:  # the gradients come later
-            return precision.keep_float32(
-                self.module, lambda: self.task.loss(self.module, rows), dtype, self.rank.device.type
+        forward = partial(self.gradients.loss, rows) if self.sharded else partial(self.task.loss, self.module, rows)
+        names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
+        if self.sharded:  # else the gradients come later
+            assert isinstance(self.gradients, gradients.Sharded)
+            self.gradients.free()
+        if names and self.config.tf32:
+            raise UserError(
+                f"tf32=true would spoil raw values, which need all bits of float32: those of {listed(names)}. "
+                "Standardise them in the task, or leave tf32 at false."
             )
-        names = precision.keep_float32(self.module, lambda: self.gradients.loss(rows), dtype, self.rank.device.type)
-        assert isinstance(self.gradients, gradients.Sharded)
-        self.gradients.free()
         return names
 
     def warm_up(self, batch: Batch) -> None:
@@ -293,7 +299,8 @@ class Learner:
         with torch.no_grad(), self.autocast, unchanged(self.module):
             for number, batch in zip(numbers, batches, strict=False):
                 seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
-                measured.append(self.gradients.loss(batch, figures))
+                here = {name: value.to(self.rank.device) for name, value in batch.items()}
+                measured.append(self.gradients.loss(here, figures))
         if isinstance(self.gradients, gradients.Sharded):
             self.gradients.free()  # else the next step would compute with what was gathered here
         self.module.train()

@@ -6,7 +6,6 @@ https://docs.pytorch.org/docs/stable/profiler.html
 """
 
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -17,6 +16,7 @@ import torch
 
 from training import profile
 from training.loop.request import TrainingRequest
+from training.printable import report
 from training.processes.rank import Rank
 from training.storage import files, objects, storage
 
@@ -198,4 +198,4 @@ def _prepared(device: torch.device) -> Any:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    report(text)

@@ -1,10 +1,10 @@
 """What a person sees of training: a line that rewrites itself on a terminal, a line every few seconds in a log."""
 
-import sys
 import time
 
 from training.loop.accelerator import utilisation
 from training.models.workload import Workload
+from training.printable import report
 from training.processes.nvml import Reading, summary
 
 #: Seconds between lines in a log that is not a terminal.
@@ -12,7 +12,7 @@ _LOG_EVERY_S = 10.0
 
 
 class Progress:
-    """Rank 0's progress line on stderr: step, loss, throughput, use of the GPUs, time left."""
+    """Rank 0's progress line: step, loss, throughput, use of the GPUs, time left."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        print(("\r\x1b[K" if self.terminal else "") + text, file=sys.stderr, flush=True)
+        report(("\r\x1b[K" if self.terminal else "") + text)
 
     def _measure(self, now: float, step: int) -> None:
         """Steps per second over the last stretch, smoothed."""
@@ -78,9 +78,9 @@ class Progress:
 
     def _print(self, line: str, ended: bool) -> None:
         if self.terminal:
-            print("\r\x1b[K" + line, end="\n" if ended else "", file=sys.stderr, flush=True)
+            report("\r\x1b[K" + line, end="\n" if ended else "")
         else:
-            print(line, file=sys.stderr, flush=True)
+            report(line)
 
 
 def _clock(seconds: float) -> str:

@@ -5,7 +5,6 @@ are made from what they share there, which every rank sees alike, so all ranks t
 """
 
 import os
-import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
@@ -37,6 +36,7 @@ from training.loop.request import TrainingRequest
 from training.loop.saving import Saving, device_kind
 from training.loop.validation import Validation
 from training.loop.warm_start import Match
+from training.printable import report
 from training.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 #: Rows that are looked at before training.
@@ -286,4 +286,4 @@ def _accept(checkpoint: Checkpoint, history: History, steps: int) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    report(text)

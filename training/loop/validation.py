@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from training.data.manifest import Manifest
@@ -52,7 +53,8 @@ class Validation:
         self.places = [(n % world, n // world) if n < whole else (0, turns) for n in range(len(chosen))]
         own = [turn * world + rank.rank for turn in range(turns)]
         self.numbers = [n if n < whole else 0 for n in own] + list(range(whole, len(chosen)))
-        self.batches = [tensors(rows.take(chosen[n]), rank.device) for n in self.numbers]
+        #: In host memory: `Learner.measured` brings one after the other to the device.
+        self.batches = [tensors(rows.take(chosen[n]), torch.device("cpu")) for n in self.numbers]
 
     @property
     def is_due(self) -> bool:

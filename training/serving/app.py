@@ -52,6 +52,8 @@ def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlett
         state.waiting += 1
         try:
             async with turn:  # PyTorch uses all cores for one batch
+                if await request.is_disconnected():  # while it waited
+                    raise ClientDisconnect
                 predictions = await run_in_threadpool(state.served.answer, asked)
         finally:
             state.waiting -= 1

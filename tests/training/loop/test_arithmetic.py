@@ -118,4 +118,7 @@ def test_float32_is_not_rounded_to_tf32_on_a_gpu():
     kernels.chosen(True, CPU)
     assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
     assert torch.are_deterministic_algorithms_enabled()
+    kernels.chosen(True, CPU, tf32=True)
+    assert torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32
+    kernels.chosen(True, CPU)
     torch.use_deterministic_algorithms(False)

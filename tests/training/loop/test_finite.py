@@ -121,6 +121,18 @@ def test_the_first_fault_stays_known_until_it_is_asked_for(at_once):
     assert [n for n, bad in enumerate(norm.culprits()) if bad] == [3]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_gradient_that_is_large_and_a_number_is_clipped(at_once):
+    """The square of 1e22 is beyond a float32."""
+    network = model()
+    norm = GradientNorm(list(network.parameters()), 1.0, at_once=at_once)
+    backward(network)
+    network[1].bias.grad[:] = 1e22
+    assert norm.clip(0) and norm.first_fault() is None and float(norm.total) > 1e22
+    grads = torch.cat([p.grad.reshape(-1) for p in network.parameters() if p.grad is not None])
+    assert grads.norm().item() == pytest.approx(1.0, rel=1e-4)
+
+
 def test_a_sparse_gradient_is_clipped_and_seen():
     table = nn.Embedding(6, 3, sparse=True)
     norm = GradientNorm(list(table.parameters()), 0.1)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from training.errors import UserError
 from training.loop import precision
 from training.processes.launch import launch
 
@@ -28,6 +29,11 @@ def test_every_strategy_and_precision_learns_what_plain_float32_learns_on_inputs
         assert losses == pytest.approx(plain, rel=1e-4 if name.endswith("fp32") else 1e-2), name
     assert curves["ddp bf16"] != plain != curves["ddp fp16"]
     assert "Warning" not in capfd.readouterr().err
+
+
+def test_tf32_is_refused_where_the_model_multiplies_raw_values():
+    with pytest.raises(UserError, match="tf32=true would spoil raw values.*those of .*Standardise them in the task"):
+        launch("scales:curves", {"tf32": {"tf32": True}}, nproc=1)
 
 
 # ---- layers that bfloat16 would spoil

@@ -1,16 +1,19 @@
 """What is wrong with a metric, or with validations that there cannot be, is told before anything starts."""
 
 import shutil
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from training.config import parse
 from training.data import manifest
 from training.errors import UserError
 from training.fit import train
 from training.loop import selection
+from training.loop.learner import Learner
 from training.loop.order import Plan
 from training.loop.validation import Validation
 from training.processes.rank import Rank
@@ -101,3 +104,19 @@ def test_accuracy_is_the_share_of_rows_whose_likeliest_class_is_right_and_is_mea
     assert {name: (int(total), weight) for name, (total, weight) in measured.items()} == {"accuracy": (right, 96)}
     assert loss == Digits().loss(model, batch) and rows == 96
     assert validation().figures(Digits(), model, batch)[2] == {}
+
+
+def test_validation_batches_stay_in_host_memory(digits):
+    """`meta` stands in for a GPU: a tensor that is there has no values."""
+    from digits import Digits
+
+    request = SimpleNamespace(plan=Plan(1200, 1, 96, 1, 0), config=parse({}), data=str(digits))
+    judged = Validation(request, manifest.load(digits), Rank(0, 1, 0, 1, torch.device("meta")), Digits())
+    assert {value.device.type for batch in judged.batches for value in batch.values()} == {"cpu"}
+
+    seen, learner = [], object.__new__(Learner)
+    learner.module, learner.autocast, learner.config = nn.Linear(1, 1), nullcontext(), parse({})
+    learner.rank = SimpleNamespace(device=torch.device("meta"), world_size=1, rank=0)
+    learner.gradients = SimpleNamespace(loss=lambda batch, figures: seen.extend(batch.values()))
+    learner.measured(judged.batches, lambda *_: None, judged.numbers)
+    assert {value.device.type for value in seen} == {"meta"} and len(seen) > 2

@@ -180,6 +180,36 @@ def test_more_than_can_wait_are_told_to_come_again(served):
         assert asks(port, "POST", "/predict", {"instances": [ROW]})[0] == 503
 
 
+def test_nothing_is_computed_for_a_client_that_left_while_it_waited(served, monkeypatch):
+    asked, release, raw = [], threading.Event(), Predictor.raw
+
+    def waits(*values):
+        asked.append(values)
+        assert release.wait(PATIENCE_S)
+        return raw(*values)
+
+    def await_true(condition):
+        until = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    monkeypatch.setattr(Predictor, "raw", waits)
+    state, body = State(served), json.dumps({"instances": [ROW]}).encode()
+    with running(state) as port, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(asks, port, "POST", "/predict", body)
+        await_true(lambda: asked)
+        gone = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        gone.request("POST", "/predict", body)
+        await_true(lambda: state.waiting == 2)
+        gone.close()
+        last = pool.submit(asks, port, "POST", "/predict", body)
+        await_true(lambda: state.waiting == 3)
+        release.set()
+        assert first.result(PATIENCE_S)[0] == last.result(PATIENCE_S)[0] == 200
+    assert len(asked) == 2
+
+
 def test_arguments_come_before_the_variables_of_vertex_ai():
     variables = {
         "AIP_HTTP_PORT": "9090", "AIP_PREDICT_ROUTE": "/v1/p", "AIP_HEALTH_ROUTE": "/v1/h", "AIP_STORAGE_URI": "gs://b/m/"
