@@ -88,6 +88,10 @@ def _roles(declared: Declared) -> Iterator[Problem]:
     if "day" in declared.groups and not time and "day" not in declared.columns:
         yield ("group",), 'group = "day" is the day of the time: name the column of the time.'
     for role, names in (("key", declared.key), ("time", [declared.time]), ("group", declared.groups)):
+        for name in filter(declared.kinds.__contains__, names):
+            if role != "group" and declared.kinds[name].missing:
+                text = quoted(declared.columns[name])
+                yield ("columns", name), f"{quoted(name)} is {text}, and a {role} is never missing: take its rows out."
         if declared.target in names:
             yield (role,), f"{role} names the target, which is not known beforehand."
     for name in declared.slices:

@@ -47,6 +47,13 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
         ('missing = ["?"]', "missing = [", "is not valid TOML"),
         ("# years", "x" * 10, "is not valid TOML"),
         ("# years", "#" * MOST_BYTES, "bytes as JSON, and may have 98,304"),
+        ('id       = "int"', 'id = "int missing -1"', "line 9: 'id' is 'int missing -1', and a key is never missing"),
+        (
+            '"float"',
+            '"float missing \'a"',
+            "No closing quotation. What is missing stands behind the type as in a shell",
+        ),
+        ('"float"', '"bool missing a"', 'behind "missing" stand texts'),
         ('["id"]', '["survived"]', "line 4: key names the target, which is not known beforehand"),
     ],
 )
