@@ -41,6 +41,12 @@ class Document:
     places: Mapping[FieldPath, Place] | None = None
     #: What ends the request before it asks for a machine: where, what, and the fix.
     broken: tuple[tuple[FieldPath, str, str], ...] = ()
+    #: What of the request cannot be read, in a sentence each; the rest is judged.
+    unread: tuple[str, ...] = ()
+    #: What to do about the fault.
+    fix: str = ""
+    #: Whether the text of a fault has the words of a request.
+    asks: bool = True
 
     @property
     def default_step(self) -> str:
@@ -131,8 +137,8 @@ def _json(file: str, text: str) -> Document | None:
         too_deep = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
         return Document(file, None, "", fault=too_deep)
     except ValueError as error:
-        unreadable = Unreadable(file, f"no JSON: {error}")
-        return Document(file, None, "", fault=unreadable) if file.endswith(".json") else None
+        fault, above = Unreadable(file, f"no JSON: {error}"), getattr(error, "lineno", 1) - 1
+        return Document(file, None, "", above=above, fault=fault) if file.lower().endswith(".json") else None
     return Document(file, data, text, repeated=_paths(data, repeating))
 
 
@@ -164,7 +170,8 @@ def _yaml(file: str, text: str, above: int) -> list[Document]:
         documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
     except yaml.YAMLError as error:
         fault = Unreadable(file, f"no YAML: {_problem(error, above)}")
-        documents.append(Document(file, None, "", above=above, fault=fault))
+        mark = getattr(error, "problem_mark", None)
+        documents.append(Document(file, None, "", above=above + (mark.line if mark else 0), fault=fault))
     return documents
 
 

@@ -18,6 +18,7 @@ class Unreadable(RequestError):
 
     def __init__(self, file: str, reason: str, path: FieldPath = ()) -> None:
         where = f"{file}: {dotted(path)}" if path else file
+        self.reason, self.path = reason, path
         super().__init__(one_line(clipped(f"{where}: {reason}")))
 
 
