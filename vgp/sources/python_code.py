@@ -50,10 +50,10 @@ def may_ask(text: str) -> bool:
     return _WORDS.search(text) is not None
 
 
-def is_request(text: str) -> bool:
-    """Whether a program that cannot be read is one that asks for machines, by its words."""
+def is_request(text: str, around: str = "") -> bool:
+    """Whether a program that cannot be read is one that asks for machines, by its words and those around it."""
     words = {match.group() for match in _WORDS.finditer(text)}
-    return any(not _COMMON.fullmatch(word) for word in words) or bool(words) and _SDK.search(text) is not None
+    return any(not _COMMON.fullmatch(word) for word in words) or bool(words and _SDK.search(text + around))
 
 
 def documents(file: str, text: str, at: At = Place) -> list[Document]:

@@ -164,10 +164,13 @@ def _commands(lines: list[str], script: _Script) -> Iterator[_Command]:
         number += 1
         if line.lstrip().startswith("#") or not _HINT.search(line):
             continue
+        end = 0
         for match in _GCLOUD.finditer(line):
-            command = _gathered(lines, first, match.start(), script.variables_at(first + 1))
+            own = match.start() >= end  # gcloud --project=${P} ai: one command
+            command = _gathered(lines, first, match.start(), script.variables_at(first + 1)) if own else None
             if command is not None:
                 number = max(number, command.lines[-1][0])
+                end = match.start() + len(command.text.split("\n", 1)[0])
                 yield command
 
 
