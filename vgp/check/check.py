@@ -171,7 +171,7 @@ def _empty(file: str) -> list[Document]:
 
 def _is_other(path: Path) -> bool:
     """Whether a file that is there has none of the words of a request: known before megabytes of it are parsed."""
-    if not (path.is_file() and os.access(path, os.R_OK)):
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
         return False
     try:
         return not kinds.may_ask(str(path), read(path))
@@ -182,7 +182,7 @@ def _is_other(path: Path) -> bool:
 def _has_words(path: Path) -> bool:
     """Whether the bytes of a file, in whatever encoding, have a word of a request."""
     tail = ""
-    if not path.is_file():
+    if not os.path.isfile(path):
         return False
     try:
         with path.open("rb") as file:

@@ -9,7 +9,7 @@ from typing import Any
 from vgp.documents.document import Document, load
 from vgp.errors import RequestError
 from vgp.sources.account import Note
-from vgp.sources.shell_words import Unclosed, split
+from vgp.sources import shell_words
 from vgp.text.nearest import nearest
 
 #: Flags that take no value.
@@ -107,8 +107,8 @@ def parse(line: str) -> Line:
     """Raises FlagError: the line cannot be split into words, or is more than one command."""
     joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
     try:
-        own = split(joined)
-    except Unclosed as error:
+        own = shell_words.split(joined)
+    except shell_words.Unclosed as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
     rest = own.redirection or joined[own.end :].strip()
     if rest:

@@ -177,7 +177,7 @@ def _commands(lines: list[str], script: _Script) -> Iterator[_Command]:
 def _gathered(lines: list[str], first: int, start: int, variables: Variables) -> _Command | None:
     """The command that begins in a line; None where it asks for no machine, or is a text that nothing runs."""
     before = lines[first][:start]
-    around = (opened(before) or [""])[-1]
+    around = (opened(before[-MAX_COMMAND:]) or [""])[-1]
     if around in ("'", '"') and not (before.endswith(around) or _RUNS.search(before)):
         return None
     command = _Command(first + 1, "", [(first + 1, lines[first][start:])])
@@ -191,7 +191,8 @@ def _gathered(lines: list[str], first: int, start: int, variables: Variables) ->
     command.text = "\n".join([*(_joined(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
     if not may_ask(_filled(command.text, variables)):
         return None
-    _take_quoted(command, lines, opened(before))
+    if len(command.text) <= MAX_COMMAND:
+        _take_quoted(command, lines, opened(before))
     return command
 
 
@@ -277,9 +278,11 @@ def _assignments(lines: list[str]) -> Iterator[_Assignment]:
 
 def _with_quoted(lines: list[str], number: int, text: str) -> tuple[str, int]:
     """The text with the lines from `number` over which its quotes go, and the line behind; what never ends is no quote."""
+    if len(text) > MAX_VARIABLE:
+        return text, number
     first, whole, waiting = number, text, opened(f"{text}\n")
     while waiting or whole.endswith("\\"):
-        if number == min(len(lines), first + _MAX_QUOTED):
+        if number == min(len(lines), first + _MAX_QUOTED) or len(whole) > MAX_VARIABLE:
             return text, first
         whole += f"\n{lines[number]}"
         waiting = opened(f"{lines[number]}\n", waiting)
@@ -380,7 +383,7 @@ def _blank_printed(lines: list[str]) -> None:
         if not _PRINTED.match(text):
             continue
         text, number = _with_quoted(lines, number, text)
-        if opened(text) or not _HINT.search(text) or _SUBSTITUTED.search(text):
+        if not _HINT.search(text) or _SUBSTITUTED.search(text) or opened(text):
             number = first + 1
             continue
         end = split(text).end

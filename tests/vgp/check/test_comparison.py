@@ -144,7 +144,7 @@ OTHERS = {
     "empty.yaml": "",
     "list.json": "[1, 2]",
     "schema.json": '{"properties": {"workerPoolSpecs": {"type": "array"}}}',
-    "old.py": "print 'machineSpec'\n",
+    "old.py": "print 'worker_machine_type'\n",
     "run.sh": "echo 'unclosed\n",
 }
 
@@ -152,7 +152,7 @@ OTHERS = {
 def test_files_that_ask_for_no_machine_are_passed_over(tmp_path):
     for name, text in OTHERS.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00workerPoolSpecs")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00workers")
     report = check([*tmp_path.iterdir()], skip_others=True)
     assert (report.findings, report.unreadable, report.steps) == ([], [], [])
     assert check([tmp_path], skip_others=True).exit_code == 0
