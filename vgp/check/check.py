@@ -22,7 +22,7 @@ from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
 from vgp.placement.rules import rule
-from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, may_ask, parse
+from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, parse
 
 SUFFIXES = SPECS + PROGRAMS
 #: How much of a file that is too large, or no text, is searched for the words of a request.
@@ -73,7 +73,9 @@ def _not_judged(judgement: Judgement, error: Unreadable) -> None:
     """Reports a request that is recognised and cannot be read: no mode of the check passes over it."""
     document = judgement.document
     fix = document.fix or "Correct the file: what cannot be read is not judged."
-    judgement.add(document.default_step, Node(None, error.path), "GPU031", f"This request is not judged: {error.reason}", fix)
+    judgement.add(
+        document.default_step, Node(None, error.path), "GPU031", f"This request is not judged: {error.reason}", fix
+    )
 
 
 def _within_budget(judgement: Judgement) -> None:
@@ -142,7 +144,7 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_oth
 
 
 def _of_file(path: Path, named: bool) -> list[Document]:
-    """The documents of a file, of one that is not named those that are requests; of one that cannot be read the fault."""
+    """The documents of a file, where it is not named those that are requests; where it cannot be read the fault."""
     try:
         documents = load(path)
     except Unreadable as error:

@@ -8,8 +8,8 @@ from typing import Any
 
 from vgp.documents.document import Document, load
 from vgp.errors import RequestError
-from vgp.sources.account import Note
 from vgp.sources import shell_words
+from vgp.sources.account import Note
 from vgp.text.nearest import nearest
 
 #: Flags that take no value.

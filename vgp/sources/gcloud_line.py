@@ -20,7 +20,9 @@ _JOBS = {
     ("ai", "endpoints", "deploy-model"): deployment,
 }
 #: How many words a command takes that belong to no flag: the name of a job, the id of an endpoint.
-_NAMES = {custom_job: 0, tuning_job: 0, deployment: 1, legacy_job: 1}
+_NAMES: dict[Callable[[Line], dict[str, Any]], int] = {
+    custom_job: 0, tuning_job: 0, deployment: 1, legacy_job: 1,
+}  # fmt: skip
 _LEGACY = [(service, "jobs", "submit", "training") for service in ("ai-platform", "ml-engine")]
 
 

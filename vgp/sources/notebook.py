@@ -56,7 +56,11 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     asked = python_code.documents(file, "\n".join(program), origins)
     if broken:  # what the program lacks may stand in a cell that is left out
         asked = [replace(document, broken=()) for document in asked]
-    found = [*asked, *_broken(file, broken, text, origins), *shell.documents(file, "\n".join(script), folder, origins, shells)]
+    found = [
+        *asked,
+        *_broken(file, broken, text, origins),
+        *shell.documents(file, "\n".join(script), folder, origins, shells),
+    ]
     found.sort(key=lambda document: document.line(()))
     if next(every, None) is not None:
         found.append(Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells.")))

@@ -1,8 +1,8 @@
 """Shell scripts -> the documents that their gcloud commands stand for, without running anything.
 
 Variables and arrays that the script sets once, to a text, are followed, and `${NAME:-TEXT}` is its default where the
-script does not set NAME; what else they hold is not known. A file that the script writes with `cat > FILE << EOF` may be
-that of --config.
+script does not set NAME; what else they hold is not known. A file that the script writes with `cat > FILE << EOF` may
+be that of --config.
 """
 
 import re
@@ -34,9 +34,13 @@ _GCLOUD = re.compile(
 )
 #: Words of which a command that asks for machines has all of a line.
 _ASKING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
-_ASSIGNED = re.compile(r"^(\s*)(?:export\s+|readonly\s+|(?:local|declare|typeset)\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)(\+?)=(.*)$")
+_ASSIGNED = re.compile(
+    r"^(\s*)(?:export\s+|readonly\s+|(?:local|declare|typeset)\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)(\+?)=(.*)$"
+)
 #: Further ways to set a variable, within a line.
-_ALSO_SET = re.compile(r"(?:[;&|{(]|\b(?:then|do|else))\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)\+?=|\bfor\s+(\w+)\s+in\b")
+_ALSO_SET = re.compile(
+    r"(?:[;&|{(]|\b(?:then|do|else))\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)\+?=|\bfor\s+(\w+)\s+in\b"
+)
 #: $NAME, $1, and ${NAME} with what may follow the name: a default, or an operation.
 _VARIABLE = re.compile(r"\$(?:\{(\w+)([^\w{}][^{}]*)?\}|([A-Za-z_]\w*|\d))")
 #: "${NAME[@]}", and ${NAME[@]+"${NAME[@]}"}, which a script without set -u does not need.
@@ -277,7 +281,7 @@ def _assignments(lines: list[str]) -> Iterator[_Assignment]:
 
 
 def _with_quoted(lines: list[str], number: int, text: str) -> tuple[str, int]:
-    """The text with the lines from `number` over which its quotes go, and the line behind; what never ends is no quote."""
+    """The text with the lines from `number` over which its quotes go, and the line behind; without, if they never end."""
     if len(text) > MAX_VARIABLE:
         return text, number
     first, whole, waiting = number, text, opened(f"{text}\n")
@@ -471,7 +475,10 @@ def _beside(folder: Path, path: str) -> Path:
     """The file beside the script, or in the nearest folder around it, up to the current one, that has such a file."""
     here, around = Path.cwd(), [folder.absolute(), *folder.absolute().parents]
     own = around[: around.index(here) + 1] if here in around else around[:1]
-    return next((parent / path for parent in own[1:] if not (folder / path).exists() and (parent / path).is_file()), folder / path)
+    return next(
+        (parent / path for parent in own[1:] if not (folder / path).exists() and (parent / path).is_file()),
+        folder / path,
+    )
 
 
 def _standing(texts: list[tuple[int, str]], line: int) -> str:

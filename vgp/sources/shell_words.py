@@ -46,7 +46,9 @@ def close(text: str, start: int, closer: str) -> int:
     while stack:
         match = _INSIDE[stack[-1]].search(text, position)
         if match is None:
-            raise Unclosed(f"nothing closes the {stack[-1]} that is open" if stack[-1] in ")}" else "No closing quotation")
+            raise Unclosed(
+                f"nothing closes the {stack[-1]} that is open" if stack[-1] in ")}" else "No closing quotation"
+            )
         mark, position = match.group(), match.end()
         if mark == stack[-1]:
             stack.pop()
