@@ -139,6 +139,16 @@ def test_elsewhere_all_is_judged_and_nothing_compared(runner: Runner) -> None:
     assert outputs["exit-code"] == "0" and "GPU003" not in said
 
 
+def test_a_request_that_cannot_be_read_fails_the_job_and_stands_in_the_comment(runner: Runner) -> None:
+    event = runner.merged(run_sh="gcloud ai custom-jobs create --config=$JOB 2>&1 | tee log\n", job_yaml=f"{JOB}a: [\n")
+    outputs, said = runner.check(**event)
+    assert outputs["exit-code"] == "2" and said.count("[GPU031]") == 2
+    (run,) = json.loads(Path(outputs["sarif"]).read_text())["runs"]
+    assert [result["ruleId"] for result in run["results"]] == ["GPU031", "GPU031"]
+    comment = Path(outputs["comment"]).read_text()
+    assert "run.sh:1" in comment and "job.yaml:" in comment and "is not judged" in comment
+
+
 class Api(BaseHTTPRequestHandler):
     """Comments of one pull request, by https://docs.github.com/en/rest/issues/comments"""
 

@@ -6,9 +6,9 @@ report.errors
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date
-from functools import partial
 from pathlib import Path
 
 from vgp.check import kinds
@@ -22,9 +22,11 @@ from vgp.documents.settings_file import settings_file
 from vgp.errors import RequestError
 from vgp.placement.provisioning import STRATEGIES, strategy_known
 from vgp.placement.rules import rule
-from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, may_ask, parse
+from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, parse
 
 SUFFIXES = SPECS + PROGRAMS
+#: How much of a file that is too large, or no text, is searched for the words of a request.
+_CHUNK, _MOST_CHUNKS = 1_000_000, 200
 
 
 def check(
@@ -57,11 +59,23 @@ def check(
         try:
             _within_budget(judgement)
         except Unreadable as error:
-            report.unreadable.append(str(error))
+            if kinds.recognises(document):
+                _not_judged(judgement, error)
+            else:
+                report.unreadable.append(str(error))
         report.findings += [finding for finding in judgement.findings if finding.rule not in ignored]
         report.steps += judgement.steps
         report.by_file.setdefault(document.file, []).extend(judgement.steps)
     return report
+
+
+def _not_judged(judgement: Judgement, error: Unreadable) -> None:
+    """Reports a request that is recognised and cannot be read: no mode of the check passes over it."""
+    document = judgement.document
+    fix = document.fix or "Correct the file: what cannot be read is not judged."
+    judgement.add(
+        document.default_step, Node(None, error.path), "GPU031", f"This request is not judged: {error.reason}", fix
+    )
 
 
 def _within_budget(judgement: Judgement) -> None:
@@ -79,6 +93,8 @@ def _within_budget(judgement: Judgement) -> None:
             for path in document.repeated:
                 text = f"The key '{path[-1]}' is given twice: strict readers refuse that, others take the last."
                 judgement.add(step, Node(None, path), "GPU025", text, "Keep one of them.")
+            for text in document.unread:
+                judgement.add(step, whole, "GPU024", text, "Name the flags in the script.", "warning")
             kinds.judge(judgement)
     except budget.Exhausted as error:
         fix = "Split the file, or write it with fewer aliases and less nesting."
@@ -121,39 +137,68 @@ def _documents(inputs: Iterable[str | Path | Document], report: Report, skip_oth
         if isinstance(item, Document):
             yield item
         elif item == "-":
-            yield from _readable("<stdin>", lambda: parse("<stdin>", standard_input()), report)
+            yield from _of_standard_input()
         else:
             for path in files(Path(item), report):
                 named = path == Path(item) and not skip_others
-                if not named and _is_other(path, skip_others):
-                    continue
-                documents = _readable(str(path), partial(load, path), report)
-                # A folder may hold other YAML; a file that was named is meant.
-                yield from documents if named else filter(kinds.recognises, documents)
+                if named or not _is_other(path):
+                    yield from _of_file(path, named)
 
 
-def _is_other(path: Path, skip_others: bool) -> bool:
-    """Whether a file that is there has none of the words of a request: known before megabytes of it are parsed."""
-    if not (path.is_file() and os.access(path, os.R_OK)):
-        return False
-    program = is_program(str(path))
+def _of_file(path: Path, named: bool) -> list[Document]:
+    """The documents of a file, where it is not named those that are requests; where it cannot be read the fault."""
     try:
-        text = read(path)
-    except Unreadable:  # no text, or larger than any request
-        return skip_others and not program
-    return not (may_ask(str(path), text) if program else kinds.may_ask(text))
-
-
-def _readable(file: str, read: Callable[[], list[Document]], report: Report) -> list[Document]:
-    """What can be read; that nothing can is in the report. A program need not ask for a machine."""
-    try:
-        documents = read()
-        if not documents and not is_program(file):
-            raise Unreadable(file, "the file is empty")
+        documents = load(path)
     except Unreadable as error:
-        report.unreadable.append(str(error))
-        return []
-    return documents
+        return [Document(str(path), None, "", fault=error, asks=_has_words(path))]
+    if not named:  # a folder may hold other YAML; a file that was named is meant
+        return [document for document in documents if kinds.recognises(document)]
+    if any(document.fault for document in documents) and _is_other(path):
+        documents = [replace(document, asks=False) for document in documents]
+    return documents or _empty(str(path))
+
+
+def _of_standard_input() -> list[Document]:
+    try:
+        text = standard_input()
+    except Unreadable as error:
+        return [Document("<stdin>", None, "", fault=error, asks=False)]
+    asks = kinds.may_ask("<stdin>", text)
+    return [replace(document, asks=document.asks and asks) for document in parse("<stdin>", text)] or _empty("<stdin>")
+
+
+def _empty(file: str) -> list[Document]:
+    """What stands for a file without a document: a program need not ask for a machine."""
+    fault = Unreadable(file, "the file is empty")
+    return [] if is_program(file) else [Document(file, None, "", fault=fault, asks=False)]
+
+
+def _is_other(path: Path) -> bool:
+    """Whether a file that is there has none of the words of a request: known before megabytes of it are parsed."""
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):
+        return False
+    try:
+        return not kinds.may_ask(str(path), read(path))
+    except Unreadable:  # no text, or larger than any request
+        return not _has_words(path)
+
+
+def _has_words(path: Path) -> bool:
+    """Whether the bytes of a file, in whatever encoding, have a word of a request."""
+    tail = ""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with path.open("rb") as file:
+            for _ in range(_MOST_CHUNKS):
+                chunk = file.read(_CHUNK)
+                text = tail + chunk.replace(b"\0", b"").decode("latin-1")
+                if not chunk or kinds.may_ask(str(path), text):
+                    return bool(chunk)
+                tail = text[-100:]
+    except OSError:
+        pass
+    return False
 
 
 def files(path: Path, report: Report) -> list[Path]:
@@ -165,4 +210,6 @@ def files(path: Path, report: Report) -> list[Path]:
         report.unreadable.append(str(Unreadable(str(error.filename), error.strerror or str(error))))
 
     found = [Path(folder, name) for folder, _, names in os.walk(path, onerror=unread) for name in names]
-    return sorted(file for file in found if file.suffix in SUFFIXES and os.path.isfile(file))
+    own = (file for file in found if file.suffix.lower() in SUFFIXES)
+    # A link that leads nowhere cannot be read, which is said of it.
+    return sorted(file for file in own if os.path.isfile(file) or os.path.islink(file) and not os.path.exists(file))

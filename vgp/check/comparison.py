@@ -10,6 +10,7 @@ from vgp.check.check import own_regions
 from vgp.check.cost import Cost, most_usd, unpriced
 from vgp.check.finding import StepRow
 from vgp.check.report import Report
+from vgp.documents.reading import refuse_address
 from vgp.documents.settings_file import FILE_NAME
 from vgp.errors import RequestError
 
@@ -60,6 +61,7 @@ def sides(paths: Sequence[str], before: Path, regions: Sequence[str], judged: Ju
     Raises:
         RequestError: `before` is no folder; a path is outside of the current folder, or in neither of them.
     """
+    refuse_address(before, "--compare")
     if not before.is_dir():
         raise RequestError(f"--compare {before}: there is no such folder. Give one with the files as they were.")
     relative = [_relative(path) for path in paths]

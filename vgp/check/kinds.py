@@ -7,7 +7,7 @@ from vgp.check.judgement import Judgement
 from vgp.documents.document import Document
 from vgp.documents.node import Node, spellings
 from vgp.documents.reading import Unreadable
-from vgp.sources.reading import is_program, is_terraform
+from vgp.sources import reading
 
 #: Each request that is written as JSON or YAML has one of these words.
 _WORDS = (
@@ -18,20 +18,20 @@ _KINDS = "a compiled pipeline, a custom job, worker pools, a tuning, prediction 
 
 
 def recognises(document: Document) -> bool:
-    """Whether the document is of a kind that can be judged, or may be: nobody knows what it says."""
+    """Whether the document is of a kind that can be judged, or has the words of one and cannot be read."""
     data = document.data
     if document.fault is not None:
-        # What cannot be read need not be about machines at all.
-        return not is_program(document.file) or is_terraform(document.file)
-    if _is_container(data):
-        return document.places is not None
+        return document.asks
+    if document.places is not None:
+        return True  # what programs do not ask for makes no document
     kinds = (pipeline.recognises, legacy.recognises, api_object.telling_field, api_object.is_pool_list, _is_list)
     return any(bool(kind(data)) for kind in kinds)
 
 
-def may_ask(text: str) -> bool:
-    """Whether a JSON or YAML text has a word by which requests are recognised."""
-    return any(word in text for word in _WORDS)
+def may_ask(file: str, text: str) -> bool:
+    """Whether a text has a word by which requests are recognised."""
+    asks = reading.may_ask(file, text)
+    return any(word in text for word in _WORDS) if asks is None else asks
 
 
 def judge(judgement: Judgement) -> None:

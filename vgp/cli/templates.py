@@ -7,6 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
+from vgp.documents.reading import refuse_address
 from vgp.spec.template_reference import parse
 from vgp.text import files
 
@@ -137,6 +138,8 @@ def download(
     """Download one version as it was uploaded, verified by its digest."""
     from vgp.vertex.templates.template import resolve
 
+    if out is not None:
+        refuse_address(out, "--out")
     content = resolve(load_settings(settings, environment), template, place=place).content
     if out is None:
         typer.echo(content, nl=False)

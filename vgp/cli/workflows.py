@@ -16,6 +16,7 @@ from vgp.cli.options import (
     print_json,
     say,
 )
+from vgp.documents.reading import refuse_address
 from vgp.errors import RequestError, WorkFailed
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def compile_(
     from vgp.compiling.compile import compile_all, different_worlds, placeholder_image, tagged_images, unknown_steps
     from vgp.text import price_dates
 
+    refuse_address(out, "--out")
     loaded = load_settings(settings, environment)
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
@@ -143,6 +145,7 @@ def run_(
     from vgp.local import display, portable, run
     from vgp.settings import repository_of
 
+    refuse_address(resume or out, "--resume" if resume else "--out")
     if resume and set_:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")
     if resume and environment:

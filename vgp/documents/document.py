@@ -43,6 +43,12 @@ class Document:
     broken: tuple[tuple[FieldPath, str, str], ...] = ()
     #: What is not known of the request as a whole: where, and what.
     notes: tuple[tuple[FieldPath, str], ...] = ()
+    #: What of the request cannot be read, in a sentence each; the rest is judged.
+    unread: tuple[str, ...] = ()
+    #: What to do about the fault.
+    fix: str = ""
+    #: Whether the text of a fault has the words of a request.
+    asks: bool = True
 
     @property
     def default_step(self) -> str:
@@ -148,8 +154,8 @@ def _json(file: str, text: str) -> Document | None:
         too_deep = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
         return Document(file, None, "", fault=too_deep)
     except ValueError as error:
-        unreadable = Unreadable(file, f"no JSON: {error}")
-        return Document(file, None, "", fault=unreadable) if file.endswith(".json") else None
+        fault, above = Unreadable(file, f"no JSON: {error}"), getattr(error, "lineno", 1) - 1
+        return Document(file, None, "", above=above, fault=fault) if file.lower().endswith(".json") else None
     return Document(file, data, text, repeated=_paths(data, repeating))
 
 
@@ -181,7 +187,8 @@ def _yaml(file: str, text: str, above: int) -> list[Document]:
         documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
     except yaml.YAMLError as error:
         fault = Unreadable(file, f"no YAML: {_problem(error, above)}")
-        documents.append(Document(file, None, "", above=above, fault=fault))
+        mark = getattr(error, "problem_mark", None)
+        documents.append(Document(file, None, "", above=above + (mark.line if mark else 0), fault=fault))
     return documents
 
 

@@ -1,6 +1,7 @@
 """Files and standard input as text: regular files of a bounded size, that are text."""
 
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -18,7 +19,20 @@ class Unreadable(RequestError):
 
     def __init__(self, file: str, reason: str, path: FieldPath = ()) -> None:
         where = f"{file}: {dotted(path)}" if path else file
+        self.reason, self.path = reason, path
         super().__init__(one_line(clipped(f"{where}: {reason}")))
+
+
+#: A URI that was made a path, which takes one of its slashes.
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/(?=[^/])")
+
+
+def refuse_address(path: Path, what: str = "") -> None:
+    """Raises Unreadable for an address such as gs://BUCKET/x in place of a path; `what`: the option that has it."""
+    match = _ADDRESS.match(str(path))
+    if match:
+        address = f"{match.group(1)}://{str(path)[match.end() :]}"
+        raise Unreadable(f"{what} {address}".strip(), "an address, and this takes a path of this machine: copy it here")
 
 
 def read(path: Path, most: int = MAX_BYTES, *, instead: str = "") -> str:
@@ -27,6 +41,7 @@ def read(path: Path, most: int = MAX_BYTES, *, instead: str = "") -> str:
     Raises:
         Unreadable: it is no regular file of at most `most` bytes, or no text. `instead`: what else may be given.
     """
+    refuse_address(path)
     try:
         # Opening a pipe would wait for whoever writes into it.
         is_regular = stat.S_ISREG(os.stat(path).st_mode)

@@ -19,5 +19,6 @@ notebook.py      a notebook: its cells as one program and one script
 python_code.py   a Python program
 reading.py       a file by its name: specs, programs, scripts, notebooks, Terraform
 shell.py         the gcloud commands of a shell script
+shell_words.py   the words of a command, as bash splits them
 terraform.py     the google_vertex_ai_ resources of a Terraform file
 """

@@ -1,7 +1,6 @@
 """The words of a gcloud command line: its flags with their values, as gcloud reads them."""
 
 import re
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 from vgp.documents.document import Document, load
 from vgp.documents.node import placeholder
 from vgp.errors import RequestError
+from vgp.sources import shell_words
 from vgp.sources.account import Note
 from vgp.text.nearest import nearest
 
@@ -17,6 +17,7 @@ from vgp.text.nearest import nearest
 _BOOLEAN = (
     "async", "no-async", "stream-logs", "quiet", "enable-web-access", "no-enable-web-access",
     "enable-dashboard-access", "no-enable-dashboard-access", "user-output-enabled", "no-user-output-enabled",
+    "log-http", "no-log-http",
 )  # fmt: skip
 #: Flags whose values gcloud adds up.
 REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
@@ -26,14 +27,10 @@ LOST = {
     "async": "gcloud's create never waits for a job, nor does the SDK's submit", "no-async": _OWN, "stream-logs": _OWN,
     "quiet": _OWN, "format": _OWN, "verbosity": _OWN, "user-output-enabled": _OWN, "no-user-output-enabled": _OWN,
     "account": "who starts the job is who runs the command or program", "configuration": _OWN,
+    "impersonate-service-account": "who starts the job is who runs the command or program", "billing-project": _OWN,
+    "log-http": _OWN, "no-log-http": _OWN, "trace-token": _OWN, "flatten": _OWN, "access-token-file": _OWN,
     "staging-bucket": "gcloud puts packages there; upload them, and name them by their gs:// addresses",
 }  # fmt: skip
-
-#: $(...), with one more inside of it at most, and `...`.
-_SUBSTITUTION = re.compile(r"\$\((?:[^()]|\([^()]*\))*+\)|`[^`]*`")
-#: What splits words, or begins a text or a comment -> characters of no meaning, and back.
-_SHIELD = {ord(character): 0xE000 + index for index, character in enumerate(" \t\n()|;&<>#\"'`\\")}
-_BARE = {shield: character for character, shield in _SHIELD.items()}
 
 
 class FlagError(RequestError):
@@ -96,6 +93,8 @@ class Line:
         path = self.value("config")
         if path is None:
             return {}
+        if "://" in path:
+            raise FlagError(f"--config={path}: gcloud reads a file of this machine. Copy it here, and give its path.")
         documents = self.read(path)
         if len(documents) == 1 and documents[0].fault:
             raise FlagError(f"--config={path}: {documents[0].fault}")
@@ -105,31 +104,17 @@ class Line:
         return data
 
 
-#: Words after which the shell does something else than this command.
-_OPERATOR = re.compile(r"\|\|?|&&?|;|[0-9&]?>>?(&[0-9])?|<")
-
-
-def shielded(text: str) -> str:
-    """The text with each $(...) and `...` of the shell as one word: what it does is not for us to read."""
-    return _SUBSTITUTION.sub(lambda match: match.group().translate(_SHIELD), text)
-
-
-def unshielded(word: str) -> str:
-    return word.translate(_BARE)
-
-
 def parse(line: str) -> Line:
     """Raises FlagError: the line cannot be split into words, or is more than one command."""
-    joined = shielded(re.sub(r"\\[ \t]*\r?\n", " ", line))
+    joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
     try:
-        words = [unshielded(word) for word in shlex.split(joined, comments=True)]
-    except ValueError as error:
+        own = shell_words.split(joined)
+    except shell_words.Unclosed as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
-    own = words[: words.index("--")] if "--" in words else words
-    at = next((number for number, word in enumerate(own) if _OPERATOR.fullmatch(word)), None)
-    if at is not None:
-        raise FlagError(f"one command is read at a time: leave out '{' '.join(words[at:])[:100]}'.")
-    return of_words(words)
+    rest = own.redirection or joined[own.end :].strip()
+    if rest:
+        raise FlagError(f"one command is read at a time: leave out '{rest[:100]}'.")
+    return of_words(own.words)
 
 
 def of_words(words: list[str]) -> Line:
@@ -175,6 +160,9 @@ def split(value: str) -> list[str]:
 def pairs(value: str, flag: str) -> dict[str, str]:
     """key=value,key=value."""
     items = [item.partition("=") for item in split(value) if item]
+    unknown = next((key for key, equals, _ in items if not equals and key.startswith(("$", "`"))), None)
+    if unknown:
+        raise FlagError(f"--{flag}={value}: what {unknown} stands for only the shell knows.")
     if not items or not all(key and equals for key, equals, _ in items):
         raise FlagError(f"--{flag}={value}: write key=value,key=value.")
     values = {key: text for key, _, text in items}

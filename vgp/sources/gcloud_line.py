@@ -6,7 +6,6 @@ data("gcloud ai-platform jobs submit training j --scale-tier=custom --master-mac
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vgp.documents.document import Document
 from vgp.sources import command_line
 from vgp.sources.account import Note
 from vgp.sources.command_line import LOST, REPEATED, FlagError, Line
@@ -20,11 +19,15 @@ _JOBS = {
     ("ai", "hp-tuning-jobs", "create"): tuning_job,
     ("ai", "endpoints", "deploy-model"): deployment,
 }
+#: How many words a command takes that belong to no flag: the name of a job, the id of an endpoint.
+_NAMES: dict[Callable[[Line], dict[str, Any]], int] = {
+    custom_job: 0, tuning_job: 0, deployment: 1, legacy_job: 1,
+}  # fmt: skip
 _LEGACY = [(service, "jobs", "submit", "training") for service in ("ai-platform", "ml-engine")]
 
 
 def recognises(words: Sequence[str]) -> bool:
-    """Whether these words are a command that asks for machines."""
+    """Whether these words, without the flags, are a command that asks for machines."""
     return words[:1] == ["gcloud"] and _kind(words) is not None
 
 
@@ -35,19 +38,31 @@ def _kind(words: Sequence[str]) -> Callable[[Line], dict[str, Any]] | None:
     return next((kind for command, kind in _JOBS.items() if tuple(words[:3]) == command), None)
 
 
-def data(
-    line: str | list[str], read: Callable[[str], list[Document]] | None = None
-) -> tuple[dict[str, Any], list[Note]]:
-    """What the command line, or its words, ask for as the data of a file, and what is in no file.
+def take_unknown(line: Line) -> list[str]:
+    """Takes the words out of a script's command that may be flags and that only the shell knows: ${ARGS[@]}."""
+    kind = _kind(line.command)
+    own = [word for word in line.command if word not in ("alpha", "beta")]
+    behind = own[(5 if kind is legacy_job else 4) + (_NAMES[kind] if kind else 0) :]
+    unknown = [word for word in behind if word.startswith(("$", "`"))]
+    line.command[:] = own[: len(own) - len(behind)] + [word for word in behind if word not in unknown]
+    return unknown
 
-    `read` gives the documents of the file of --config, where that is not simply a path.
+
+def has_machines(data: dict[str, Any]) -> bool:
+    """Whether the data of a command name machines, or leave them to Google's choice by name."""
+    model, inputs = data.get("deployedModel", {}), data.get("trainingInput", {})
+    named = (data.get("jobSpec", {}).get("workerPoolSpecs"), data.get("trialJobSpec"), model.get("dedicatedResources"))
+    return any((*named, inputs.get("scaleTier"), inputs.get("masterType")))
+
+
+def data(line: str | Line) -> tuple[dict[str, Any], list[Note]]:
+    """What the command line asks for as the data of a file, and what is in no file.
 
     Raises:
         FlagError: no such command, a flag that is not known, or a flag with a wrong value.
     """
-    words = command_line.parse(line) if isinstance(line, str) else command_line.of_words(line)
+    words = command_line.parse(line) if isinstance(line, str) else line
     words.command[1:3] = [word for word in words.command[1:3] if word not in ("alpha", "beta")]
-    words.read = read or words.read
     kind = _kind(words.command)
     if kind is None or words.command[:1] != ["gcloud"]:
         raise FlagError(

@@ -52,6 +52,8 @@ def tuning_job(line: Line) -> dict[str, Any]:
     counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
     refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
     job = copy.deepcopy(line.config())
+    if line.value("config") is None:
+        raise FlagError("hp-tuning-jobs create needs --config, a file with the study and the job of its trials.")
     for flag, name in counts.items():
         if line.value(flag) is not None:
             job[name] = whole(str(line.value(flag)), flag)

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -9,70 +10,91 @@ from pathlib import Path
 from vgp.documents import json_text
 from vgp.documents.budget import Exhausted
 from vgp.documents.document import Document, numbered
+from vgp.documents.place import At
 from vgp.documents.reading import Unreadable
 from vgp.sources import cells, python_code, shell
 
 #: NAME = ! command, or = %magic: what it gives is computed.
-_TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)[!%].*$")
+_TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
+#: What the shell runs of a line, and what IPython does: no `% (values)` below a text.
+_COMMAND = re.compile(r"\s*(?:!!?(?!=)|%(?:sx|system|bash|sh)\s)")
+_MAGIC = re.compile(r"\s*(?:%[A-Za-z_]|\?|[\w.]+\?{1,2}\s*$)")
 #: Each is read as Python by itself first.
 MAX_CELLS = 10_000
 _SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
+#: Cells of the first notebooks of Datalab.
+_OLD_SHELL_CELLS = ("%bash", "%sh", "%system")
 
 
 def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     """What the cells ask for; a finding's line is that of the file, and its cell is told.
 
-    Names that one cell sets are known in all: cells are read as one program. A cell that is no Python is left out.
+    Names that one cell sets are known in all: cells are read as one program. A cell that is no Python is left out, and
+    named where it has the words of a request. Variables of a shell end with their cell.
     """
     try:
         data, _ = json_text.loads(text)
     except (ValueError, RecursionError) as error:
         is_deep = isinstance(error, RecursionError)
         fault = Exhausted("The notebook is nested too deep.") if is_deep else Unreadable(file, f"no JSON: {error}")
-        return [Document(file, None, "", fault=fault)]
+        asks = shell.may_ask(text) or python_code.is_request(text)
+        return [Document(file, None, "", above=getattr(error, "lineno", 1) - 1, fault=fault, asks=asks)]
     program: list[str] = []
     script: list[str] = []
-    whole = True
+    shells = [0]
+    broken: list[tuple[int, str]] = []
     origins = cells.Origins(text)
     every = cells.code(data)
     for cell in islice(every, MAX_CELLS):
-        lines = cell.lines
-        is_shell = lines[0].strip().startswith(_SHELL_CELLS)
-        writes = lines[0].strip().removeprefix("%%writefile ") if lines[0].strip().startswith("%%writefile ") else ""
-        python, commands = _parted(lines, is_shell, writes.removeprefix("-a ").strip())
+        python, commands = _parted(cell.lines)
         is_read = _is_python("\n".join(python))
-        whole = whole and is_read
+        broken += [] if is_read else [(len(program), "\n".join(python))]
         program += python if is_read else [""] * len(python)
+        shells += [len(script)] if script else []
         script += commands
         origins.add(cell, len(commands))
     asked = python_code.documents(file, "\n".join(program), origins)
-    if not whole:  # what the program lacks may stand in the cell that is left out
+    if broken:  # what the program lacks may stand in a cell that is left out
         asked = [replace(document, broken=()) for document in asked]
-    found = asked + shell.documents(file, "\n".join(script), folder, origins)
+    found = [
+        *asked,
+        *_broken(file, broken, text, origins),
+        *shell.documents(file, "\n".join(script), folder, origins, shells),
+    ]
     found.sort(key=lambda document: document.line(()))
     if next(every, None) is not None:
         found.append(Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells.")))
     return numbered(found)
 
 
-def _parted(lines: list[str], is_shell: bool, writes: str) -> tuple[list[str], list[str]]:
+def _broken(file: str, cells: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:
+    """The fault of each cell that has the words of a request and is no Python: lines above it, and its text."""
+    for above, cell in cells:
+        if python_code.is_request(cell, text):
+            for document in python_code.documents(file, cell, lambda line, above=above: origins(above + line)):  # type: ignore[misc]
+                yield replace(document, asks=True)
+
+
+def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
     """The cell's lines as Python and as shell, each with blanks where the other stands, so that lines keep numbers."""
-    blank = [""] * len(lines)
-    if is_shell:
+    blank, first = [""] * len(lines), lines[0].strip()
+    if first.startswith(_SHELL_CELLS) or first in _OLD_SHELL_CELLS:
         return blank, ["", *lines[1:]]
-    if writes:  # gcloud may be given the file
-        end = "END_OF_THE_CELL"
-        return [*blank, ""], [f"cat > {writes} << {end}", *lines[1:], end]
-    if lines[0].lstrip().startswith("%%"):
-        return ["", *lines[1:]] if lines[0].startswith(("%%time", "%%capture")) else blank, blank
+    if first.startswith(("%%writefile ", "%writefile ")):  # gcloud may be given the file
+        end, name = "END_OF_THE_CELL", first.partition(" ")[2].strip().removeprefix("-a ").strip()
+        return [*blank, ""], [f"cat > {name} << {end}", *lines[1:], end]
+    if first.startswith("%%") and not first.startswith(("%%time", "%%capture")):
+        return blank, blank
     python, script, goes_on = [], [], False
-    for line in lines:
-        of_shell = goes_on or line.lstrip().startswith("!")
+    for line in ["", *lines[1:]] if first.startswith("%%") else lines:
+        taken = _TAKEN.match(line)
+        own = taken.group(2) if taken else line
+        of_shell = goes_on or _COMMAND.match(own) is not None
         indent = line[: len(line) - len(line.lstrip())]
-        is_magic = of_shell or line.lstrip().startswith("%")
+        is_magic = not taken and (of_shell or _MAGIC.match(line) is not None)
         python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
-        script.append(line.lstrip().removeprefix("!").lstrip() if of_shell else "")
-        goes_on = of_shell and line.rstrip().endswith("\\")
+        script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
+        goes_on = of_shell and line.endswith("\\")
     return python, _variables(script)
 
 

@@ -40,9 +40,20 @@ _WORDS = re.compile("|".join(sorted({
 })))  # fmt: skip
 
 
+#: Of these, words that other programs have too: they count beside the name of Google's SDK.
+_COMMON = re.compile(r"machine_type|accelerator_type|accelerator_count|add_node_selector_constraint|resource_pools")
+_SDK = re.compile(r"aiplatform|google_cloud_pipeline_components|kfp|vertex_ai")
+
+
 def may_ask(text: str) -> bool:
     """Whether a program, or a notebook, has a word of a request: known before megabytes of it are parsed."""
     return _WORDS.search(text) is not None
+
+
+def is_request(text: str, around: str = "") -> bool:
+    """Whether a program that cannot be read is one that asks for machines, by its words and those around it."""
+    words = {match.group() for match in _WORDS.finditer(text)}
+    return any(not _COMMON.fullmatch(word) for word in words) or bool(words and _SDK.search(text + around))
 
 
 def documents(file: str, text: str, at: At = Place) -> list[Document]:
@@ -52,7 +63,7 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
     """
     if len(text) > MAX_CHARACTERS:
         fault = budget.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
-        return [Document(file, None, "", fault=fault)]
+        return [_faulty(file, text, fault)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python thinks of the style of others
@@ -61,19 +72,19 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
             found = _found(tree)
     except SyntaxError as error:
         place = at(error.lineno or 1)
-        return [_faulty(file, f"no Python: {error.msg} ({place})", place.line)]
+        return [_faulty(file, text, Unreadable(file, f"no Python: {error.msg} ({place})"), place)]
     except budget.Exhausted as error:
-        return [Document(file, None, "", fault=error)]
+        return [_faulty(file, text, error)]
     except (RecursionError, MemoryError):
-        fault = budget.Exhausted("The program is nested deeper than Python's parser goes.")
-        return [Document(file, None, "", fault=fault)]
+        return [_faulty(file, text, budget.Exhausted("The program is nested deeper than Python's parser goes."))]
     except ValueError:
-        return [_faulty(file, "no text")]
+        return [_faulty(file, text, Unreadable(file, "no text"))]
     return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
 
 
-def _faulty(file: str, why: str, line: int = 1) -> Document:
-    return Document(file, None, "", above=line - 1, fault=Unreadable(file, why))
+def _faulty(file: str, text: str, fault: Unreadable | budget.Exhausted, place: Place | None = None) -> Document:
+    place = place or Place(1)
+    return Document(file, None, "", above=place.line - 1, fault=fault, places={(): place}, asks=is_request(text))
 
 
 def _found(tree: ast.Module) -> list[Found]:

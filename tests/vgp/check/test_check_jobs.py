@@ -222,8 +222,6 @@ def test_rules_can_be_left_out_by_id_and_name():
         ("{", "YAML"), ("a: [", "YAML"), ("!!python/object/apply:os.system [echo]", "YAML"),
         ("apiVersion: argoproj.io/v1alpha1\nkind: Workflow", "Argo"), ("a: 2026-99-99", "its keys are a"),
         ("\x00", "YAML"),
-        ("root: {dag: {tasks: 3}}", "root.dag.tasks"), ("pipelineSpec: {root: {}}", "no tasks"),
-        ("root: {dag: {tasks: {a: {componentRef: 3}}}}\ncomponents: []", "components"),
     ],
 )  # fmt: skip
 def test_what_is_no_spec_is_unreadable_and_says_where(tmp_path, text, reason):
@@ -232,6 +230,24 @@ def test_what_is_no_spec_is_unreadable_and_says_where(tmp_path, text, reason):
     report = check([path])
     assert report.exit_code == 2
     assert str(path) in report.unreadable[0] and reason in report.unreadable[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        ("deploymentSpec: {}\nroot: {dag: {tasks: 3}}", "must be an object", 2),
+        ("pipelineSpec: {deploymentSpec: {}, root: {}}", "no tasks", 1),
+        ("root: {dag: {tasks: {a: {componentRef: 3}}}}\ncomponents: []\ndeploymentSpec: {}", "must be an object", 2),
+        ("jobSpec:\n  workerPoolSpecs: [\n", "no YAML", 3),
+    ],
+)  # fmt: skip
+def test_a_request_that_cannot_be_judged_is_a_finding(tmp_path, text, reason, line):
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    for report in (check([path]), check([path], skip_others=True), check([tmp_path])):
+        assert report.exit_code == 2 and not report.unreadable
+        assert [(each.rule, each.line) for each in report.findings] == [("GPU031", line)]
+        assert reason in report.findings[0].message
 
 
 def test_missing_and_binary_files_are_unreadable(tmp_path):

@@ -1,12 +1,14 @@
 """Two folders side by side: machines and cost before and after, and what passes as no request."""
 
 import json
+import os
 import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
+from vgp.__main__ import main
 from vgp.check.check import check
 from vgp.check.comparison import Recurring, State, sides
 from vgp.check.markdown import code, markdown
@@ -144,7 +146,7 @@ OTHERS = {
     "empty.yaml": "",
     "list.json": "[1, 2]",
     "schema.json": '{"properties": {"workerPoolSpecs": {"type": "array"}}}',
-    "old.py": "print 'machineSpec'\n",
+    "old.py": "print 'worker_machine_type'\n",
     "run.sh": "echo 'unclosed\n",
 }
 
@@ -152,7 +154,7 @@ OTHERS = {
 def test_files_that_ask_for_no_machine_are_passed_over(tmp_path):
     for name, text in OTHERS.items():
         (tmp_path / name).write_text(text)
-    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00workerPoolSpecs")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00workers")
     report = check([*tmp_path.iterdir()], skip_others=True)
     assert (report.findings, report.unreadable, report.steps) == ([], [], [])
     assert check([tmp_path], skip_others=True).exit_code == 0
@@ -167,6 +169,43 @@ def test_a_request_is_judged_all_the_same(tmp_path, text, code):
     (tmp_path / "job.yaml").write_text(text)
     report = check([tmp_path / "job.yaml"], skip_others=True)
     assert report.exit_code == code and (report.steps or report.findings or report.unreadable)
+
+
+FAULTY = {
+    "two.yaml": ("a: 1\n---\n" + JOB + "---\njobSpec: [\n", "no YAML"),
+    "job.json": ('{\n"jobSpec": {"workerPoolSpecs": [}', "no JSON"),
+    "JOB.YAML": ("jobSpec: [\n", "no YAML"),
+    "lines.ndjson": ('{"workerPoolSpecs": []}\n{"workerPoolSpecs": [', "line 2 is no JSON"),
+    "old.py": ("print 'x'\naiplatform.CustomJob()\n", "no Python"),
+    "large.json": ('{"workerPoolSpecs": "' + "x" * 20_000_000 + '"}', "larger than 20 MB"),
+    "latin.py": ("aiplatform.CustomJob('\xe9')".encode("latin-1"), "not a text file"),
+    "utf16.yaml": (JOB.encode("utf-16"), "UTF-16"),
+    "job.ipynb": ('{"cells": [{"source": "CustomJob("', "no JSON"),
+    "run.sh": ("gcloud ai custom-jobs create --config=$X 2>&1 | tee log", "only the shell knows"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_request_that_cannot_be_read_is_a_finding_in_every_mode_and_form(tmp_path, capsys, name):
+    text, reason = FAULTY[name]
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    ways = [[str(path)], [str(path), "--skip-others"], *([] if name.endswith("ndjson") else [[str(tmp_path)]])]
+    for way in ways:
+        for form in ("text", "json", "sarif"):
+            with pytest.raises(SystemExit) as end:
+                main(["check", *way, "--format", form])
+            printed = capsys.readouterr().out
+            assert end.value.code == 2 and "GPU031" in printed and "is not judged" in printed and reason in printed
+            assert form == "text" or str(path.name) in printed and json.loads(printed)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the root user may read everything")
+def test_a_file_that_may_not_be_read_is_named_in_every_mode(tmp_path):
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "job.yaml").chmod(0)
+    for report in (check([tmp_path]), check([tmp_path / "job.yaml"], skip_others=True)):
+        assert report.exit_code == 2 and "job.yaml" in report.unreadable[0]
 
 
 def test_a_named_file_that_is_not_there_is_an_error_also_then(tmp_path):

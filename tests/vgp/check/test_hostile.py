@@ -229,7 +229,8 @@ def test_a_folder_of_hostile_things_is_walked(tmp_path, alarm):
     (tmp_path / "round").symlink_to(tmp_path)
     (tmp_path / "loop.json").symlink_to(tmp_path / "loop.json")
     report = check([tmp_path], as_of=DAY)
-    assert report.exit_code == 1 and len(report.steps) == 1 and not report.unreadable
+    assert report.exit_code == 2 and len(report.steps) == 1 and "loop.json" in report.unreadable[0]
+    assert [finding.rule for finding in report.of_severity("error")] == ["GPU003"] and len(report.unreadable) == 1
 
 
 def test_no_control_character_of_a_file_reaches_the_terminal(tmp_path, capsys):

@@ -114,3 +114,43 @@ def test_a_notebook_of_too_many_cells_is_read_so_far_and_says_so(monkeypatch):
         told = [finding.message for finding in report.findings if finding.rule == "GPU031"]
         assert len(report.steps) == 2 and len(told) == (count > 2)
         assert not told or told[0].startswith("The notebook has more than 2 code cells.")
+
+
+FLAGS = "--region=us-central1 --worker-pool-spec=machine-type=n1-standard-5,container-image-uri=a.b/c:1"
+
+
+@pytest.mark.parametrize("cell", [
+    f"%bash\ngcloud ai custom-jobs create {FLAGS}", f"made = !gcloud ai custom-jobs create {FLAGS}",
+    f"%%time\n!gcloud ai custom-jobs create {FLAGS}", f"%system gcloud ai custom-jobs create {FLAGS}",
+    f"!gcloud ai custom-jobs create\\\n  {FLAGS}",
+    f"print('%s'\n  % (1,))\n!gcloud ai custom-jobs create {FLAGS}",
+])  # fmt: skip
+def test_every_way_to_a_shell_is_read(cell):
+    assert errors(cell) == ["GPU001"]
+
+
+def test_a_line_of_values_below_its_text_is_no_magic():
+    assert errors(f"GPUS = 4\nprint('%s'\n  % GPUS)\n{RUN}") == ["GPU003"]
+
+
+def test_variables_of_a_shell_end_with_its_cell():
+    cell = "%%bash\nM={}\ngcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=$M,"
+    cell += "container-image-uri=a.b/c:1"
+    assert errors(cell.format("n1-standard-4"), cell.format("n1-standard-5")) == ["GPU001"]
+
+
+@pytest.mark.parametrize(("cell", "line"), [
+    ("print 'x'\naiplatform.CustomJob('a')", "cell 2, line 1"), ("job = CustomJob(\n  1 2)", "cell 2, line 2"),
+])  # fmt: skip
+def test_a_broken_cell_with_a_request_is_a_finding_in_every_mode(tmp_path, cell, line):
+    (tmp_path / "a.ipynb").write_text(notebook(cell, "GPUS = 4", RUN))
+    for report in (check([tmp_path / "a.ipynb"]), check([tmp_path / "a.ipynb"], skip_others=True), check([tmp_path])):
+        assert sorted(each.rule for each in report.of_severity("error")) == ["GPU003", "GPU031"]
+        assert report.exit_code == 2 and line in [each.cell for each in report.findings]
+
+
+def test_a_broken_notebook_with_a_request_is_a_finding_and_another_is_passed_over(tmp_path):
+    (tmp_path / "a.ipynb").write_text(notebook("aiplatform.CustomJob()").replace('"nbformat": 4', "4"))
+    (tmp_path / "b.ipynb").write_text(notebook("print(1)").replace('"nbformat": 4', "4"))
+    (report,) = {check([tmp_path]).exit_code, check([*tmp_path.iterdir()], skip_others=True).exit_code}
+    assert report == 2 and {each.file[-7:] for each in check([tmp_path]).findings} == {"a.ipynb"}

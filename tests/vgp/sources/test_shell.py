@@ -118,8 +118,8 @@ def test_what_cuts_a_command_is_named_also_where_its_file_cannot_be_read(tmp_pat
     (tmp_path / "run.sh").write_text(f"{command}  --config={config}\n")
     report = check([tmp_path / "run.sh"])
     findings = report.as_json()["findings"]
-    assert [(each["rule"], each["line"]) for each in findings] == [("GPU034", 2)]
-    assert len(report.unreadable) == 1 and report.exit_code == 2
+    assert [(each["rule"], each["line"]) for each in findings] == [("GPU034", 2), ("GPU031", 1)]
+    assert not report.unreadable and report.exit_code == 2
 
 
 @pytest.mark.parametrize("given", ["${N:-3}", "${N-3}", "${1:-3}", "${1:-${N:-3}}", "$OTHER"])
@@ -135,3 +135,101 @@ def test_a_variable_with_a_default_is_judged_by_it(given):
 )  # fmt: skip
 def test_a_default_is_not_taken_where_the_script_sets_the_variable_and_an_operation_is_not_known(before, given):
     assert not told(script(before, count=given))
+
+
+def everywhere(folder, name):
+    """The findings of a file that is named, skipped where it is no request, and in a folder: all the same."""
+    reports = [check([folder / name]), check([folder / name], skip_others=True), check([folder])]
+    first, *others = [(report.exit_code, report.unreadable, report.as_json()["findings"]) for report in reports]
+    assert others == [first, first]
+    return reports[0]
+
+
+FLAGS = f"--region=us-central1 {POOL.format(**{**SOUND, 'count': '3'})}"
+KINDS = "machine-type=g2-standard-4,container-image-uri=a.b/c:1,accelerator-type=nvidia-l4"
+#: Each asks for three GPUs of a machine that takes one.
+WRONG = {
+    "a pipe of both streams": (f"gcloud ai custom-jobs create {FLAGS} 2>&1 | tee log", 1),
+    "an error that is hidden": (f"gcloud ai custom-jobs create 2>/dev/null {FLAGS} >>log", 1),
+    "a redirection in what the shell computes": (f"gcloud ai custom-jobs create --display-name=$(id 2>&1) {FLAGS}", 1),
+    "a value over two lines": ("gcloud ai custom-jobs create " + FLAGS.replace("l4,", "l4,\\\n"), 1),
+    "an array": (f'ARGS=(\n  {FLAGS} # here\n)\ngcloud ai custom-jobs create "${{ARGS[@]}}"', 4),
+    "an array of older scripts": (f'A=({FLAGS})\ngcloud ai custom-jobs create ${{A[@]+"${{A[@]}}"}}', 2),
+    "an array that grows": (f'A=(--region=us-central1)\nA+=({FLAGS})\ngcloud ai custom-jobs create "${{A[@]}}"', 3),
+    "a command in an array": (f'C=(gcloud ai custom-jobs create\n{FLAGS})\n"${{C[@]}}"', 2),
+    "a command in a variable": (f'C="gcloud ai custom-jobs create {FLAGS}"\neval $C', 1),
+    "a command in quotes": (f"bash -c 'cd x && gcloud ai custom-jobs create {FLAGS}'", 1),
+    "a value of several lines": (f'P="{KINDS},\\\naccelerator-count=3"\n{CREATE}--worker-pool-spec="$P"', 3),
+    "a value that grows": (f'P="{KINDS}"\nP+=",accelerator-count=3"\n{CREATE}--worker-pool-spec=$P', 3),
+    "a flag of gcloud first": (f"gcloud --project=p --quiet ai custom-jobs create {FLAGS}", 1),
+    "a name for gcloud": (f"$GCLOUD beta ai custom-jobs create {FLAGS}", 1),
+    "a break behind gcloud": (f"gcloud \\\n ai custom-jobs \\\n create {FLAGS}", 3),
+    "a quote over lines": (f"gcloud ai custom-jobs create --args='a\nb' {FLAGS}", 2),
+    "lines that a shell gets": (f"ssh host << EOF\ngcloud ai custom-jobs create {FLAGS}\nEOF", 2),
+    "the second of a line": (f"gcloud config list; gcloud ai custom-jobs create {FLAGS}", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_ordinary_shell_hides_no_request_in_any_mode(tmp_path, name):
+    text, line = WRONG[name]
+    (tmp_path / "run.sh").write_text(f"{text}\n")
+    report = everywhere(tmp_path, "run.sh")
+    assert [(each.rule, each.line) for each in report.of_severity("error")] == [("GPU003", line)]
+    assert report.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [('"${ARGS[@]}"', "${ARGS[@]}"), ("$(flags)", "$(flags)"), ('"$@"', "$@"), ("--config=$FILE", "$FILE"),
+     ("--config=lost.yaml", "lost.yaml"), ("--worker-pool-spec=$SPEC", "$SPEC"), ("--nosuch=1", "--nosuch"),
+     ("--config=gs://b/x.yaml", "gs://b/x.yaml"), ("--args='never closed", "No closing quotation"),
+     ("--worker-pool-spec=machine-type=a,$REST", "$REST")],
+)  # fmt: skip
+def test_a_request_that_only_the_shell_knows_is_a_finding_in_every_mode(tmp_path, flags, reason):
+    (tmp_path / "run.sh").write_text(f"true\ngcloud ai custom-jobs create --region=us-central1 {flags}\n")
+    report = everywhere(tmp_path, "run.sh")
+    (finding,) = report.of_severity("error")
+    assert (finding.rule, finding.line, report.exit_code) == ("GPU031", 2, 2)
+    assert reason in finding.message and finding.suggestion
+
+
+def test_what_may_be_added_to_a_request_is_named_and_the_rest_judged(tmp_path):
+    (tmp_path / "run.sh").write_text(f'gcloud ai custom-jobs create {FLAGS} "${{MORE[@]}}"\n')
+    report = everywhere(tmp_path, "run.sh")
+    assert [each.rule for each in report.of_severity("error")] == ["GPU003"]
+    assert any("${MORE[@]}" in each.message for each in report.of_severity("warning"))
+
+
+@pytest.mark.parametrize("text", [
+    "echo 'gcloud ai custom-jobs create --x'", 'printf "usage:\n  gcloud ai custom-jobs create\n"; true',
+    "cat << EOF\ngcloud ai custom-jobs create\nEOF", "log \"with gcloud ai custom-jobs create it isn't\"",
+    "gcloud ai custom-jobs list; create", "# gcloud ai custom-jobs create 'x",
+])  # fmt: skip
+def test_a_script_that_only_speaks_of_a_request_is_passed_over(tmp_path, text):
+    (tmp_path / "run.sh").write_text(f"{text}\n")
+    report = everywhere(tmp_path, "run.sh")
+    assert (report.exit_code, report.steps, report.findings) == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    "before", ["N=1\nif x; then\n  N+=1\nfi", "N=1\ntest x && N=3", "for N in 1 3; do true; done\nN=1"]
+)
+def test_a_variable_that_is_set_under_a_condition_is_not_known(before):
+    assert not told(script(before, count="$N")) and ("GPU024", before.count("\n") + 2) in told(
+        script(before, count="$N"), "note"
+    )
+
+
+def test_the_file_of_config_may_lie_in_a_folder_around_the_script(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/job.yaml").write_text("workerPoolSpecs:\n- machineSpec: {machineType: n1-standard-5}\n")
+    (tmp_path / "bin/run.sh").write_text("gcloud ai custom-jobs create --region=us-central1 --config=conf/job.yaml\n")
+    monkeypatch.chdir(tmp_path)
+    assert "GPU001" in {each.rule for each in check(["bin/run.sh"]).findings}
+
+
+def test_a_script_without_a_suffix_is_no_other_file(tmp_path):
+    (tmp_path / "run").write_text(f"#!/bin/sh\ngcloud ai custom-jobs create {FLAGS}\n")
+    assert [each.rule for each in check([tmp_path / "run"], skip_others=True).of_severity("error")] == ["GPU003"]
