@@ -4,7 +4,7 @@ A class is told by the area under the ROC curve of one column alone; a number by
 that the column explains, so that neither a few huge values nor the shape of what ties the two matters.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -18,6 +18,12 @@ from training.errors import UserError
 MAX_AUC = 0.995
 #: Share of the variance of a number's rank that one column alone explains, above which it is refused.
 MAX_EXPLAINED = 0.99
+#: The same from which on a column is named wherever the results are: it may be known only after the outcome.
+NEAR_AUC, NEAR_EXPLAINED = 0.9, 0.8
+#: Standard errors that such an area is above that of luck, over all columns of a table.
+BEYOND_LUCK = 3.7
+#: Columns that the sentence about them names.
+MOST_NAMED = 8
 #: Rows over all shards that are looked at, and of each class the fewest that allow a verdict.
 SAMPLE_ROWS = 100_000
 MIN_OF_EACH_CLASS = 20
@@ -45,22 +51,39 @@ def order(rows: int, number: int = 0) -> NDArray[np.int64]:
     return np.asarray(np.argsort(mixed(positions)))
 
 
+def apart(rows: NDArray[np.int64], groups: NDArray[np.generic]) -> NDArray[np.int64]:
+    """The rows with those of a group beside each other, so that two halves share one group at most."""
+    codes = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.uint64)
+    return rows[np.argsort(mixed(codes)[rows], kind="stable")]
+
+
 def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
     """The same number for the same text in every shard."""
     digests = (blake2b(value.encode(), digest_size=8).digest() for value in categories.dictionary.to_pylist())
     return np.asarray(np.frombuffer(b"".join(digests), "<u8")[categories.indices.to_numpy()])
 
 
-def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str]) -> None:
-    """Raises UserError for the first column of the sample that tells the label by itself.
+def check(
+    columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str], group: str = ""
+) -> tuple[str, ...]:
+    """What a reader must know of columns of the sample that nearly tell the label by themselves; nothing if none does.
 
     Args:
         columns: numbers (float) and hashed categories (uint64), each (rows,), and the label: codes, or floats.
         trusted: names that are not looked at.
+        group: the column whose rows are never parted; "" or one that is not there if there is none. What is learned
+            from some of a patient's rows tells nothing of the others.
+
+    Raises:
+        UserError: a column tells the label by itself.
     """
+    if group in columns:
+        together = apart(np.arange(len(columns[label])), columns[group])
+        columns = {name: values[together] for name, values in columns.items()}
     labels = columns[label]
     number = labels.dtype.kind == "f"
     bins = min(BINS, max(2, len(labels) // 2 // MIN_ROWS_OF_BIN)) if number else BINS
+    near: list[tuple[float, str]] = []
     for name, values in columns.items():
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
@@ -80,6 +103,72 @@ def check(columns: Sample, label: str, classes: tuple[str, ...], trusted: Contai
                     "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
                     f"beforehand, name it in the task's `trusted`."
                 )
+        strength, words = nearly(coded, labels, classes, ordered=values.dtype.kind == "f")
+        near += [(strength, f"{name} ({words})")] if words else []
+    return _named([words for _, words in sorted(near, key=lambda pair: -pair[0])])
+
+
+def _named(near: list[str]) -> tuple[str, ...]:
+    if not near:
+        return ()
+    several, rest = len(near) > 1, len(near) - MOST_NAMED
+    return (
+        f"{'Columns' if several else 'A column'} alone nearly tell{'' if several else 's'} the label: "
+        f"{', '.join(near[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
+        f"{'one of them is' if several else 'it is'} known only after the outcome, it leaks, and the model is worth "
+        "less than its figures: leave it out of the features, or name it in the task's `trusted`.",
+    )
+
+
+def nearly(
+    codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], *, ordered: bool
+) -> tuple[float, str]:
+    """How well a column alone tells the label, and that in words; "" below `NEAR_AUC` and `NEAR_EXPLAINED`, or where it
+    may be luck.
+
+    Args:
+        codes: Of the column, as `codes` gives them.
+        labels: Codes of classes, or numbers where there are no classes.
+        ordered: Whether the codes are those of a number.
+    """
+    if not classes:
+        share = explained(codes, labels)
+        if ordered and len(codes) >= MIN_OF_EACH_CLASS and labels.min() < labels.max() and codes.min() < codes.max():
+            share = max(share, float(np.corrcoef(ranks(codes), ranks(labels))[0, 1]) ** 2)
+        return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
+    best, words = 0.0, ""
+    for code in range(1, 2) if len(classes) == 2 else range(len(classes)):
+        positive = labels == code
+        auc = _alone(codes, positive, ordered)
+        if auc > max(best, NEAR_AUC - 1e-9):
+            low, high = _interval(auc, int(positive.sum()), int((~positive).sum()))
+            of = "" if len(classes) == 2 else f" of {classes[code]!r}"
+            best, words = auc, f"AUC {auc:.3f}{of}, 95% interval {low:.2f} to {high:.2f}"
+    return best, words
+
+
+def _alone(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool) -> float:
+    """The area under the ROC curve of a column alone, also where rows of a class are few; 0.5 where it may be luck."""
+    hits, rest = int(positive.sum()), int((~positive).sum())
+    if not hits or not rest:
+        return 0.5
+    best = separation(codes, positive)
+    if min(hits, rest) < 4 * MIN_OF_EACH_CLASS:
+        best = max(best, (separation(codes, positive, 1) + separation(codes[::-1], positive[::-1], 1)) / 2)
+    if ordered:
+        counts = [np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)]
+        area = _area(*counts)
+        best = max(best, area, 1 - area)
+    luck = ((hits + rest + 1) / (12 * hits * rest)) ** 0.5
+    return best if best - 0.5 > BEYOND_LUCK * luck else 0.5
+
+
+def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
+    """Of Hanley and McNeil 1982 (https://doi.org/10.1148/radiology.143.1.7063747)."""
+    first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (hits - 1) * (first - auc**2) + (rest - 1) * (second - auc**2)
+    error = 1.96 * (max(0.0, variance) / (hits * rest)) ** 0.5
+    return max(0.0, auc - error), min(1.0, auc + error)
 
 
 def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
@@ -88,8 +177,7 @@ def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
     half = len(codes) // 2
     if half < MIN_ROWS:
         return 0.0
-    _, place, counts = np.unique(label, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(counts) - counts / 2)[place] / len(label)
+    rank = ranks(label) / len(label)
     size = int(codes.max()) + 1
     seen = np.bincount(codes[:half], minlength=size)
     mean = np.bincount(codes[:half], weights=rank[:half], minlength=size) / np.maximum(seen, 1)
@@ -98,15 +186,21 @@ def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
     return float(1 - np.square(rank[half:] - mean[codes[half:]]).mean() / variance) if variance > 0 else 0.0
 
 
-def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
+def ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    """The place of each value among all, from 0 on; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - counts / 2)[place.reshape(-1)])
+
+
+def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int = MIN_OF_EACH_CLASS) -> float:
     """AUC on the second half of the rows of the score "rate of positives among equal codes in the first half".
 
     Two halves, so that a column of many values is not credited with having learnt them by heart.
-    Returns 0.5 where a half has too few of either class.
+    Returns 0.5 where a half has fewer than `least` of either class.
     """
     half = len(codes) // 2
     learn, judge = slice(0, half), slice(half, None)
-    if any(min(p.sum(), (~p).sum()) < MIN_OF_EACH_CLASS for p in (positive[learn], positive[judge])):
+    if any(min(p.sum(), (~p).sum()) < least for p in (positive[learn], positive[judge])):
         return 0.5
     size = int(codes.max()) + 1
     seen = np.bincount(codes[learn], minlength=size)
@@ -115,6 +209,11 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
     _, rank = np.unique(rate, return_inverse=True)
     hits = np.bincount(rank[codes[judge]], weights=positive[judge], minlength=size)
     misses = np.bincount(rank[codes[judge]], weights=~positive[judge], minlength=size)
+    return _area(hits, misses)
+
+
+def _area(hits: NDArray[np.generic], misses: NDArray[np.generic]) -> float:
+    """The area under the ROC curve of a score, by the counts of both classes for each of its values."""
     below = np.cumsum(misses) - misses
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
 

@@ -63,7 +63,10 @@ def decide(
             margin=margin, confidence=confidence, nights=nights,
         )  # fmt: skip
     else:
-        result = _decide(predictions.read(evaluation_dir), margin, confidence, nights)
+        data = predictions.read(evaluation_dir)
+        result = _decide(data, margin, confidence, nights)
+        if doubts := data.header.doubts:
+            result = result.model_copy(update={"reason": f"{result.reason} In doubt: {' '.join(doubts)}"})
     decision.save(result, evaluation_dir)
     return result
 

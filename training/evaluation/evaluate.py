@@ -137,6 +137,7 @@ def _header(
         group_assumed=bool(first) and not task.group,
         slices=tuple(task.slices),
         notes=notes,
+        doubts=dataset.doubts,
         script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,
         operating=operating,
     )

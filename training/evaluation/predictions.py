@@ -85,6 +85,8 @@ class Header(Frozen):
     slices: tuple[str, ...] = ()
     #: What a reader must know: a baseline fitted on a sample, a champion without some columns...
     notes: tuple[str, ...] = ()
+    #: Why all figures may be better than the truth, as the dataset's manifest has it.
+    doubts: tuple[str, ...] = ()
     #: What the baseline is, if it is no logistic regression.
     baseline: str = ""
     #: Where the challenger is what a script left.

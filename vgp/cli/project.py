@@ -76,7 +76,11 @@ def table(
         str | None, typer.Option(help="The column with the time of each row: later rows test; default: found.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="What rows belong to, such as a customer: never parted; default: found.")
+        str | None,
+        typer.Option(
+            help="What rows belong to, such as a customer: never parted. row: every row by itself; day: the day of the "
+            "time. Default: found, or asked for where rows that share a value share the target."
+        ),
     ] = None,
     out: Annotated[str, typer.Option(help="The file to write; its name ends in .toml.")] = "task.toml",
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
@@ -93,6 +97,7 @@ def table(
     """
     from vgp.project.table import propose
     from vgp.settings import repository_of
+    from vgp.text.printable import one_line
 
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
@@ -103,6 +108,11 @@ def table(
     what = "a regression: " if made["kind"] == "regression" else ""
     console().print(_columns(made))
     say(
+        *(
+            f"Look at {one_line(column['name'])}: {doubt}. If it is known only after the outcome, take its line out."
+            for column in made["columns"]
+            if (doubt := column.get("doubt"))  # a copy of the training code may be an older one
+        ),
         f"Wrote {made['file']}, from {made['looked']}: {what}{made['why']}.",
         f"Next: {made['next']}",
     )
@@ -118,7 +128,10 @@ def _columns(made: dict[str, Any]) -> "Table":
     colours = {"target": "bold", "leak": "red", "ignored": "dim"}
     ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
     cells = [
-        tuple(Text(one_line(column[part]), colours.get(column["role"], "")) for part in ("name", "type", "role", "why"))
+        tuple(
+            Text(one_line(column[part]), "yellow" if column.get("doubt") else colours.get(column["role"], ""))
+            for part in ("name", "type", "role", "why")
+        )
         for column in ordered
     ]
     return table(("column", "type", "is", "why"), cells)

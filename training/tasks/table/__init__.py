@@ -13,7 +13,8 @@ sample.py        some rows of a table that nobody has declared yet
 spread.py        of a large table those from all over it
 guess.py         what a column seems to hold
 target.py        what is learned of the target, and which class is the positive one
-roles.py         key, time, group, leaks, and what tells nothing
+roles.py         key, time, leaks, and what tells nothing
+repeats.py       columns whose values come again, and whether rows that share one belong together
 sums.py          columns that make up the target together
 proposal.py      all of it together
 written.py       a proposal as the text of a task.toml

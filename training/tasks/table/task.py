@@ -103,8 +103,20 @@ def _attributes(declared: Declared, text: str) -> dict[str, Any]:
         "slices": tuple(declared.slices),
         "trusted": tuple(name for column in declared.trusted for name in made.get(column, ())),
         "unlabelled": f"no {declared.target}",
+        "remarks": tuple(_repeating(declared, name, words) for name, words in declared.repeats.items()),
         "settings": {**Table.settings, **told},
     }
+
+
+def _repeating(declared: Declared, column: str, words: str) -> str:
+    """What rows have in common that share a value, and what that means for the figures."""
+    first = f"{column}: {words}."
+    if column == next(iter(declared.groups), "") and not declared.time:
+        return f"{first} All rows of one value are in one split, so the figures are those of values that are new."
+    used = "It is learned from" if column in declared.features else "It is not learned from"
+    if column in declared.groups:
+        used += ", and the decision counts the rows of one value as one"
+    return f"{first} {used}. Rows of one value train and test, so the figures do not hold for values that are new."
 
 
 def _line(text: str, column: str) -> str:
