@@ -1,8 +1,9 @@
-"""Rare classes over splits by a hash: each has its shares to a row, where chance may leave a split without it.
+"""Rare classes over splits by a hash: each has about its shares, where chance may leave a split without it.
 
-What goes to a split as one is a unit: a group, a key, rows that are alike, or a row of a kind that is common. A class of
-many units has its shares by the hash alone. The units of a rarer one are put in the order in which the hash would take
-them, and the first of them test. So a row leaves its split only if the class lacks rows there, or as its number grows.
+What goes to a split as one is a unit: a group, a key, alike rows, or a row of a common kind. A class of many units has
+its shares by the hash alone. Of a rarer one as few units as possible leave the split of their hash, those that the hash
+would take next first, until enough of them test, train and validate. So new rows move few of those that are there, and
+of frequent classes none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import ibis.expr.types as ir
 
 from training.data.alike import Kinds
 from training.data.engines import ID, Engine
+from training.data.shares import NAMES
 from training.data.split_hash import ByHash
 
 #: A class of more units is not rare: a fifth of 100 is off by more than 12 once in 500 times.
@@ -20,6 +22,7 @@ RARE = 100
 #: Units of all rare classes together, which are listed in a query.
 MOST_UNITS = 10_000
 
+TRAIN, VALIDATION, TEST = range(len(NAMES))
 #: Units by the code of their split.
 Moved = dict[int, list[int]]
 
@@ -31,9 +34,16 @@ def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) ->
     Args:
         rows: With `_label`, codes, `_row_id` and `_kind`.
     """
+    labelled = rows.filter(rows["_label"].notnull())
+    counted = engine.read(labelled.group_by(label=labelled["_label"]).agg(rows=labelled.count())).to_pylist()
+    together = kinds.alike - kinds.common_rows * (not split.group) if kinds else 0
+    small = [row["label"] for row in counted if row["rows"] - together <= RARE]
+    if not small:
+        return {}
+    rows = labelled.filter(labelled["_label"].isin(small))
     alone = rows["_kind"].isin(kinds.common) if kinds and len(kinds.common) and not split.group else ibis.literal(False)
     unit = alone.ifelse(rows[ID], rows["_kind"])
-    units = rows.select(label=rows["_label"], unit=unit, alone=alone).filter(rows["_label"].notnull())
+    units = rows.select(label=rows["_label"], unit=unit, alone=alone)
     if split.counts_kinds:
         units = units.distinct()
     counted = engine.read(units.group_by("label").agg(units=units.count())).to_pylist()
@@ -60,13 +70,36 @@ def _placed(found: Sequence[Mapping[str, Any]], rare: Sequence[int], split: ByHa
     for label in rare:
         units = sorted((row["unit"] for row in found if row["label"] == label), key=lambda unit: (unit % 100, unit))
         free = [unit for unit in units if unit not in places]
-        for code, share in ((2, split.test_percent), (1, split.validation_percent)):
-            wanted = round(len(units) * share / 100) - sum(places.get(unit) == code for unit in units)
-            if code == 2 and not any(places.get(unit) == code for unit in units):
-                wanted = max(1, wanted)
-            trained = any(places.get(unit) == 0 for unit in units)
-            for unit in free[: max(0, min(wanted, len(free) - (not trained)))]:
-                places[unit] = code
-            free = [unit for unit in free if unit not in places]
-        places |= dict.fromkeys(free, 0)
+        places |= {unit: split.code(unit % 100) for unit in free}
+        _mend(units, free, places, split)
     return places
+
+
+def _mend(units: Sequence[int], free: Sequence[int], places: dict[int, int], split: ByHash) -> None:
+    """Changes as few places as leave a class units that test, about by its share, that train, and that validate.
+
+    Args:
+        units: Of the class, in the order in which the hash takes them.
+        free: Those of them that no rarer class has placed.
+    """
+
+    def held(code: int) -> int:
+        return sum(places[unit] == code for unit in units)
+
+    def move(target: int, *sources: int, last: bool = False) -> bool:
+        fitting = [unit for unit in free if places[unit] in sources]
+        places.update(dict.fromkeys(fitting[-1:] if last else fitting[:1], target))
+        return bool(fitting)
+
+    share = len(units) * split.test_percent / 100
+    while len(units) > 1 and held(TEST) < max(1, share / 2) and move(TEST, VALIDATION, TRAIN):
+        pass
+    while held(TEST) > 1.5 * share + 1 and move(TRAIN, TEST, last=True):
+        pass
+    while 2 * held(TRAIN) < len(units) and (
+        move(TRAIN, VALIDATION, last=True)
+        or ((held(TEST) > max(1, share / 2) or len(units) == 1) and move(TRAIN, TEST, last=True))
+    ):
+        pass
+    if not held(VALIDATION) and len(units) * split.validation_percent >= 100:
+        move(VALIDATION, TRAIN)

@@ -27,7 +27,17 @@ class Save:
     folder: Path
 
     def __call__(
-        self, label, challenger, *, champion=None, baseline=None, group=None, group_2=None, same=False, **slices
+        self,
+        label,
+        challenger,
+        *,
+        champion=None,
+        baseline=None,
+        group=None,
+        group_2=None,
+        same=False,
+        doubts=(),
+        **slices,
     ) -> Path:
         scored = {"challenger": challenger, "champion": champion, "baseline": baseline}
         models = {name: table(p) for name, p in scored.items() if p is not None}
@@ -35,7 +45,7 @@ class Save:
         header = Header(
             task="m:T", split="test", classes=tuple("abcdefghij"[:sides]), models=tuple(models),
             group="" if group is None else "day", second_group="" if group_2 is None else "user",
-            slices=tuple(slices), same=same,
+            slices=tuple(slices), same=same, doubts=tuple(doubts),
         )  # fmt: skip
         batch = {"row_id": np.arange(len(label)), "label": np.asarray(label), **models}
         batch |= {name: names(values) for name, values in slices.items()}
