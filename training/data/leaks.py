@@ -112,12 +112,13 @@ def _named(near: list[str]) -> tuple[str, ...]:
     if not near:
         return ()
     several, rest = len(near) > 1, len(near) - MOST_NAMED
-    return (
+    said = (
         f"{'Columns' if several else 'A column'} alone nearly tell{'' if several else 's'} the label: "
         f"{', '.join(near[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
         f"{'one of them is' if several else 'it is'} known only after the outcome, it leaks, and the model is worth "
-        "less than its figures: leave it out of the features, or name it in the task's `trusted`.",
+        "less than its figures: leave it out of the features, or name it in the task's `trusted`."
     )
+    return (said,)
 
 
 def nearly(

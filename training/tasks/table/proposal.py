@@ -20,6 +20,8 @@ from training.tasks.table.repeats import Repeats
 from training.tasks.table.sample import Sample
 from training.tasks.table.target import Target, target
 
+#: Columns whose values come again, of which the report speaks.
+MOST_REPORTED = 12
 #: Answers that are no column.
 NO_GROUP = ("row", "day")
 #: Of a table with a time, which the end of it tests.
@@ -125,7 +127,7 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
         roles.slices({column.name: found[column.name] for column in columns if column.role == "learned"}),
         _markers(found, columns), _split(found[time] if time else None, sample.whole),
         "," if comma else "",
-        asked.left_out, {name: one.words for name, one in seen.items() if one.agrees or name == group}, sample=sample,
+        asked.left_out, _reported(seen, group), sample=sample,
     )  # fmt: skip
 
 
@@ -157,6 +159,12 @@ def _group(asked: Asked, seen: Mapping[str, Repeats], goal: Target, time: str) -
     if len(fitting) > 1 or any(not one.is_named for one in fitting):
         raise UserError(repeats.question(fitting, time))
     return asked.group or (fitting[0].name if fitting else "")
+
+
+def _reported(seen: Mapping[str, Repeats], group: str) -> dict[str, str]:
+    """What the report says of the columns whose values come again, those first whose rows agree most."""
+    told = sorted((one for name, one in seen.items() if one.agrees and name != group), key=lambda one: -one.agreement)
+    return {one.name: one.words for one in [*([seen[group]] if group in seen else []), *told[:MOST_REPORTED]]}
 
 
 def _as_names(found: Guess, is_group: bool) -> Guess:

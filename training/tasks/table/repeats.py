@@ -99,9 +99,8 @@ class Repeats:
         if self.found.missing:
             counted += f", and {len(self.found.values) - self.rows:,} rows without one, which count as one"
         if self.agrees:
-            scale = "0 is chance, 1 is the same"
-            return f"{counted}; rows that share one agree in {self.target} by {self.agreement:.2f} ({scale})"
-        return f"{counted}; rows that share one agree in {self.target} no more than by chance"
+            return f"{counted}; rows of one agree in {self.target} by {self.agreement:.2f} (0: chance, 1: the same)"
+        return f"{counted}; rows of one agree in {self.target} no more than by chance"
 
 
 def look(columns: Mapping[str, Guess], target: Target, *, whole: bool) -> dict[str, Repeats]:

@@ -85,7 +85,7 @@ def test_numbers_that_are_names_are_no_amounts(tmp_path):
 def test_an_id_by_name_and_values_is_the_group_and_the_other_reading_is_named(tmp_path):
     made = proposed(tmp_path, people(user_id=lambda i: WHO[i]), rows=ROWS)
     (column,) = [column for column in made.columns if column.name == "user_id"]
-    assert made.group == "user_id" and "200 values in 1,200 rows; rows that share one agree in y by 0." in column.why
+    assert made.group == "user_id" and "200 values in 1,200 rows; rows of one agree in y by 0." in column.why
     text = written.text(made)
     assert (
         'group = "user_id"  # its rows stay in one split, so the figures are those of new ones; "row": every row'
@@ -97,7 +97,7 @@ def test_ids_of_two_rows_each_are_enough(tmp_path):
     pairs = DRAW.sample([number // 2 for number in range(ROWS)], ROWS)
     sick = [DRAW.random() < 0.5 for _ in range(ROWS // 2)]
     columns = {"who": lambda i: f"c{pairs[i]}", "x": lambda i: f"{NOISE[i]:.3f}", "y": lambda i: int(sick[pairs[i]])}
-    with pytest.raises(UserError, match="who: 600 values in 1,200 rows; rows that share one agree in y by 1.00"):
+    with pytest.raises(UserError, match="who: 600 values in 1,200 rows; rows of one agree in y by 1.00"):
         proposed(tmp_path, columns, rows=ROWS)
 
 
@@ -167,7 +167,9 @@ def test_a_category_of_many_rows_each_that_tells_a_little_is_learned_and_named(t
                "x": lambda i: f"{NOISE[i % ROWS]:.3f}"}  # fmt: skip
     made = proposed(tmp_path, columns, rows=4000)
     (why,) = [column.why for column in made.columns if column.name == "town"]
-    assert made.group == "" and roles(made)["town"] == "learned" and "40 values in 4,000 rows; rows that share" in why
+    assert (
+        made.group == "" and roles(made)["town"] == "learned" and "40 values in 4,000 rows; rows of one agree in" in why
+    )
 
 
 def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
@@ -176,11 +178,15 @@ def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
     for group in ("patient", "row"):
         made = proposed(tmp_path, columns, rows=ROWS, group=group)
         (said[group],) = Table({"declaration": written.text(made)}).remarks
-    assert said["patient"].startswith("patient: 200 values in 1,200 rows; rows that share one agree in y by 0.")
-    assert said["patient"].endswith(
-        "All rows of one value are in one split, so the figures are those of values that are new."
-    )
-    assert said["row"].endswith("Rows of one value train and test, so the figures do not hold for values that are new.")
+    facts = "Values that come again, of patient (200 values in 1,200 rows; rows of one agree in y by 0."
+    assert said["patient"].startswith(facts) and said["row"].startswith(facts)
+    assert said["patient"].endswith("All rows of one value are in one split, so the figures are those of new ones.")
+    assert said["row"].endswith("rows of one value train and test: the figures are not of new ones.")
+    columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient tells by itself
+    made = proposed(tmp_path, columns, rows=ROWS, group="row")
+    (left_out,) = Table({"declaration": written.text(made)}).remarks
+    assert roles(made)["patient"] == "leak"
+    assert "It is not learned from, but rows of one value train and test" in left_out
 
 
 def test_a_column_of_few_values_that_tells_the_target_may_be_what_rows_belong_to(tmp_path):
