@@ -6,6 +6,7 @@ that the column explains, so that neither a few huge values nor the shape of wha
 
 from collections.abc import Container, Sequence
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -213,7 +214,7 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int
     return _area(hits, misses)
 
 
-def _area(hits: NDArray[np.generic], misses: NDArray[np.generic]) -> float:
+def _area(hits: NDArray[Any], misses: NDArray[Any]) -> float:
     """The area under the ROC curve of a score, by the counts of both classes for each of its values."""
     below = np.cumsum(misses) - misses
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
