@@ -4,7 +4,7 @@ A class is told by the area under the ROC curve of one column alone; a number by
 that the column explains, so that neither a few huge values nor the shape of what ties the two matters.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -89,22 +89,25 @@ def check(
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
         coded = codes(values, bins)
-        if number and (share := explained(coded, labels)) > MAX_EXPLAINED:
+        share = explained(coded, labels) if number else 0.0
+        if share > MAX_EXPLAINED:
             raise UserError(
                 f"the column {name} alone tells the label ({share:.2%} of the variance of its rank on held-out rows "
                 "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
                 "beforehand, name it in the task's `trusted`."
             )
-        # Of two classes each is told as well as the other.
-        for code, title in enumerate(classes[: 1 if len(classes) == 2 else None]):
-            auc = separation(coded, labels == code)
-            if auc > MAX_AUC:
+        ordered = values.dtype.kind == "f"
+        areas = [] if number else list(_areas(coded, labels, classes, ordered))
+        for title, held_out, _ in areas:
+            if held_out > MAX_AUC:
                 raise UserError(
-                    f"the column {name} alone tells whether the label is {title!r} (AUC {auc:.4f} on held-out rows "
-                    "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
+                    f"the column {name} alone tells whether the label is {title!r} (AUC {held_out:.4f} on held-out "
+                    "rows of the train split): it leaks the outcome. Leave it out of the features, or, if it is known "
                     f"beforehand, name it in the task's `trusted`."
                 )
-        strength, words = nearly(coded, labels, classes, ordered=values.dtype.kind == "f")
+        strength, words = (
+            _nearly_number(coded, labels, ordered, share) if number else _nearly_class(areas, labels, classes)
+        )
         near += [(strength, f"{name} ({words})")] if words else []
     return _named([words for _, words in sorted(near, key=lambda pair: -pair[0])])
 
@@ -134,33 +137,52 @@ def nearly(
         ordered: Whether the codes are those of a number.
     """
     if not classes:
-        share = explained(codes, labels)
-        if ordered and len(codes) >= MIN_OF_EACH_CLASS and labels.min() < labels.max() and codes.min() < codes.max():
-            share = max(share, float(np.corrcoef(ranks(codes), ranks(labels))[0, 1]) ** 2)
-        return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
-    best, words = 0.0, ""
-    for code in range(1, 2) if len(classes) == 2 else range(len(classes)):
+        return _nearly_number(codes, labels, ordered, explained(codes, labels))
+    return _nearly_class(list(_areas(codes, labels, classes, ordered)), labels, classes)
+
+
+def _nearly_number(
+    codes: NDArray[np.int64], labels: NDArray[np.generic], ordered: bool, share: float
+) -> tuple[float, str]:
+    few = MIN_OF_EACH_CLASS <= len(codes) < 2 * MIN_ROWS
+    if ordered and few and labels.min() < labels.max() and codes.min() < codes.max():
+        share = float(np.corrcoef(ranks(codes), ranks(labels))[0, 1]) ** 2
+    return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
+
+
+def _nearly_class(
+    areas: Sequence[tuple[str, float, float]], labels: NDArray[np.generic], classes: Sequence[str]
+) -> tuple[float, str]:
+    title, _, auc = max(areas, key=lambda area: area[2])
+    if auc < NEAR_AUC:
+        return auc, ""
+    hits = int((labels == list(classes).index(title)).sum())
+    low, high = _interval(auc, hits, len(labels) - hits)
+    of = "" if len(classes) == 2 else f" of {title!r}"
+    return auc, f"AUC {auc:.3f}{of}, 95% interval {low:.2f} to {high:.2f}"
+
+
+def _areas(
+    codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], ordered: bool
+) -> Iterator[tuple[str, float, float]]:
+    """Each class, its area under the ROC curve on held-out rows, and that of few rows too, which is 0.5 where it may be
+    luck. Of two classes each is told as well as the other."""
+    for code, title in enumerate(classes[: 1 if len(classes) == 2 else None]):
         positive = labels == code
-        auc = _alone(codes, positive, ordered)
-        if auc > max(best, NEAR_AUC - 1e-9):
-            low, high = _interval(auc, int(positive.sum()), int((~positive).sum()))
-            of = "" if len(classes) == 2 else f" of {classes[code]!r}"
-            best, words = auc, f"AUC {auc:.3f}{of}, 95% interval {low:.2f} to {high:.2f}"
-    return best, words
+        held_out = separation(codes, positive)
+        yield title, held_out, _beyond_luck(codes, positive, ordered, held_out)
 
 
-def _alone(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool) -> float:
-    """The area under the ROC curve of a column alone, also where rows of a class are few; 0.5 where it may be luck."""
-    hits, rest = int(positive.sum()), int((~positive).sum())
+def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool, best: float) -> float:
+    hits = int(positive.sum())
+    rest = len(positive) - hits
     if not hits or not rest:
         return 0.5
-    best = separation(codes, positive)
     if min(hits, rest) < 4 * MIN_OF_EACH_CLASS:
         best = max(best, (separation(codes, positive, 1) + separation(codes[::-1], positive[::-1], 1)) / 2)
-    if ordered:
-        counts = [np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)]
-        area = _area(*counts)
-        best = max(best, area, 1 - area)
+        if ordered:
+            area = _area(*(np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)))
+            best = max(best, area, 1 - area)
     luck = ((hits + rest + 1) / (12 * hits * rest)) ** 0.5
     return best if best - 0.5 > BEYOND_LUCK * luck else 0.5
 
