@@ -41,6 +41,7 @@ shares.py         what the three have in common
 windows.py        which days train and which test
 periods.py        time windows as people write them
 alike.py          how often rows are alike
+rare.py           rare classes over such splits
 apart.py          groups whose rows are in the train split and in another
 leaks.py          columns that tell the label by themselves
 events.py         what happened lately, for features that look back

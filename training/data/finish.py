@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from training import outcome, tasks
 from training.data import bins, manifest
 from training.data.manifest import Manifest, ShardFile, SourceFile
+from training.data.shares import NAMES
 from training.errors import UserError
 from training.printable import listed
 from training.task import Task
 
 Columns = tuple[manifest.Column, ...]
+#: Classes whose rows in each split a sentence counts.
+MOST_COUNTED = 5
 
 
 def require_rows(rows: Mapping[str, int], notes: Sequence[str]) -> None:
@@ -32,11 +35,23 @@ def require_rows(rows: Mapping[str, int], notes: Sequence[str]) -> None:
             raise UserError(" ".join([lack, *notes]))
 
 
-def require_classes(task: Task, counts: Mapping[int, int]) -> None:
+#: The rows of each class, by split.
+Counts = Mapping[str, Mapping[int, int]]
+
+
+def require_classes(task: Task, counts: Counts) -> None:
     """Raises UserError if the train split lacks a class."""
     for code, title in enumerate(task.classes):
-        if not counts.get(code):
-            raise UserError(f"the class {title!r} does not occur in the train split: there is nothing to tell apart.")
+        if not counts.get("train", {}).get(code):
+            raise UserError(
+                f"the class {title!r} does not occur in the train split ({_spread(counts, code)}): there is nothing to "
+                "tell apart. Give more of its rows, or leave it out of the classes and the data."
+            )
+
+
+def _spread(counts: Counts, code: int) -> str:
+    """`train 6, validation 2, test 0`."""
+    return ", ".join(f"{split} {counts[split].get(code, 0):,}" for split in NAMES if split in counts)
 
 
 def require_several(task: Task, counts: Iterable[Mapping[int, int]]) -> None:
@@ -76,11 +91,15 @@ def _binned(column: manifest.Column, values: NDArray[np.generic]) -> manifest.Co
     )
 
 
-def absent(task: Task, test_classes: set[int]) -> Iterator[str]:
-    """What is wrong with a test split that lacks a class; the train split may not lack one."""
-    lacking = [title for code, title in enumerate(task.classes) if code not in test_classes]
-    if test_classes and lacking:
-        yield f"The test split has no row of the class {listed(lacking)}: there will be no AUC."
+def absent(task: Task, counts: Counts) -> Iterator[str]:
+    """A sentence for each split that has rows and lacks a class; the train split may not lack one."""
+    lost = {"test": "there will be no AUC", "validation": "the best weights and a threshold are chosen without it"}
+    for split, why in lost.items():
+        codes = [code for code in range(len(task.classes)) if not counts.get(split, {}).get(code)]
+        if codes and any(counts.get(split, {}).values()):
+            rows = "; ".join(_spread(counts, code) for code in codes[:MOST_COUNTED])
+            names = listed([task.classes[code] for code in codes])
+            yield f"The {split} split has no row of the class {names} ({rows}): {why}."
 
 
 def say(notes: Sequence[str]) -> None:
@@ -95,7 +114,8 @@ def manifest_of(
     columns: Columns,
     splits: dict[str, tuple[ShardFile, ...]],
 ) -> Manifest:
-    own = {"rows_read", "rows_dropped", "notes", "split", "sources"}
+    own = {"rows_read", "rows_dropped", "notes", "doubts", "split", "sources"}
+    doubts = tuple(statistics.get("doubts", ()))
     sources = statistics.get("sources", task.sources)
     return Manifest(
         task=tasks.spec(name),
@@ -109,7 +129,8 @@ def manifest_of(
         },
         rows_read=statistics.get("rows_read", sum(f.rows for files in splits.values() for f in files)),
         rows_dropped=statistics.get("rows_dropped", {}),
-        notes=tuple(statistics.get("notes", ())),
+        notes=(*statistics.get("notes", ()), *doubts),
+        doubts=doubts,
         sources=sources,
         fingerprint=fingerprint(name, task, sources, splits),
     )

@@ -102,6 +102,8 @@ class Manifest(Frozen):
     rows_dropped: dict[str, int] = {}
     #: What a reader of the results must know about the rows: shown in the report.
     notes: tuple[str, ...] = ()
+    #: Those of the notes that may make every figure better than the truth: the decision has them too.
+    doubts: tuple[str, ...] = ()
     sources: tuple[SourceFile, ...] = ()
     #: sha256 over the configuration and the sources' checksums, else the shards': same fingerprint, same shards.
     fingerprint: str = ""

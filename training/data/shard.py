@@ -6,6 +6,7 @@ scratch space and returns what they hold, `write_shard` writes the Parquet files
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,8 +39,8 @@ class Prepared:
     path: str
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, Sketch] = field(default_factory=dict)
-    #: The codes of the classes that occur, by split.
-    classes: dict[str, set[int]] = field(default_factory=dict)
+    #: The rows of each class, by split.
+    classes: dict[str, Counter[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
     #: What is remembered of its groups, by split; of a task that names a group.
     groups: dict[str, apart.Marks] = field(default_factory=dict)
@@ -109,10 +110,11 @@ def _merge(prepared: Prepared, columns: dict[str, Sketch]) -> None:
         sketch.merge(columns[name])
 
 
-def _classes(rows: pa.Table, label: str) -> set[int]:
+def _classes(rows: pa.Table, label: str) -> Counter[int]:
     if label not in rows.column_names or not pa.types.is_integer(rows[label].type):
-        return set()
-    return set(rows[label].unique().to_pylist())
+        return Counter()
+    codes, counts = np.unique(rows[label].to_numpy(), return_counts=True)
+    return Counter(dict(zip(codes.tolist(), counts.tolist(), strict=True)))
 
 
 def write_shard(order: Order, values: Mapping[str, tuple[str, ...]], folder: str) -> dict[str, ShardFile]:

@@ -5,6 +5,7 @@ a function of it and of what all shards tell (`shard.py`); a runner says where: 
 on Apache Beam (`beam/`). What is written does not depend on the runner.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
@@ -81,6 +82,8 @@ class Plan:
     values: Mapping[str, tuple[str, ...]]
     #: Sentences for the log.
     notes: tuple[str, ...]
+    #: Those of them that the decision needs.
+    doubts: tuple[str, ...] = ()
 
 
 def statistics(task: Task, scans: Iterable[Any]) -> dict[str, Any]:
@@ -103,18 +106,15 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
         UserError: there is nothing to learn from or to test on, or a column tells the label.
     """
     notes, prepared, columns = tuple(statistics.get("notes", ())), figures.shards, figures.columns
-    _check(task, prepared, columns, notes)
-    tested = set[int]().union(*(shard.classes.get("test", ()) for shard in prepared))
+    counts = {split: sum((shard.classes[split] for shard in prepared if split in shard.classes), Counter[int]())
+              for split in dict.fromkeys(split for shard in prepared for split in shard.classes)}  # fmt: skip
+    doubts = (*_check(task, prepared, columns, notes, counts), *finish.absent(task, counts))
     values = {name: category_values(sketch.counts) for name, sketch in columns.items() if sketch.kind == "category"}
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
     if task.regression:
         described = finish.with_quantiles(described, task.label, _sample(prepared)[task.label])
-    notes = (
-        *notes,
-        *finish.absent(task, tested),
-        *(apart.notes(task.groups[0], figures.groups) if task.groups else ()),
-    )
-    return Plan(described, values, notes), _orders(prepared)
+    notes = (*notes, *doubts, *(apart.notes(task.groups[0], figures.groups) if task.groups else ()))
+    return Plan(described, values, notes, doubts), _orders(prepared)
 
 
 def manifest_of(
@@ -126,7 +126,7 @@ def manifest_of(
         for split, file in shard.items():
             splits.setdefault(split, []).append(file)
     by_split = {split: tuple(splits[split]) for split in splits}
-    return finish.manifest_of(name, task, statistics, plan.columns, by_split)
+    return finish.manifest_of(name, task, {**statistics, "doubts": plan.doubts}, plan.columns, by_split)
 
 
 def sample_rows(shards: int) -> int:
@@ -140,18 +140,22 @@ def named(shard: Any) -> str:
     return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
 
 
-def _check(task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str]) -> None:
+def _check(
+    task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str],
+    counts: finish.Counts,
+) -> tuple[str, ...]:  # fmt: skip
+    """What is doubtful about the columns."""
     rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
     finish.require_rows(rows, notes)
     label = columns.get(task.label)
     if label is None or label.kind != "label":
-        return
+        return ()
     joined = _sample(prepared)
     if task.regression:
         finish.require_spread(joined[task.label])
     else:
-        finish.require_classes(task, {int(code): count for code, count in label.counts.items()})
-    leaks.check(joined, task.label, task.classes, (*task.trusted, *task.groups))
+        finish.require_classes(task, counts)
+    return leaks.check(joined, task.label, task.classes, (*task.trusted, *task.groups), next(iter(task.groups), ""))
 
 
 def _sample(prepared: Sequence[Prepared]) -> leaks.Sample:

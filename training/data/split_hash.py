@@ -79,10 +79,19 @@ class ByHash:
 
     def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
         kind = cast(ir.IntegerValue, rows["_kind"])
-        if not planned["_common"]:
-            return self._codes(kind % 100)
-        common = kind.isin(planned["_common"])
-        return self._codes(cast(ir.IntegerValue, common.ifelse(_by_number(rows, kind), kind % 100)))
+        place = kind % 100
+        if planned["_common"]:
+            place = kind.isin(planned["_common"]).ifelse(_by_number(rows, kind), place)
+        codes = self._codes(cast(ir.IntegerValue, place))
+        for column, name in (("_kind", "_moved_kinds"), ("_row_id", "_moved_rows")):
+            for code, units in planned.get(name, {}).items():
+                if units:
+                    codes = rows[column].isin(units).ifelse(ibis.literal(code, "int8"), codes)
+        return codes
+
+    def code(self, place: int) -> int:
+        """The split of a row at this place, 0 to 99."""
+        return 2 if place < self.test_percent else 1 if place < self.test_percent + self.validation_percent else 0
 
     def _codes(self, places: ir.IntegerValue) -> ir.IntegerValue:
         """The splits of rows at these places, 0 to 99."""

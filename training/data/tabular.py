@@ -69,6 +69,8 @@ class TabularTask(Task):
     #: Column that holds the outcome: bool, class names, or class codes; with `quantiles` a number. Unneeded if `labels`
     #: is overridden.
     target: ClassVar[str] = ""
+    #: What a reader of the results must know, beside what is found in the rows; for the report.
+    remarks: ClassVar[tuple[str, ...]] = ()
     #: Why a row may have no label, for the report.
     unlabelled: ClassVar[str] = "no label"
     #: Options and their defaults; a task may add its own, and change these (`training.data.splits` says what they do).

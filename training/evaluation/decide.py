@@ -70,7 +70,10 @@ def decide(
             margin=margin, confidence=confidence, nights=nights, approve=approve,
         )  # fmt: skip
     else:
-        result = _decide(predictions.read(evaluation_dir), margin, confidence, nights, approve)
+        data = predictions.read(evaluation_dir)
+        result = _decide(data, margin, confidence, nights, approve)
+        if doubts := data.header.doubts:
+            result = result.model_copy(update={"reason": f"{result.reason} In doubt: {' '.join(doubts)}"})
     decision.save(result, evaluation_dir)
     return result
 

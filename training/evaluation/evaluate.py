@@ -144,6 +144,7 @@ def _header(
         slices=tuple(task.slices),
         notes=notes,
         constant=constant,
+        doubts=dataset.doubts,
         script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,
         operating=operating,
     )

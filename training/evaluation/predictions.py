@@ -87,6 +87,8 @@ class Header(Frozen):
     #: What the train labels give without a look at a row: how frequent each class is, or their mean, their median and
     #: their quantiles. () = not known.
     constant: tuple[float, ...] = ()
+    #: Why all figures may be better than the truth, as the dataset's manifest has it.
+    doubts: tuple[str, ...] = ()
     #: What the baseline is, if it is no logistic regression.
     baseline: str = ""
     #: Where the challenger is what a script left.

@@ -82,7 +82,11 @@ def table(
         ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="What rows belong to, such as a customer: never parted; default: found.")
+        str | None,
+        typer.Option(
+            help="What rows belong to, such as a customer: never parted. row: every row by itself; day: the day of the "
+            "time. Default: found, or asked for where rows that share a value share the target."
+        ),
     ] = None,
     read: Annotated[
         list[str] | None,
@@ -107,6 +111,7 @@ def table(
     """
     from vgp.project.table import propose
     from vgp.settings import repository_of
+    from vgp.text.printable import one_line
 
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
@@ -118,6 +123,11 @@ def table(
     what = "a regression: " if made["kind"] == "regression" else ""
     console().print(_columns(made))
     say(
+        *(
+            f"Look at {one_line(column['name'])}: {doubt}. If it is known only after the outcome, take its line out."
+            for column in made["columns"]
+            if (doubt := column.get("doubt"))  # a copy of the training code may be an older one
+        ),
         f"Wrote {made['file']}, from {made['looked']}: {what}{made['why']}.",
         f"Next: {made['next']}",
     )
@@ -133,7 +143,10 @@ def _columns(made: dict[str, Any]) -> "Table":
     colours = {"target": "bold", "leak": "red", "ignored": "dim"}
     ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
     cells = [
-        tuple(Text(one_line(column[part]), colours.get(column["role"], "")) for part in ("name", "type", "role", "why"))
+        tuple(
+            Text(one_line(column[part]), "yellow" if column.get("doubt") else colours.get(column["role"], ""))
+            for part in ("name", "type", "role", "why")
+        )
         for column in ordered
     ]
     return table(("column", "type", "is", "why"), cells)

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -49,6 +51,72 @@ def test_a_column_that_tells_the_label_is_refused(leak):
 )
 def test_an_honest_column_is_not_refused(honest):
     assert not refused(honest)
+
+
+NEARLY = np.where(DRAW.random(ROWS) < 0.1, HONEST, 4 * LABEL + HONEST).astype(np.float32)
+
+
+def named(columns: dict[str, np.ndarray], label: np.ndarray = LABEL, classes: tuple[str, ...] = ("no", "yes"), **other):
+    return " ".join(check({**columns, "label": label}, "label", classes, other.pop("trusted", ()), **other))
+
+
+def test_a_column_that_nearly_tells_the_label_is_named_with_an_interval_and_stays():
+    said = named(
+        {"fee": NEARLY, "x": HONEST, "code": np.where(DRAW.random(ROWS) < 0.04, 1 - LABEL, LABEL) + np.uint64(7)}
+    )
+    assert re.match(
+        r"Columns alone nearly tell the label: fee \(AUC 0\.9\d\d, 95% interval 0\.9\d to 0\.9\d\), code \(", said
+    )
+    assert "x (" not in said and "leave it out of the features, or name it in the task's `trusted`" in said
+    assert named({"fee": NEARLY}, trusted=("fee",)) == "" == named({"x": HONEST})
+
+
+@pytest.mark.parametrize("rows", [60, 300])
+def test_few_rows_are_enough_to_name_a_column(rows):
+    assert "fee (AUC" in named({"fee": NEARLY[:rows], "x": HONEST[:rows]}, LABEL[:rows])
+
+
+@pytest.mark.parametrize("kind", ["number", "category"])
+def test_a_column_that_tells_eight_rows_of_many_is_named_and_luck_is_not(kind):
+    rows = 40_000
+    label = np.zeros(rows, np.int64)
+    label[DRAW.choice(rows, 8, replace=False)] = 1
+    if kind == "number":
+        leak, honest = DRAW.normal(size=rows) + 4 * label, [DRAW.normal(size=rows) for _ in range(40)]
+    else:
+        flag = np.where(label == 1, 3, DRAW.choice(3, rows)).astype(np.uint64)
+        leak, honest = flag, [DRAW.integers(0, 30, rows).astype(np.uint64) for _ in range(40)]
+    said = named({"leak": leak, **{f"x{i}": column for i, column in enumerate(honest)}}, label)
+    assert "leak (AUC" in said and "x1" not in said and said.startswith("A column alone nearly tells the label")
+
+
+def test_of_a_regression_and_of_several_classes_too():
+    number = HONEST.astype(np.float64)
+    close = (number + 0.3 * DRAW.normal(size=ROWS)).astype(np.float32)
+    assert re.search(r"close \(R2 0\.[89]\d of its rank\)", named({"close": close}, number, ()))
+    assert "close (R2" in named({"close": close[:50]}, number[:50], ())
+    assert named({"far": (number + DRAW.normal(size=ROWS)).astype(np.float32)}, number, ()) == ""
+    label = DRAW.integers(0, 3, ROWS)
+    third = np.where(DRAW.random(ROWS) < 0.1, DRAW.normal(size=ROWS), (label == 2) * 5.0).astype(np.float32)
+    assert "x (AUC 0.9" in (said := named({"x": third}, label, ("a", "b", "c"))) and "of 'c', 95%" in said
+
+
+def test_many_columns_are_told_in_one_sentence_the_strongest_first():
+    columns = {f"x{i}": (4 * LABEL + (1 + i / 20) * HONEST).astype(np.float32) for i in range(12)}
+    said = named(
+        {name: np.where(DRAW.random(ROWS) < 0.05, HONEST, v).astype(np.float32) for name, v in columns.items()}
+    )
+    assert said.count("AUC") == 8 and "and 4 more" in said
+
+
+def test_what_some_rows_of_a_group_tell_of_the_others_is_no_leak():
+    """Such as the height of a patient, of whom every row has the same outcome."""
+    who = DRAW.permutation(np.repeat(np.arange(200), 20))
+    sick, height = (DRAW.random(200) < 0.5).astype(np.int64), DRAW.normal(170, 10, 200)
+    columns = {"height": height[who].astype(np.float32), "who": who.astype(np.float32)}
+    with pytest.raises(UserError, match="the column height alone tells"):
+        named(columns, sick[who], trusted=("who",))
+    assert named(columns, sick[who], trusted=("who",), group="who") == ""
 
 
 def test_trusted_columns_and_ids_are_not_looked_at():

@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from training import tasks
-from training.data import alike
+from training.data import alike, rare
 from training.data.engines import canonical
 from training.data.prepare import prepare
 from training.data.rows import open_rows
@@ -104,6 +104,8 @@ def placed(tmp_path):
             counted = survey(engine, work, marked)
             kinds = alike.count(engine, marked, features.KIND) if work.split.counts_kinds else None
             planned = work.split.plan(counted.labelled, counted.unlabelled, kinds)
+            if isinstance(work.split, ByHash) and features.KIND in marked.columns:
+                planned |= rare.moved(engine, marked, work.split, kinds)
             assigned = marked.mutate(_split=work.split.assigned(marked, planned)).filter(
                 marked[features.LABEL].notnull()
             )
@@ -380,7 +382,80 @@ def test_a_test_split_that_lacks_a_class_is_said(run, placed, capfd):
     _, found = placed(Wide, WIDE, rows)
     one = [[*row[:-1], "false" if found[i] == "test" else row[-1]] for i, row in enumerate(rows)]
     run(Wide, WIDE, one)
-    assert "note: The test split has no row of the class yes: there will be no AUC." in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert (
+        "note: The test split has no row of the class yes (train 227, validation 8, test 0): there will be no" in said
+    )
+
+
+def sick(rows: list[list[str]], chosen: set[int]) -> list[list[str]]:
+    return [[*row[:-1], "true" if i in chosen else "false"] for i, row in enumerate(rows)]
+
+
+def counts(found: dict[int, str], chosen: set[int]) -> tuple[int, ...]:
+    """How many of these rows train, validate and test."""
+    return tuple(sum(found[i] == split for i in chosen) for split in SPLITS)
+
+
+@pytest.mark.parametrize("task", ["key", "columns"])
+@pytest.mark.parametrize("size", [2, 3, 8, 40, 100])
+def test_a_rare_class_has_about_its_shares_of_the_splits(placed, task, size):
+    """Of 8 rows none tested, once in six times."""
+    for seed in range(4):
+        chosen = set(random.Random(seed).sample(range(1500), size))
+        rows = sick([[str(i), *row] for i, row in enumerate(wide(1500))], chosen)
+        rows = rows if task == "key" else [row[1:] for row in rows]
+        _, found = placed(*((Keyed, ["id", *WIDE]) if task == "key" else (Wide, WIDE)), rows)
+        train, validation, test = counts(found, chosen)
+        assert max(1, 0.1 * size) <= test <= 0.3 * size + 1 and train >= size / 2
+        assert validation or size < 20
+        assert Counter(found.values())["test"] / 1500 == pytest.approx(0.2, abs=0.04)
+
+
+def test_groups_that_hold_a_rare_class_go_to_the_splits_by_their_shares_as_wholes(placed):
+    rows = groups_of([f"g{i}" for i in range(150)])
+    for first in range(0, 60, 7):
+        chosen = {i for i in range(600) if i % 150 in range(first, first + 5)}
+        _, found = placed(Grouped, ["id", *WIDE], sick(rows, chosen))
+        assert all(found[i] == found[i % 150] for i in range(600))
+        assert counts(found, chosen)[2] in (4, 8) and counts(found, chosen)[0] >= 12
+
+
+def test_rows_of_a_rare_class_are_split_one_by_one_where_their_kinds_are_common(placed):
+    rows = passengers()
+    for first in range(0, 100, 17):
+        chosen = set(range(first, first + 6))
+        _, found = placed(Titanic, NAMES, sick(rows, chosen))
+        assert counts(found, chosen)[0] >= 3 and counts(found, chosen)[2] in (1, 2)
+
+
+def test_alike_rows_of_a_rare_and_a_frequent_class_stay_together(placed):
+    rows = [row for row in wide(300) for _ in range(2)]
+    chosen = set(range(0, 60, 10))
+    _, found = placed(Wide, WIDE, sick(rows, chosen))
+    assert all(found[i] == found[i + 1] for i in range(0, 600, 2)) and counts(found, chosen)[2] in (1, 2)
+
+
+def test_more_rows_move_few_of_a_rare_class_and_none_of_the_others(placed):
+    rows = [[str(i), *row] for i, row in enumerate(wide(1500))]
+    chosen = set(random.Random(3).sample(range(1500), 16))
+    moved = 0
+    found = placed(Keyed, ["id", *WIDE], sick(rows[:700], chosen))[1]
+    for until in range(800, 1600, 100):
+        after = placed(Keyed, ["id", *WIDE], sick(rows[:until], chosen))[1]
+        assert all(after[i] == split for i, split in found.items() if i not in chosen)
+        moved += sum(after[i] != split for i, split in found.items())
+        found = after
+    assert 0 < moved <= 4
+
+
+def test_a_class_of_one_group_trains_and_the_test_split_is_said_to_lack_it(run, capfd):
+    rows = groups_of([f"g{i}" for i in range(150)])
+    for one in range(3):
+        made, found, _ = run(Grouped, ["id", *WIDE], sick(rows, {i for i in range(600) if i % 150 == one}))
+        assert found[one] == "train"
+        said = "The test split has no row of the class yes (train 4, validation 0, test 0): there will be no AUC."
+        assert said in made.doubts and said in made.notes and f"note: {said}" in capfd.readouterr().err
 
 
 PENGUINS = ["species", "island", "bill_mm", "mass_g", "year", "sex", "sampled"]

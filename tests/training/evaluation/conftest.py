@@ -28,7 +28,7 @@ class Save:
 
     def __call__(
         self, label, challenger, *, champion=None, baseline=None, boosting=None, group=None, group_2=None, same=False,
-        constant=(), **slices,
+        constant=(), doubts=(), **slices,
     ) -> Path:  # fmt: skip
         scored = {"challenger": challenger, "champion": champion, "baseline": baseline, "boosting": boosting}
         models = {name: table(p) for name, p in scored.items() if p is not None}
@@ -36,7 +36,7 @@ class Save:
         header = Header(
             task="m:T", split="test", classes=tuple("abcdefghij"[:sides]), models=tuple(models),
             group="" if group is None else "day", second_group="" if group_2 is None else "user",
-            slices=tuple(slices), same=same, constant=constant,
+            slices=tuple(slices), same=same, constant=constant, doubts=tuple(doubts),
         )  # fmt: skip
         batch = {"row_id": np.arange(len(label)), "label": np.asarray(label), **models}
         batch |= {name: names(values) for name, values in slices.items()}

@@ -46,6 +46,15 @@ def test_a_clearly_better_model_is_promoted(save):
     assert decision.load(folder) == result
 
 
+def test_a_doubt_about_the_data_is_in_the_reason_whatever_is_decided(save):
+    label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
+    for first, second in ((new, old), (old, new)):
+        result = decide(
+            save(label, first, champion=second, group=day, doubts=("A column alone nearly tells the label.",))
+        )
+        assert result.reason.endswith(" In doubt: A column alone nearly tells the label.")
+
+
 def test_an_identical_model_is_not_promoted(save):
     label, day, (new, _) = flights(np.random.default_rng(1))
     result = decide(save(label, new, champion=new, group=day))

@@ -1,6 +1,7 @@
 """`--set task=FILE.toml` in run, submit and schedules, and `new table`: as people call them."""
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,22 @@ def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsy
     assert "Next: pipelines run training --set task=new.toml --set data=a.csv" in out
     code, _, err = call(capsys, "new", "table", "a.csv", "--target", "z", "--out", "other.toml")
     assert code == 2 and "the table has no column 'z'" in err and not (folder / "other.toml").exists()
+
+
+def test_new_table_asks_what_rows_belong_to_and_names_what_nearly_tells_the_target(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw = random.Random(1)
+    sick = [draw.random() < 0.5 for _ in range(100)]
+    rows = [(who, sick[who] if draw.random() < 0.9 else not sick[who]) for who in range(100) for _ in range(6)]
+    lines = [f"{who},{draw.gauss(2.7 * ill, 1):.2f},{int(ill)}" for who, ill in draw.sample(rows, len(rows))]
+    (folder / "p.csv").write_text("\n".join(["patient,fee,y", *lines]) + "\n")
+    words = ("new", "table", "p.csv", "--target", "y", "--out", "p.toml")
+    code, _, err = call(capsys, *words)
+    assert code == 2 and not (folder / "p.toml").exists()
+    assert "patient: 100 values in 600 rows" in err and "--group patient" in err and "--group row" in err
+    code, out, err = call(capsys, *words, "--group", "patient")
+    assert code == 0, err
+    assert "Look at fee: alone it nearly tells the target (AUC 0.9" in out
+    assert 'group = "patient"' in (folder / "p.toml").read_text()
+    assert json.loads(call(capsys, *words, "--group", "row", "--force", "--json")[1])["columns"][1]["doubt"]

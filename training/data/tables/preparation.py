@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from training.data import alike, finish, leaks, manifest
+from training.data import alike, finish, leaks, manifest, rare
 from training.data.destination import Destination
 from training.data.engines import Engine
 from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.progress import stage
 from training.data.shares import NAMES
+from training.data.split_hash import ByHash
 from training.data.tables import blame, duplicates, features, future, names_there
 from training.data.tables.features import ROW_ID
 from training.data.tables.shards import Shards
@@ -37,9 +38,9 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
                 statistics = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
-        sample = _check(task, finished, statistics["notes"])
-        absent = finish.absent(task, set(finished.labels[NAMES.index("test")]))
-        finish.say([*statistics["notes"], *absent])
+        sample, doubts = _check(task, finished, statistics["notes"])
+        statistics["doubts"] = (*doubts, *finish.absent(task, _counts(finished)))
+        finish.say([*statistics["notes"], *statistics["doubts"]])
         return _written(name, task, finished, statistics, sample, target, workers or cores())
 
 
@@ -52,6 +53,8 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         counted = survey(engine, task, marked)
         kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
         planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
+        if isinstance(task.split, ByHash) and not task.regression and features.KIND in marked.columns:
+            planned |= rare.moved(engine, marked, task.split, kinds)
     with stage("looking back"):
         past = future.past(task, engine, marked, planned)
         joined = features.looking_back(task, engine, engine.named(features.ROWS, marked))
@@ -63,7 +66,8 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         for batch in work.counted(past.kept(batches) if past else batches):
             if batch.num_rows:
                 finished.add(batch)
-    notes = (*engine.notes, *planned.get("notes", ()), *features.notes(task, said, engine.dialect))
+    found = features.notes(task, said, engine.dialect)
+    notes = (*engine.notes, *planned.get("notes", ()), *found, *task.remarks)
     return {**planned, "rows_read": counted.rows, "notes": notes}
 
 
@@ -89,12 +93,22 @@ def _written(
     return made
 
 
-def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> Mapping[str, NDArray[np.generic]]:
-    """Train rows, many or all, by column. Raises UserError if there is nothing to learn from or to test on, or a
-    column tells the label."""
+def _counts(finished: Sorting) -> dict[str, dict[int, int]]:
+    """The rows of each class, by split; of a regression none."""
+    return {split: dict(finished.labels[code]) for code, split in enumerate(NAMES)}
+
+
+def _check(
+    task: TabularTask, finished: Sorting, notes: Sequence[str]
+) -> tuple[Mapping[str, NDArray[np.generic]], tuple[str, ...]]:
+    """Train rows, many or all, by column, and what is doubtful about them.
+
+    Raises:
+        UserError: there is nothing to learn from or to test on, or a column tells the label.
+    """
     finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
     finish.require_several(task, finished.labels.values())
-    finish.require_classes(task, finished.labels[NAMES.index("train")])
+    finish.require_classes(task, _counts(finished))
     sample = finished.first(leaks.SAMPLE_ROWS)
     columns: dict[str, NDArray[np.generic]] = {
         name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID
@@ -103,5 +117,6 @@ def _check(task: TabularTask, finished: Sorting, notes: Sequence[str]) -> Mappin
         finish.require_spread(columns[task.label])
     categories = finished.values()
     coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
-    leaks.check({**columns, **coded}, task.label, task.classes, (*task.trusted, *task.groups))
-    return columns
+    return columns, leaks.check(
+        {**columns, **coded}, task.label, task.classes, (*task.trusted, *task.groups), next(iter(task.groups), "")
+    )

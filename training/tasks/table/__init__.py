@@ -16,7 +16,8 @@ guess.py         what a column seems to hold
 questions.py     what else it may hold: markers, one name in several spellings, a row of sums
 doubts.py        both readings of a column, and how its owner chooses
 target.py        what is learned of the target, and which class is the positive one
-roles.py         key, time, group, leaks, and what tells nothing
+roles.py         key, time, leaks, and what tells nothing
+repeats.py       columns whose values come again, and whether rows that share one belong together
 sums.py          columns that make up the target together
 proposal.py      all of it together
 written.py       a proposal as the text of a task.toml

@@ -77,6 +77,8 @@ class Declared(_Strict):
     columns: dict[str, str] = Field(max_length=MOST_COLUMNS)
     #: Columns that are not read, each with its type, for who wants it back.
     ignored: dict[str, str] = {}
+    #: What rows have in common that share a value of a column, for the report.
+    repeats: dict[str, str] = {}
     split: Split = Split()
     reading: Reading = Reading()
     network: Network = Network()

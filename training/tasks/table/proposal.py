@@ -11,16 +11,21 @@ from training.data.sources.values import is_text
 from training.errors import UserError
 from training.options import nearest
 from training.printable import listed, quoted
-from training.tasks.table import doubts, questions, roles, sums
+from training.tasks.table import doubts, questions, repeats, roles, sums
 from training.tasks.table.declaration import Split
 from training.tasks.table.doubts import Doubt
 from training.tasks.table.guess import Guess, guess
 from training.tasks.table.kinds import DATES, NUMBERS, kind, with_missing
+from training.tasks.table.repeats import Repeats
 from training.tasks.table.sample import Sample
 from training.tasks.table.target import Target, target
 
 #: As a time: there is none, although columns are dates.
 NO_TIME = "none"
+#: Columns whose values come again, of which the report speaks.
+MOST_REPORTED = 12
+#: Answers that are no column.
+NO_GROUP = ("row", "day")
 #: Of a table with a time, which the end of it tests.
 TEST_SHARE = 0.2
 #: Days that a test needs at least, to tell a better model from luck in one of a year's nights: docs/gate.md.
@@ -37,6 +42,7 @@ class Asked:
     left_out: Sequence[str] = ()
     key: Sequence[str] = ()
     time: str = ""
+    #: A column; `row` or `day`, where rows that share a value count by themselves, or by the day of their time.
     group: str = ""
     #: Types of columns that can be read in several ways, each as `COLUMN=TYPE`.
     read: Sequence[str] = ()
@@ -50,6 +56,8 @@ class Column:
     type: str
     role: str
     why: str
+    #: Why it may be known only after the outcome, although it is learned from.
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,8 @@ class Proposal:
     missing: Sequence[str] = ()
     split: Split = Split()
     left_out: Sequence[str] = ()
+    #: How often the values of a column come, and what rows that share one have in common, by its name.
+    repeats: Mapping[str, str] = field(default_factory=dict)
     sample: Sample = field(repr=False, kw_only=True)
 
     def of_role(self, *roles: str) -> list[Column]:
@@ -72,7 +82,8 @@ class Proposal:
 
 
 def propose(sample: Sample, asked: Asked) -> Proposal:
-    """Raises UserError: a named column is not there or cannot be what it was named for, or nothing can be learned."""
+    """Raises UserError: a named column is not there or cannot be what it was named for, nothing can be learned, or only
+    the user knows what rows belong to."""
     names = sample.rows.column_names
     asked = _spelled(asked, names)
     no_time = asked.time == NO_TIME and NO_TIME not in names
@@ -84,7 +95,8 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
         ("group", [asked.group]),
     ):
         for name in filter(None, given):
-            _known(option, name, names)
+            if not (option == "group" and name in NO_GROUP):
+                _known(option, name, names)
     wrong = roles.names([name for name in names if name != asked.target])
     wrong |= {name: "a name that preparing needs itself" for name in names if RESERVED.fullmatch(name.lower())}
     found, asking = _guesses(sample, asked, wrong)
@@ -98,9 +110,19 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     time = asked.time or "".join(times)
     key = list(asked.key) or [name for name in [roles.key(usable, asked.target)] if name]
     named = {asked.target, time, *key}
-    group = asked.group or roles.group({name: c for name, c in usable.items() if name not in named}, asked.target)
-    added = sums.parts({name: c for name, c in usable.items() if name not in (time, group, *key)}, goal)
-    columns = [_column(found[name], goal, wrong.get(name, ""), key, time, group, added) for name in names]
+    seen = repeats.look({name: c for name, c in usable.items() if name not in named}, goal, whole=sample.whole)
+    group = _group(asked, seen, goal, time)
+    seen = repeats.beside(seen, group, goal)
+    found |= {
+        name: _as_names(found[name], name == group) for name, one in seen.items() if one.is_group or name == group
+    }
+    added = sums.parts(
+        {name: c for name, c in found.items() if name in usable and name not in (time, group, *key)}, goal
+    )
+    columns = [
+        _column(found[name], goal, wrong.get(name, ""), key, time, group, added, seen.get(name), found.get(group))
+        for name in names
+    ]
     columns, missing = _marked(found, columns)
     if not any(column.role in ("learned", "time") for column in columns):
         raise UserError(_nothing(asked.target, columns))
@@ -108,7 +130,7 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
         goal, columns, key, time, group,
         roles.slices({column.name: found[column.name] for column in columns if column.role == "learned"}),
         missing, _split(found[time] if time else None, sample.whole),
-        asked.left_out, sample=sample,
+        asked.left_out, _reported(seen, group), sample=sample,
     )  # fmt: skip
 
 
@@ -162,12 +184,44 @@ def _known(option: str, name: str, names: Sequence[str]) -> None:
         raise UserError(f"--{option} {name}: the table has no column {quoted(name)}. {nearest(name, names)}")
 
 
+def _group(asked: Asked, seen: Mapping[str, Repeats], goal: Target, time: str) -> str:
+    """What rows belong to; "" if nothing, `row` or `day` where the user wants it so.
+
+    Raises:
+        UserError: rows that share a value share the target, and only the user knows what that means.
+    """
+    if asked.group == "day" and not time and "day" not in seen:
+        raise UserError("--group day is the day of the time, and the table has none: --group row counts each row.")
+    fitting = [] if asked.group else repeats.candidates(seen, goal)
+    if len(fitting) > 1 or any(not one.is_named for one in fitting):
+        raise UserError(repeats.question(fitting, time))
+    return asked.group or (fitting[0].name if fitting else "")
+
+
+def _reported(seen: Mapping[str, Repeats], group: str) -> dict[str, str]:
+    """What the report says of the columns whose values come again, those first whose rows agree most."""
+    told = sorted((one for name, one in seen.items() if one.agrees and name != group), key=lambda one: -one.agreement)
+    return {one.name: one.words for one in [*([seen[group]] if group in seen else []), *told[:MOST_REPORTED]]}
+
+
+def _as_names(found: Guess, is_group: bool) -> Guess:
+    """A column whose values are names, also where they are whole numbers."""
+    whole = found.word in NUMBERS and bool(np.all(np.nan_to_num(found.numbers) % 1 == 0))
+    if (is_group and found.word in ("int", "category")) or not (whole or is_group):
+        return found
+    if is_text(found.values.type):
+        return replace(found, type="category", why="" if is_group else "numbers that are names")
+    return replace(found, type=f"category {found.word}", why="numbers that are names") if whole else found
+
+
 def _check(found: Mapping[str, Guess], asked: Asked) -> None:
     """Raises UserError for a key, a time or a group that cannot be one."""
     for option, given in (("key", asked.key), ("time", [asked.time]), ("group", [asked.group])):
         if asked.target in given:
             raise UserError(f"--{option} {asked.target}: that is the target, which is not known beforehand.")
         for name in filter(None, given):
+            if option == "group" and name in NO_GROUP and name not in found:
+                continue
             if not found[name].type:
                 raise UserError(f"--{option} {name}: the column is {found[name].why or 'empty in every row'}.")
             if option != "group" and found[name].missing:
@@ -182,7 +236,7 @@ def _check(found: Mapping[str, Guess], asked: Asked) -> None:
 
 
 def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: str, group: str,
-            added: Sequence[str]) -> Column:  # fmt: skip
+            added: Sequence[str], seen: Repeats | None, parts: Guess | None) -> Column:  # fmt: skip
     name = found.name
     if name == goal.name:
         return Column(name, goal.type, "target", goal.why)
@@ -191,15 +245,21 @@ def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: st
     if name in key:
         return Column(name, found.type, "key", "names the rows, and is not learned from")
     if group and name == group:
-        return Column(name, found.type, "group", "rows that belong together stay in one split")
+        what = "rows of one value count as one" if time else "all rows of one value stay in one split"
+        return Column(name, found.type, "group", ": ".join(filter(None, [what, seen.words if seen else ""])))
     if wrong := wrong or roles.spare(found):
         return Column(name, found.type, "ignored", wrong)
     if name in added:
         what = "a multiple of it" if len(added) == 1 else f"a sum of {listed(added)}"
         return Column(name, found.type, "leak", f"would leak: the target is {what}")
-    if leak := roles.leak(found, goal):
-        return Column(name, found.type, "leak", f"would leak: {leak}")
-    return Column(name, found.type, "learned", described(found))
+    if leak := roles.leak(found, goal, parts):
+        several = len(goal.classes) < found.distinct <= repeats.MIN_VALUES and found.word in ("int", "category")
+        other = f"; if it is what rows belong to, such as a patient: --group {name}" if several else ""
+        return Column(name, found.type, "leak", f"would leak: {leak}{other}")
+    doubt = roles.near_leak(found, goal, parts)
+    told = f"{seen.words}: its rows train and test" if seen and seen.agrees else described(found)
+    why = [f"LOOK: {doubt}: is it known beforehand?" if doubt else "", told]
+    return Column(name, found.type, "learned", "; ".join(filter(None, why)), doubt)
 
 
 def described(found: Guess) -> str:

@@ -1,4 +1,4 @@
-"""What each column of a sample is to a task: key, time, group, a leak, something to learn from, or nothing."""
+"""What each column of a sample is to a task: key, time, a leak, something to learn from, or nothing."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 from training.data import leaks
 from training.tasks.table.guess import MOSTLY_UNIQUE, Guess
 from training.tasks.table.kinds import DATES, NUMBERS
+from training.tasks.table.repeats import ID
 from training.tasks.table.target import Target
 
-#: A name that is one for sure, so that its numbers are no amounts.
-ID = re.compile(r"(^|[_\s-])([iI][dD]|uuid|guid)$|[a-z](Id|ID)$")
-#: What people call the column that names a row, and what rows belong to.
+#: What people call the column that names a row, and the time at which it is predicted.
 KEY = re.compile(
     r"(^|[_\s-])(id|key|uuid|guid|no|nr|num|number|index|rowid)$|^(id|key|uuid|index)[_\s-]|[a-z]Id$|ID$", re.I
 )
@@ -69,17 +68,6 @@ def days_of_last(found: Guess, share: float, least: int) -> int:
     return int(days[-1] - first + 1)
 
 
-def group(columns: Mapping[str, Guess], target: str) -> str:
-    """What rows belong to: a column called an id, whose values come several times; "" if none is, or several are."""
-    fitting = [
-        found.name
-        for name, found in columns.items()
-        if name != target and KEY.search(name) and found.word in ("int", "category") and not found.missing
-        and 20 < found.distinct <= len(found.values) / 2
-    ]  # fmt: skip
-    return fitting[0] if len(fitting) == 1 else ""
-
-
 def slices(columns: Mapping[str, Guess]) -> list[str]:
     """Columns by whose values figures are worth a look, the fewest values first."""
     fitting = [found for found in columns.values() if found.word == "category" and 2 <= found.distinct <= MOST_SLICED]
@@ -122,16 +110,19 @@ def _counts(numbers: np.ndarray) -> bool:
     return bool((steps > 0).all() and (steps == 1).mean() > MOSTLY_ONE)
 
 
-def leak(found: Guess, target: Target) -> str:
-    """Why a column would tell the target by itself; "" if it does not, or too few rows say so."""
+def leak(found: Guess, target: Target, group: Guess | None = None) -> str:
+    """Why a column would tell the target by itself; "" if it does not, or too few rows say so.
+
+    Args:
+        group: What rows belong to: what some of its rows tell says nothing of the others.
+    """
     if _comes_with(found, target):
         return "known only afterwards, it seems: it is missing where the target is"
     if target.regression:
-        return _leak_of_number(found, target.values)
-    rows = target.values >= 0
-    codes, labels = _codes(found)[rows], target.values[rows]
-    order = leaks.order(len(codes))
-    codes, labels = codes[order], labels[order]
+        share = leaks.explained(*_halves(found, target, group))
+        told = f"alone it tells {share:.1%} of how the target varies, on held-out rows"
+        return told if share > leaks.MAX_EXPLAINED else ""
+    codes, labels = _halves(found, target, group)
     if len(codes) >= MIN_ROWS and _same(codes, labels) and _same(labels, codes):
         return "as good as the target: each value stands for one class"
     for code, title in enumerate(target.classes):
@@ -139,6 +130,20 @@ def leak(found: Guess, target: Target) -> str:
         if auc > leaks.MAX_AUC:
             return f"alone it tells {title!r} from the rest (AUC {auc:.3f} on held-out rows)"
     return ""
+
+
+def near_leak(found: Guess, target: Target, group: Guess | None = None) -> str:
+    """How much of the target a column tells by itself, where it may be known only afterwards; "" if it is not much."""
+    words = leaks.nearly(*_halves(found, target, group), target.classes, ordered=found.word in NUMBERS)[1]
+    return f"alone it nearly tells the target ({words})" if words else ""
+
+
+def _halves(found: Guess, target: Target, group: Guess | None) -> tuple[np.ndarray, np.ndarray]:
+    """The codes and the target of rows that have one, in an order whose halves tell of each other."""
+    known = np.flatnonzero(~np.isnan(target.values) if target.regression else target.values >= 0)
+    rows = known[leaks.order(len(known))]
+    rows = rows if group is None else leaks.apart(rows, _codes(group))
+    return _codes(found)[rows], target.values[rows]
 
 
 def _comes_with(found: Guess, target: Target) -> bool:
@@ -161,15 +166,6 @@ def _codes(found: Guess) -> np.ndarray:
         return leaks.codes(found.numbers, min(leaks.BINS, max(4, len(found.known) // ROWS_PER_BIN)))
     encoded = pc.fill_null(found.values.cast(pa.string()), "").dictionary_encode()
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False)).astype(np.int64)
-
-
-def _leak_of_number(found: Guess, values: np.ndarray) -> str:
-    known = ~np.isnan(values)
-    order = leaks.order(int(known.sum()))
-    share = leaks.explained(_codes(found)[known][order], values[known][order])
-    return (
-        f"alone it tells {share:.1%} of how the target varies, on held-out rows" if share > leaks.MAX_EXPLAINED else ""
-    )
 
 
 def names(columns: Sequence[str]) -> dict[str, str]:

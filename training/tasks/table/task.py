@@ -4,7 +4,7 @@ pipelines new table titanic.csv --target survived        # proposes titanic.toml
 pipelines run training --set task=titanic.toml --set data=titanic.csv
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -103,8 +103,29 @@ def _attributes(declared: Declared, text: str) -> dict[str, Any]:
         "slices": tuple(made[column][0] for column in declared.slices),
         "trusted": tuple(name for column in declared.trusted for name in made.get(column, ())),
         "unlabelled": f"no {declared.target}",
+        "remarks": tuple(_repeating(declared)),
         "settings": {**Table.settings, **told},
     }
+
+
+def _repeating(declared: Declared) -> Iterator[str]:
+    """What rows have in common that share a value of a column, and what that means for the figures."""
+    by_hash = declared.groups[:1] if not declared.time else ()
+    uses = {
+        "All rows of one value are in one split, so the figures are those of new ones": by_hash,
+        "The decision counts the rows of one value as one; they train and test, so the figures are not of new ones":
+            [name for name in declared.groups if name not in by_hash],
+        "It is learned from, and rows of one value train and test: the figures are not of new ones":
+            declared.features,
+    }  # fmt: skip
+    rest = "It is not learned from, but rows of one value train and test: the figures are not of new ones"
+    for use in (*uses, rest):
+        named = [
+            f"{name} ({words})" for name, words in declared.repeats.items()
+            if next((said for said, columns in uses.items() if name in columns), rest) == use
+        ]  # fmt: skip
+        if named:
+            yield f"Values that come again, of {', '.join(named)}. {use if len(named) == 1 else 'Of each: ' + use}."
 
 
 def _line(text: str, column: str) -> str:

@@ -43,10 +43,15 @@ def _top(proposal: Proposal) -> Iterator[str]:
 
 def _group(proposal: Proposal) -> tuple[str | list[str], str]:
     """What rows share, and why. Days are named although they are the default, so that a person sees them."""
+    if proposal.group == "row":
+        return "row", "every row counts by itself, as asked for"
     if not proposal.time:
-        return proposal.group, "its rows stay in one split"
+        return (
+            proposal.group,
+            'its rows stay in one split, so the figures are those of new ones; "row": every row by itself',
+        )
     why = 'rows of one day share what it brings, so the decision counts days of the time; "row": all rows by themselves'
-    if not proposal.group:
+    if proposal.group in ("", "day"):
         return "day", why
     return [
         "day",
@@ -71,6 +76,10 @@ def _ignored(proposal: Proposal) -> Iterator[str]:
 
 
 def _tables(proposal: Proposal) -> Iterator[str]:
+    if proposal.repeats:
+        yield ""
+        yield "[repeats]  # what the report says of columns whose values come again"
+        yield from (f"{key(name)} = {quoted(words)}" for name, words in proposal.repeats.items())
     yield ""
     if proposal.time:
         yield "[split]  # windows of time: as lengths, 2013-01:2013-06, 2013-W27, ..."
