@@ -58,6 +58,8 @@ _RUNS = re.compile(r"\beval\s|\s-\w*c\s|\bssh\s")
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
 #: Of one command, and of what a variable holds: words are split character by character.
 MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
+#: Characters that are looked at again for quotes, with some for each line.
+_MAX_WORK, _A_LINE = 10_000_000, 20
 #: Lines over which a quote may go, and between a variable and what is added to it.
 _MAX_QUOTED, _MAX_BETWEEN = 200, 500
 #: Name of a file -> (line, text) of each time that the script writes it.
@@ -107,6 +109,18 @@ class _Assignment:
             return None
 
 
+class _Lines(list[str]):
+    """The lines of a script, and how much more of them may be looked at again."""
+
+    left = _MAX_WORK
+
+    def spend(self, text: str) -> None:
+        """Raises Exhausted: the script has more that goes over several lines than any real one."""
+        self.left -= len(text) + _A_LINE
+        if self.left < 0:
+            raise Exhausted("The script has more commands and quotes over several lines than are followed.")
+
+
 @dataclass(frozen=True)
 class _Script:
     """The parts of a script that its commands refer to."""
@@ -141,15 +155,18 @@ def documents(
         shells: The lines, from 0, at which a shell begins that has no variables of those above; the first is 0.
     """
     every = text.replace("\r\n", "\n").split("\n")
-    lines = every[:MAX_LINES]
+    lines = _Lines(every[:MAX_LINES])
     written = _written(lines)
-    assignments = list(_assignments(lines))
-    starts = [*shells, len(lines)]
-    variables = [_variables(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
-    script = _Script(file, written, shells, variables, folder, at)
-    commands = [*islice(_commands_in_variables(lines, assignments), MAX_COMMANDS + 1)]
-    _blank_printed(lines)
-    commands += islice(_commands(lines, script), MAX_COMMANDS + 1)
+    try:
+        assignments = list(_assignments(lines))
+        starts = [*shells, len(lines)]
+        variables = [_variables(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
+        script = _Script(file, written, shells, variables, folder, at)
+        commands = [*islice(_commands_in_variables(lines, assignments), MAX_COMMANDS + 1)]
+        _blank_printed(lines)
+        commands += islice(_commands(lines, script), MAX_COMMANDS + 1)
+    except Exhausted as error:
+        return [Document(file, None, "", fault=error, asks=may_ask(text))]
     commands.sort(key=lambda command: command.line)
     found = [_document(command, script) for command in commands[:MAX_COMMANDS]]
     if len(commands) > MAX_COMMANDS:
@@ -161,7 +178,7 @@ def documents(
     return numbered([document for document in found if document is not None])
 
 
-def _commands(lines: list[str], script: _Script) -> Iterator[_Command]:
+def _commands(lines: _Lines, script: _Script) -> Iterator[_Command]:
     number = 0
     while number < len(lines):
         first, line = number, lines[number]
@@ -178,9 +195,10 @@ def _commands(lines: list[str], script: _Script) -> Iterator[_Command]:
                 yield command
 
 
-def _gathered(lines: list[str], first: int, start: int, variables: Variables) -> _Command | None:
+def _gathered(lines: _Lines, first: int, start: int, variables: Variables) -> _Command | None:
     """The command that begins in a line; None where it asks for no machine, or is a text that nothing runs."""
     before = lines[first][:start]
+    lines.spend(lines[first])
     around = (opened(before[-MAX_COMMAND:]) or [""])[-1]
     if around in ("'", '"') and not (before.endswith(around) or _RUNS.search(before)):
         return None
@@ -191,6 +209,7 @@ def _gathered(lines: list[str], first: int, start: int, variables: Variables) ->
             why = "a line that is a comment ends the command: the shell takes no flag below it"
             command.broken.append((number + 1, f"The command is cut here: {why}.", "Move the comment above it."))
         command.lines.append((number + 1, lines[number]))
+        lines.spend(lines[number])
         number += 1
     command.text = "\n".join([*(_joined(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
     if not may_ask(_filled(command.text, variables)):
@@ -200,7 +219,7 @@ def _gathered(lines: list[str], first: int, start: int, variables: Variables) ->
     return command
 
 
-def _take_quoted(command: _Command, lines: list[str], around: list[str]) -> None:
+def _take_quoted(command: _Command, lines: _Lines, around: list[str]) -> None:
     """Adds the lines over which the quotes of the command go; `around`: what closes the quotes that it stands in."""
     own, number, text = len(command.lines), command.lines[-1][0], command.text
     waiting = opened(f"{text}\n", around)
@@ -208,6 +227,7 @@ def _take_quoted(command: _Command, lines: list[str], around: list[str]) -> None
         if not waiting or len(text) > MAX_COMMAND:
             break
         number += 1
+        lines.spend(line)
         command.lines.append((number, line))
         text += f"\n{line}"
         waiting = opened(f"{line}\n", waiting)
@@ -266,7 +286,7 @@ def _bare(line: str) -> str:
     return "" if line.lstrip().startswith("#") else _LATE_BACKSLASH.sub("", line)
 
 
-def _assignments(lines: list[str]) -> Iterator[_Assignment]:
+def _assignments(lines: _Lines) -> Iterator[_Assignment]:
     number = 0
     while number < len(lines):
         match = _ASSIGNED.match(lines[number])
@@ -280,14 +300,15 @@ def _assignments(lines: list[str]) -> Iterator[_Assignment]:
         yield _Assignment(first, name, text, indent, bool(plus) or names_itself, names_itself, number - first + 1)
 
 
-def _with_quoted(lines: list[str], number: int, text: str) -> tuple[str, int]:
-    """The text with the lines from `number` over which its quotes go, and the line behind; without, if they never end."""
+def _with_quoted(lines: _Lines, number: int, text: str) -> tuple[str, int]:
+    """The text with the lines from `number` over which its quotes go, and the line behind; not if they never end."""
     if len(text) > MAX_VARIABLE:
         return text, number
     first, whole, waiting = number, text, opened(f"{text}\n")
     while waiting or whole.endswith("\\"):
         if number == min(len(lines), first + _MAX_QUOTED) or len(whole) > MAX_VARIABLE:
             return text, first
+        lines.spend(lines[number])
         whole += f"\n{lines[number]}"
         waiting = opened(f"{lines[number]}\n", waiting)
         number += 1
@@ -298,14 +319,14 @@ def _variables(lines: list[str], assignments: list[_Assignment], start: int, end
     """What the lines from `start` to `end` set, and to what: a text where that is done once, or added to below it."""
     values: dict[str, str | None] = {}
     last: dict[str, _Assignment] = {}
-    for each in assignments:
-        if start < each.line <= end:
-            value = _array(each) if each.is_array else _text(each.text, each.name)
-            before = last.get(each.name)
-            known = values.get(each.name) if before and each.adds and _is_below(lines, before, each) else None
-            whole = None if value is None or known is None else _added(known, value, each)
-            values[each.name] = whole if before or each.adds else value
-            last[each.name] = each
+    own = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
+    for each in assignments[slice(*own)]:
+        value = _array(each) if each.is_array else _text(each.text, each.name)
+        before = last.get(each.name)
+        known = values.get(each.name) if before and each.adds and _is_below(lines, before, each) else None
+        whole = None if value is None or known is None else _added(known, value, each)
+        values[each.name] = whole if before or each.adds else value
+        last[each.name] = each
     for line in lines[start:end]:
         values |= dict.fromkeys((name for pair in _ALSO_SET.findall(line) for name in pair if name in values), None)
     for _ in range(5):
@@ -316,17 +337,19 @@ def _variables(lines: list[str], assignments: list[_Assignment], start: int, end
 
 def _is_below(lines: list[str], before: _Assignment, each: _Assignment) -> bool:
     """Whether whatever runs an assignment also ran the one before: both stand alike, and no block ends between them."""
-    between = lines[before.line + before.lines - 1 : each.line - 1]
-    indent = len(each.indent)
+    start, indent = before.line + before.lines - 1, len(each.indent)
+    between = lines[start : min(each.line - 1, start + _MAX_BETWEEN)]
     return (
         before.indent == each.indent
-        and len(between) < _MAX_BETWEEN
+        and each.line - start <= _MAX_BETWEEN
         and all(len(line) - len(line.lstrip()) >= indent for line in between if line.strip())
     )
 
 
-def _added(known: str, value: str, each: _Assignment) -> str:
-    """What a variable holds after NAME+=VALUE, or after NAME="$NAME and more"."""
+def _added(known: str, value: str, each: _Assignment) -> str | None:
+    """What a variable holds after NAME+=VALUE, or after NAME="$NAME and more"; None: too long for a flag's."""
+    if len(known) * max(value.count("$"), 1) + len(value) > MAX_VARIABLE:
+        return None
     if each.is_array:
         own = shlex.quote(f"${{{each.name}[@]}}")
         return value.replace(own, known) if own in value else f"{known} {value}"
@@ -378,7 +401,7 @@ def _filled(text: str, variables: Variables, only: str | None = None) -> str:
     return text
 
 
-def _blank_printed(lines: list[str]) -> None:
+def _blank_printed(lines: _Lines) -> None:
     """Blanks what echo and printf print: such a command is shown, and not run."""
     number = 0
     while number < len(lines):

@@ -135,6 +135,8 @@ FILES: dict[str, str] = {
     "many wrong jobs.json": json.dumps([job(f"n1-x{n}") for n in range(1_100)]),
     "a command of ten million letters.sh": f"{GCLOUD} --display-name={'x' * 10_000_000}",
     "a quote that never ends.sh": f"{GCLOUD} --args='" + "a'b" * 1_000_000,
+    "lists that never end.sh": "A=(\n" * 50_000 + "B=$(\n" * 50_000 + GCLOUD,
+    "commands that go on.sh": "gcloud a \\\n" * 50_000 + "gcloud b;" * 100_000 + GCLOUD,
     "documents that never end.sh": "cat > a.yaml << EOF\n" * 50_000 + GCLOUD,
     "one function often.py": "def f(a=1, *, b=2): pass\nf(1)\n" * 4_000 + "job.run(machine_type=f)\n",
     "variables that double.sh": "".join(f"V{n}=$V{n + 1}$V{n + 1}\n" for n in range(3_000)) + f"{GCLOUD} --network=$V0",
