@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from training.data import alike, finish, leaks, manifest, rare
 from training.data.destination import Destination
-from training.data.engines import Engine
+from training.data.engines import KIND, Engine
 from training.data.engines.opening import opened
 from training.data.manifest import Manifest
 from training.data.progress import stage
@@ -51,9 +51,9 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
     with stage("counting rows"):
         marked = features.kinded(task, features.marked(task, identified, engine.dialect), engine.dialect)
         counted = survey(engine, task, marked)
-        kinds = alike.count(engine, marked, features.KIND) if task.split.counts_kinds else None
+        kinds = alike.count(engine, marked, KIND) if task.split.counts_kinds else None
         planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
-        if isinstance(task.split, ByHash) and not task.regression and features.KIND in marked.columns:
+        if isinstance(task.split, ByHash) and not task.regression and KIND in marked.columns:
             planned |= rare.moved(engine, marked, task.split, kinds)
     with stage("looking back"):
         past = future.past(task, engine, marked, planned)
