@@ -100,11 +100,11 @@ def keep_float32(module: nn.Module, forward: Callable[[], Any], dtype: torch.dty
     return [EVERYTHING] * watch.is_outside + names + [name for name, layer in layers.items() if layer in spoilt]
 
 
-class _Products(TorchDispatchMode):
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Looks at every matrix product but those of PyTorch's own layers: which module's code asked for it."""
 
     def __init__(self, module: nn.Module, dtype: torch.dtype):
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.dtype = dtype
         self.spoilt: set[nn.Module] = set()
         #: Whether there is one that no module asked for.
