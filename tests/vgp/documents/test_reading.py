@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from vgp.__main__ import main
 from vgp.documents.reading import Unreadable, read
 from vgp.errors import RequestError
 
@@ -38,3 +39,16 @@ def test_a_file_that_cannot_be_opened_is_the_users_mistake(tmp_path, name):
     (tmp_path / "a").write_text("x")
     with pytest.raises(RequestError):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize("words", [
+    ["check", "gs://b/x.json"], ["check", "gs://b/x.json", "--skip-others"], ["convert", "gs://b/x.json"],
+    ["check", ".", "--compare", "gs://b/x.json", "--format", "markdown"], ["compile", "--out", "gs://b/x.json"],
+    ["run", "training", "--out", "gs://b/x.json"], ["config", "--settings", "gs://b/x.json"],
+])  # fmt: skip
+def test_an_address_in_place_of_a_path_is_refused_as_it_was_written(tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2 and "gs://b/x.json: an address" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
