@@ -237,8 +237,11 @@ class TrainConfig(BaseModel):
             )
 
     def mathematical(self) -> dict[str, Any]:
-        """The fields that decide the result: what a checkpoint's fingerprint compares."""
-        return self.model_dump(exclude=set(OPERATIONAL))
+        """Returns the fields that decide the result: what a checkpoint's fingerprint compares.
+
+        `tf32` is among them only where it is on, so that checkpoints of versions without it go on.
+        """
+        return self.model_dump(exclude={*OPERATIONAL, *(() if self.tf32 else ("tf32",))})
 
 
 def parse(values: dict[str, Any]) -> TrainConfig:

@@ -48,6 +48,7 @@ def test_operational_fields_do_not_decide_the_numbers():
     assert changed.mathematical() == parse({}).mathematical()
     assert set(OPERATIONAL) < set(TrainConfig.model_fields)
     assert parse({"seed": 1}).mathematical() != parse({}).mathematical()
+    assert "tf32" not in parse({}).mathematical() and parse({"tf32": True}).mathematical()["tf32"]
 
 
 @pytest.mark.parametrize("value", [0, -3, "often", None, True, 1e400])
