@@ -89,8 +89,8 @@ def test_a_killed_run_ends_with_the_bits_of_an_uninterrupted_one(uninterrupted, 
     monkeypatch.delenv("DIGITS_SIGNAL")
     (tmp_path / "checkpoints" / "profile.request").write_text("2\n")
     figures = run(tmp_path, digits, 4, checkpoint_every_steps=7, profile_steps=63, profile_ranks=1)
-    # Rank 0 dies after its 40th batch, some of which warm up or validate; the save of step 30 may still be on its way.
-    assert 25 <= figures["resumed_from"] <= 40
+    # Rank 0 dies after its 40th batch, some of which warm up or validate; the newest saves may still be on their way.
+    assert 0 < figures["resumed_from"] <= 40 and figures["resumed_from"] % 5 == 0
     assert model_bits(tmp_path) == model_bits(uninterrupted[0])
     assert final_state(tmp_path) == final_state(uninterrupted[0])
     said = capfd.readouterr().err

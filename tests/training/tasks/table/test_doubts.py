@@ -347,14 +347,14 @@ def test_an_answer_that_does_not_fit_is_refused(tmp_path, read, says):
 
 def test_a_marker_of_one_column_is_a_value_of_another(tmp_path):
     """As `none` of a class, where a column of numbers has it for a missing one."""
-    columns = {"x": lambda i: "none" if i % 9 == 0 else i % 50, "y": cycled("none", "some")}
+    columns = {"x": lambda i: "none" if i % 9 == 0 else i % 51, "y": cycled("none", "some")}
     made = proposed(tmp_path, columns, read=["y=category"])
     assert made.missing == [] and parse(written.text(made)).columns["x"] == "int missing none"
 
 
 def test_na_is_missing_in_names_where_numbers_have_it_too(tmp_path):
     """As R writes it in every column; of the target it is asked about all the same."""
-    columns = {"x": lambda i: "NA" if i % 9 == 0 else i % 50, "name": cycled("NA", "a", "b"), "y": cycled("a", "b")}
+    columns = {"x": lambda i: "NA" if i % 9 == 0 else i % 51, "name": cycled("NA", "a", "b"), "y": cycled("a", "b")}
     made = proposed(tmp_path, columns)
     assert made.missing == ["NA"] and parse(written.text(made)).columns["x"] == "int"
     with pytest.raises(UserError, match="name=category missing NA"):
