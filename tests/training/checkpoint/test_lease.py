@@ -209,7 +209,7 @@ def test_a_store_that_takes_a_third_of_a_lease_to_answer_keeps_it_renewed(bucket
             assert Fence(lease.fence).is_open()
 
 
-def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bucket, proxy):
+def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bucket, proxy, monkeypatch):
     """Nobody could renew it: that it is old is no proof that its holder is gone."""
     folder, refusals = f"{bucket}/outage-of-both", []
 
@@ -219,6 +219,7 @@ def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bu
         refusals.append(refusal)
 
     put_old(folder)
+    pass_on_the_server(monkeypatch)
     seen = len(proxy.seen)
     taker = threading.Thread(target=take)
     taker.start()
