@@ -25,7 +25,7 @@ DECLARATION = 'target = "y"\nkind = "classes"\nclasses = ["0", "1"]\n[columns]\n
 
 
 def write_table(path: Path, rows: int, columns: int) -> None:
-    """Writes normal numbers of six decimals, and a class `y` that the first of them tells in part."""
+    """Writes normal numbers of six decimals, and a class `y` that depends on the first of them and on noise."""
     import pyarrow as pa
     import pyarrow.csv
 

@@ -154,7 +154,7 @@ def model_and_pins(place, tmp_path):
 def dataset(place, tmp_path):
     shards = {"train": [{"path": "train-00000.parquet", "rows": 1, "bytes": len(ONE), "sha256": ""}]}
     manifest = Manifest(task="t:T", splits=shards, columns=())
-    objects.replace(f"{place}/work/train-00000.parquet", ONE)
+    objects.replace(f"{place}/prepared/train-00000.parquet", ONE)
     objects.replace(f"{place}/train-00007.parquet", ONE)
     Folder(place).delete("one")
     made = Dataset.checked(place)
