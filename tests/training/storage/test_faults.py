@@ -158,7 +158,7 @@ def dataset(place, tmp_path):
     objects.replace(f"{place}/train-00007.parquet", ONE)
     Folder(place).delete("one")
     made = Dataset.checked(place)
-    made.commit(manifest, f"{place}/work")
+    made.commit(manifest, f"{place}/prepared")
     return made.is_complete(), made.holds(manifest)
 
 
