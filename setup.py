@@ -12,7 +12,7 @@ from setuptools.command.build_py import build_py
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from vgp.project import originals
+from vgp.workflow.project import originals
 
 
 class Wheel(build_py):

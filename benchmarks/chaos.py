@@ -31,7 +31,7 @@ JUDGED = ("validate_every_steps=7", "best_metric=accuracy", "patience=40", "ema_
 
 
 def command(data: Path, folder: Path, nproc: int, settings: list[str]) -> list[str]:
-    words = [sys.executable, "-m", "training", "train", str(data), "--model", str(folder / "model")]
+    words = [sys.executable, "-m", "vgp.steps", "train", str(data), "--model", str(folder / "model")]
     words += ["--checkpoints", str(folder / "checkpoints"), "--nproc", str(nproc)]
     return [*words, *(word for setting in settings for word in ("--set", setting))]
 
@@ -69,10 +69,10 @@ def _belongs(process: psutil.Process, folder: Path) -> bool:
 
 def fingerprint(folder: Path) -> dict[str, str]:
     """Checksums of what must not change: weights, card with learning curve, and the last checkpoint's state."""
-    from training.checkpoint import recovery
-    from training.checkpoint.disk import DiskStore
-    from training.checkpoint.part import as_bytes
-    from training.checkpoint.saved import Saved
+    from vgp.data.tensor_file import as_bytes
+    from vgp.train.checkpoint import recovery
+    from vgp.train.checkpoint.disk import DiskStore
+    from vgp.train.checkpoint.saved import Saved
 
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
     store = DiskStore(folder / "checkpoints")
@@ -125,7 +125,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         data = given.data or Path(scratch) / "data"
         if not given.data:
-            subprocess.run([sys.executable, "-m", "training", "prepare", str(data)], check=True, capture_output=True)
+            subprocess.run([sys.executable, "-m", "vgp.steps", "prepare", str(data)], check=True, capture_output=True)
         report(Path(scratch), data, worlds, given)
 
 

@@ -143,14 +143,14 @@ def ways(state: dict[str, Any], folder: Path, rank: Any) -> dict[str, Way]:
         if rank.leads:
             torch.save(state, folder / f"plain-{turn}.pt")
 
-    return {"training.checkpoint": ours(state, folder, rank), "DCP async_save": Way(asynchronous),
+    return {"vgp.train.checkpoint": ours(state, folder, rank), "DCP async_save": Way(asynchronous),
             "DCP save": Way(synchronous), "torch.save on rank 0 (no fsync)": Way(plain)}  # fmt: skip
 
 
 def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
-    from training.checkpoint import state as states
-    from training.checkpoint.disk import DiskStore
-    from training.checkpoint.writer import Writer
+    from vgp.train.checkpoint import state as states
+    from vgp.train.checkpoint.disk import DiskStore
+    from vgp.train.checkpoint.writer import Writer
 
     writer = Writer(DiskStore(folder / "ours"), rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size,
                     run=0, launch_id="0" * 8, settings={}, keep=3, patience_s=600)  # fmt: skip
@@ -164,7 +164,7 @@ def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
 
 
 def main() -> None:
-    from training.processes.launch import launch
+    from vgp.train.processes.launch import launch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, default=2)

@@ -15,7 +15,7 @@ BARE = """
 import sys, kfp
 from kfp import compiler
 from vgp import settings
-from vgp.compiling.vertex import Vertex
+from vgp.workflow.compiling.vertex import Vertex
 from pipelines.training import build
 compiler.Compiler().compile(build(Vertex(settings.load())), sys.argv[1] + "/bare.json")
 """

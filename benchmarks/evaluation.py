@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from training.evaluation import predictions, predictions_writer
-from training.evaluation.predictions import Header, Names
+from vgp.evaluation import predictions, predictions_writer
+from vgp.evaluation.predictions import Header, Names
 
 BATCH_ROWS = 1 << 16
 MODELS = ("challenger", "champion", "baseline")
@@ -126,7 +126,7 @@ def numbers(label: np.ndarray, predicted: np.ndarray) -> None:
 def run(contender: str, folder: str) -> tuple[float, float, float]:
     """Wall and CPU seconds and peak memory in GB, of a process of its own."""
     if contender in OURS:
-        command = [sys.executable, "-m", f"training.evaluation.{contender}", folder]
+        command = [sys.executable, "-m", f"vgp.evaluation.{contender}", folder]
     else:
         command = [sys.executable, "-c", f"from benchmarks import evaluation; evaluation.scikit_learn({folder!r})"]
     start = time.perf_counter()

@@ -26,12 +26,12 @@ TURNS = 5
 
 
 def training_batches(data: str, batch: int) -> Iterator[Any]:
-    """`training.loop.batches`, as a run on one process uses it."""
+    """`vgp.train.loop.batches`, as a run on one process uses it."""
     import torch
 
-    from training.data.rows import open_rows
-    from training.loop.batches import microbatches
-    from training.loop.order import Plan
+    from vgp.data.rows import open_rows
+    from vgp.train.loop.batches import microbatches
+    from vgp.train.loop.order import Plan
 
     rows = open_rows(data, "train")
     return microbatches(rows, Plan(len(rows), 1000, batch, 1, 0), range(1), 0, torch.device("cpu"))
@@ -41,7 +41,7 @@ def memory_mapped(data: str, batch: int, folder: Path) -> Iterator[Any]:
     """One float32 array on disk, indexed by a stored permutation: about the least that shuffling can cost."""
     import torch
 
-    from training.data.rows import open_rows
+    from vgp.data.rows import open_rows
 
     columns = open_rows(data, "train").columns
     path = folder / "rows.npy"
@@ -58,7 +58,7 @@ def data_loader(data: str, batch: int, workers: int, *, by_row: bool = False) ->
     import torch
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-    from training.data.rows import open_rows
+    from vgp.data.rows import open_rows
 
     columns = open_rows(data, "train").columns
     rows = TensorDataset(*(torch.from_numpy(values) for values in columns.values()))
@@ -75,7 +75,7 @@ def one_tensor(data: str, batch: int, workers: int) -> Iterator[Any]:
     import torch
     from torch.utils.data import DataLoader, Dataset
 
-    from training.data.rows import open_rows
+    from vgp.data.rows import open_rows
 
     class Rows(Dataset[Any]):
         def __init__(self) -> None:

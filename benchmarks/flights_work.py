@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.data.shares import mixed
+from vgp.data.shares import mixed
 
 #: The columns that the features need, with the types that DuckDB and Polars are told.
 INTEGERS = (
@@ -71,7 +71,7 @@ def reading(source: str) -> tuple[str, bool]:
 
 
 def md5_number(hour: str) -> str:
-    """The id of a row, as `training.data.identity` states it, in DuckDB's SQL.
+    """The id of a row, as `vgp.data.identity` states it, in DuckDB's SQL.
 
     Args:
         hour: The expression of a flight's hour, in hours since 1970-01-01.

@@ -40,7 +40,7 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.chaos import command
-from training.loop.interval import LEAST_S, MOST_S, MOST_SHARE, RATE_VARIABLE, optimum
+from vgp.train.loop.interval import LEAST_S, MOST_S, MOST_SHARE, RATE_VARIABLE, optimum
 
 HOUR, LIVES = 3600.0, 20_000
 #: Seconds that a cloud takes from the end of a machine until the program starts on the next.

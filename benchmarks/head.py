@@ -2,7 +2,7 @@
 
     python -m benchmarks.head --tokens 4096 --vocab 16384 --width 256
 
-Plain: all logits, `F.cross_entropy` in float32, autograd. Ours: `training.models.head`, with chunks of several sizes.
+Plain: all logits, `F.cross_entropy` in float32, autograd. Ours: `vgp.networks.head`, with chunks of several sizes.
 Memory is what PyTorch's allocator held at most above what it held before. Gradients are compared before anything is
 timed. On a CPU, in float32: how the two compare on a GPU is another matter.
 """
@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.profiler import profile
 
 from benchmarks import machine
-from training.models import head
+from vgp.networks import head
 
 CHUNKS_MIB = (256, 64, 16)
 

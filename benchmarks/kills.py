@@ -28,11 +28,11 @@ import torch
 import torch.distributed as dist
 
 from benchmarks import machine
-from training.checkpoint import recovery, state
-from training.checkpoint.manifest import part_position
-from training.checkpoint.saved import Saved
-from training.checkpoint.store import Store, store_at
-from training.checkpoint.writer import Writer
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.manifest import part_position
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import Store, store_at
+from vgp.train.checkpoint.writer import Writer
 
 RANKS = 2
 

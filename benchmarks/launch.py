@@ -39,7 +39,7 @@ def ours(nproc: int) -> list[str]:
     return [
         sys.executable,
         "-c",
-        f"from training.processes.launch import launch; launch('benchmarks.launch:add', {{}}, nproc={nproc})",
+        f"from vgp.train.processes.launch import launch; launch('benchmarks.launch:add', {{}}, nproc={nproc})",
     ]
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["SCRATCH"] = scratch
         commands = {
-            "training.processes.launch": ours(nproc),
+            "vgp.train.processes.launch": ours(nproc),
             "torchrun": torchrun(nproc, "--master-port=29517"),
             "torchrun --standalone": torchrun(nproc, "--standalone"),
         }

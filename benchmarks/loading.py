@@ -25,10 +25,10 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     """Megabytes of optimizer state and of growth at the peak, and seconds."""
     import torch
 
-    from training.checkpoint import recovery, state
-    from training.checkpoint.disk import DiskStore
-    from training.checkpoint.saved import Saved
-    from training.checkpoint.writer import Writer
+    from vgp.train.checkpoint import recovery, state
+    from vgp.train.checkpoint.disk import DiskStore
+    from vgp.train.checkpoint.saved import Saved
+    from vgp.train.checkpoint.writer import Writer
 
     store = DiskStore(Path(argument["folder"]) / argument["strategy"])
     module, optimizer = built(argument, rank)
@@ -57,8 +57,8 @@ def built(argument: dict[str, Any], rank: Any) -> tuple[Any, Any]:
     import torch
     from torch import nn
 
-    from training.config import TrainConfig
-    from training.loop import gradients
+    from vgp.train.config import TrainConfig
+    from vgp.train.loop import gradients
 
     rows = int(argument["megabytes"] * 2**20 / 4 / WIDTH / 3 / LAYERS)
     module = nn.Sequential(*(nn.Linear(WIDTH, rows, bias=False) for _ in range(LAYERS)))
@@ -79,7 +79,7 @@ def status_mb(name: str) -> float:
 
 
 def main() -> None:
-    from training.processes.launch import launch
+    from vgp.train.processes.launch import launch
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, default=2)

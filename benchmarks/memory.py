@@ -2,7 +2,7 @@
 
     python -m benchmarks.memory --nproc 2 --width 1024 --rows 64
 
-A stack of residual blocks with AdamW is made, takes two steps and is written, by the parts of `training.loop`.
+A stack of residual blocks with AdamW is made, takes two steps and is written, by the parts of `vgp.train.loop`.
 Reported: the live bytes of parameters, gradients and optimizer state, as counted, and by how much the process has grown
 at the peak of each phase. On a CPU memory that was freed may stay with the process, so peaks are upper bounds.
 """
@@ -32,11 +32,11 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     import torch.distributed.fsdp  # no part of what is measured
     from torch import nn
 
-    from training import bundle
-    from training.config import TrainConfig
-    from training.loop.learner import Learner
-    from training.loop.order import Plan, assignment
-    from training.task import Task
+    from vgp.data import bundle
+    from vgp.data.task import Task
+    from vgp.train.config import TrainConfig
+    from vgp.train.loop.learner import Learner
+    from vgp.train.loop.order import Plan, assignment
 
     class Stack(nn.Module):
         def __init__(self, width: int, depth: int):
@@ -88,7 +88,7 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    from training.processes.launch import launch
+    from vgp.train.processes.launch import launch
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--nproc", type=int, default=2)

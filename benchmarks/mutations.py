@@ -26,8 +26,8 @@ import yaml
 from vgp.check.check import SUFFIXES, check
 from vgp.check.report import Report
 from vgp.check.sarif import sarif
+from vgp.check.sources.reading import parse
 from vgp.check.text import lines
-from vgp.sources.reading import parse
 
 RULES = Path(__file__).parents[1] / "docs/rules"
 DAY = date(2026, 11, 20)

@@ -6,7 +6,7 @@
 
 Ranks that hold their share of the state, as training does, wait; the job gets SIGTERM. Seconds from then until each of
 the ranks has its share written, the manifest is committed, and the job has exited with code 75. Of 30 s, training gives
-itself 25 (`training.processes.launcher`), then it is ended. Beside it what nothing can beat: a plain write of as many
+itself 25 (`vgp.train.processes.launcher`), then it is ended. Beside it what nothing can beat: a plain write of as many
 bytes, by as many threads, to the same disk with fsync or the same storage server, just before each save; the ratio says
 how much of the time is ours. Rows are printed as they are there.
 """
@@ -28,12 +28,12 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.storage_server import storage_server
-from training.storage.storage import is_remote
+from vgp.base.storage.storage import is_remote
 
 PROGRAM = """
 import json, sys
-from training.errors import exits
-from training.processes.launch import launch
+from vgp.base.exits import exits
+from vgp.train.processes.launch import launch
 argument = json.loads(sys.argv[1])
 exits(launch)("benchmarks.notice:train", argument, nproc=argument["nproc"])
 """
@@ -51,13 +51,13 @@ def place(store: str) -> Iterator[str]:
 
 
 def train(argument: dict[str, Any], rank: Any) -> None:
-    """Waits for the notice, then saves and stops, as `training.loop.trainer` does where its ranks meet."""
+    """Waits for the notice, then saves and stops, as `vgp.train.loop.trainer` does where its ranks meet."""
     import torch
 
-    from training.checkpoint import state
-    from training.checkpoint.store import store_at
-    from training.checkpoint.writer import Writer
-    from training.errors import Preempted
+    from vgp.base.exits import Preempted
+    from vgp.train.checkpoint import state
+    from vgp.train.checkpoint.store import store_at
+    from vgp.train.checkpoint.writer import Writer
 
     rows = rank.world_size * argument["megabytes"] * 1_000_000 // 4096
     tensors = {"model/weight": torch.empty(rows, 1024, device=rank.device)}
@@ -121,7 +121,7 @@ def _write(folder: str, pieces: list[memoryview], number: int) -> None:
 
 
 def _put(folder: str, pieces: list[memoryview], number: int) -> None:
-    from training.storage.objects import Folder
+    from vgp.base.storage.objects import Folder
 
     Folder(folder).create(f"plain-{number}", pieces)
 

@@ -37,7 +37,7 @@ def write_table(path: Path, rows: int, columns: int) -> None:
 
 
 def prepare_ours(source: Path, destination: Path, columns: int) -> dict[str, float]:
-    from training.data.prepare import prepare
+    from vgp.data.prepare import prepare
 
     names = "\n".join(f'x{number} = "float"' for number in range(columns))
     made = prepare("table", str(source), destination, options={"declaration": DECLARATION.format(columns=names)})

@@ -79,7 +79,7 @@ def as_parquet(folder: Path) -> None:
 
 
 def run_ours(source: str, destination: str, years: str) -> dict[str, float]:
-    from training.data.prepare import prepare
+    from vgp.data.prepare import prepare
 
     made = prepare("flights", source, destination, options=Months(int(years)).options())
     return {column.name: column.mean for column in made.columns if column.kind == "number"}

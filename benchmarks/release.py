@@ -22,22 +22,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training import bundle
-from training.bundle import ModelCard
-from training.data import manifest
-from training.evaluation import decision, record
-from training.evaluation.decision import Decision
-from training.evaluation.record import Evaluation
-from training.pins import reigning, store
-from training.registry import registry as registries
-from training.registry import versions
-from training.registry.documents import Record
-from training.release import check
-from training.release.release import Inputs, release
-from training.report import card
-from training.storage import storage
-from training.storage.objects import Folder
-from training.storage.slot import Slot
+from vgp.base.storage import storage
+from vgp.base.storage.objects import Folder
+from vgp.base.storage.slot import Slot
+from vgp.data import bundle
+from vgp.data.bundle import ModelCard
+from vgp.decision import decision
+from vgp.decision.decision import Decision
+from vgp.decision.release import check
+from vgp.decision.release.release import Inputs, release
+from vgp.decision.report import card
+from vgp.evaluation import record
+from vgp.evaluation.record import Evaluation
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.registry import registry as registries
+from vgp.registry import reigning, versions
+from vgp.registry.documents import Record
 
 #: What changes something outside of the process.
 EFFECTS: tuple[tuple[Any, str], ...] = (

@@ -30,7 +30,7 @@ def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
     """Steps per second of both, turn by turn; runs in every rank."""
     import torch
 
-    from training.config import TrainConfig
+    from vgp.train.config import TrainConfig
 
     config = TrainConfig(**argument["config"])
     if argument.get("weak"):
@@ -52,8 +52,8 @@ def compare(argument: dict[str, Any], rank: Any) -> dict[str, list[float]]:
 
 
 def prepared(data: str) -> Any:
-    from training import tasks
-    from training.data import manifest as manifests
+    from vgp.data import tasks
+    from vgp.protocol import manifest as manifests
 
     manifest = manifests.load(data)
     return manifest, tasks.load(manifest.task, manifest.options)
@@ -142,8 +142,8 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
     """The loop that one would write by hand."""
     import torch
 
-    from training.data.rows import open_rows
-    from training.loop.weighting import mean
+    from vgp.data.rows import open_rows
+    from vgp.train.loop.weighting import mean
 
     manifest, task = prepared(data)
     columns = {
@@ -178,12 +178,12 @@ def plain(data: str, config: Any, rank: Any, wrapper: Any = None) -> Callable[[i
 
 
 def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
-    """The step of `training.loop.trainer`, with its feeding and the losses that ranks share."""
-    from training.data.rows import open_rows
-    from training.loop.batches import microbatches, tensors
-    from training.loop.gathering import gather
-    from training.loop.learner import Learner
-    from training.loop.order import Plan, assignment
+    """The step of `vgp.train.loop.trainer`, with its feeding and the losses that ranks share."""
+    from vgp.data.rows import open_rows
+    from vgp.train.loop.batches import microbatches, tensors
+    from vgp.train.loop.gathering import gather
+    from vgp.train.loop.learner import Learner
+    from vgp.train.loop.order import Plan, assignment
 
     manifest, task = prepared(data)
     rows = open_rows(data, "train")
@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def measured(data: str, nproc: int, batch: int, microbatches: int, **more: Any) -> dict[str, list[float]]:
-    from training.processes.launch import launch
+    from vgp.train.processes.launch import launch
 
     config = {"global_batch_size": batch, "microbatches": microbatches}
     rates: dict[str, list[float]] = launch(

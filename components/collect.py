@@ -30,7 +30,7 @@ def collect(
         checkpoints: The folder that the script knew as AIP_CHECKPOINT_DIR.
         metrics: The numbers of metrics.json.
     """
-    from training import steps
+    from vgp.steps import calls as steps
 
     taken = steps.collect(left_model.path, left_checkpoints.path, dataset.path, task=task, pins=pins)
     model.uri, checkpoints.uri = left_model.uri, taken.checkpoints or left_checkpoints.uri

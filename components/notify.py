@@ -24,6 +24,6 @@ def notify(
     Returns:
         summary: What ran, what was cached, the decision, the cost, and links.
     """
-    from vgp.inside.notify import tell
+    from vgp.steps.notice import tell
 
     summary.metadata.update(tell(status, summary.path, address=webhook, prices=prices, experiment=experiment))

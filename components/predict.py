@@ -40,7 +40,7 @@ def predict(
         page: What was predicted, and how far the rows are from the training data.
         metrics: Rows, what was predicted, and figures of the rows whose label is known.
     """
-    from training.prediction import step as steps
+    from vgp.steps import prediction as steps
 
     made = steps.predict(
         predictions.path,

@@ -53,9 +53,9 @@ def register(
         Output: promoted, registered, candidate, kept, not decided or nothing new.
         words: The same in one sentence.
     """
-    from training import steps
-    from vgp.inside import commit
-    from vgp.inside.following import follow
+    from vgp.protocol import commit
+    from vgp.steps import calls as steps
+    from vgp.steps.following import follow
 
     released = steps.register(
         dataset.path,

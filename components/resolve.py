@@ -77,7 +77,7 @@ def resolve(
         registry: Root of the registry.
         model_name: Name of the model in it.
     """
-    from training import steps
+    from vgp.steps import calls as steps
 
     resolved = steps.resolve(
         record.path,

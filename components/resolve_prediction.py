@@ -58,7 +58,7 @@ def resolve(
         model_name: Name of the model in the registry.
         destination: Where predictions go.
     """
-    from training.prediction import step as steps
+    from vgp.steps import prediction as steps
 
     resolved = steps.resolve(
         record.path,

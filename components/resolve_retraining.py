@@ -101,7 +101,7 @@ def resolve(
         registry: Root of the registry.
         model_name: Name of the model in it.
     """
-    from training.retraining import step
+    from vgp.steps import retraining as step
 
     resolved = step.resolve(
         record.path,

@@ -42,7 +42,7 @@ def train(
         model: Directory with model.safetensors and model.json.
         checkpoints: Directory of checkpoints and training logs.
     """
-    from training import steps
+    from vgp.steps import calls as steps
 
     figures = steps.train(
         dataset.path,

@@ -69,7 +69,7 @@ variable "run_retention_days" {
   type        = number
   default     = null
 
-  # A step is taken from the cache for two epochs of 14 days at most (EPOCH_DAYS in training/pins), and points at files here.
+  # A step is taken from the cache for two epochs of 14 days at most (EPOCH_DAYS in vgp/steps/pins), and points at files here.
   validation {
     condition     = var.run_retention_days == null || try(var.run_retention_days > 28, false)
     error_message = "More than 28 days, or null for never: a step that is taken from the cache must find its files. A champion that a run is given by its gs:// path has to outlive it."

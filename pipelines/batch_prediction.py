@@ -15,7 +15,7 @@ from components.notify import notify
 from components.predict import predict
 from components.resolve_prediction import resolve
 from kfp import dsl
-from vgp.compiling.target import Target
+from vgp.workflow.compiling.target import Target
 
 from pipelines import training as workflow
 from pipelines.training import expanded, look
@@ -94,7 +94,7 @@ def check(
     parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
 ) -> None:
     """What can be known to be wrong before anything starts; raises ValueError. As of the pipeline training."""
-    from training.prediction.step import check_request
+    from vgp.steps.prediction import check_request
 
     if remote:
         _refuse_local_paths(parameters)

@@ -19,7 +19,7 @@ from components.register import register
 from components.resolve_retraining import resolve
 from components.train import train
 from kfp import dsl
-from vgp.compiling.target import Target
+from vgp.workflow.compiling.target import Target
 
 from pipelines import training as workflow
 from pipelines.training import expanded, look, members
@@ -167,7 +167,7 @@ def check(
     worlds: Mapping[str, Collection[int]] = {},
 ) -> None:
     """As of the workflow training, and that the reasons to train can be; raises ValueError."""
-    from training.retraining.step import RULES, check_rules
+    from vgp.steps.retraining import RULES, check_rules
 
     check_rules({name: parameters[name] for name in RULES})
     rest = {name: value for name, value in parameters.items() if name not in RULES}

@@ -25,7 +25,7 @@ from components.register import register
 from components.resolve import resolve
 from components.train import train
 from kfp import dsl
-from vgp.compiling.target import Target
+from vgp.workflow.compiling.target import Target
 
 
 def build(target: Target) -> Any:
@@ -151,7 +151,7 @@ def check(
 
     Compiling and submitting need no training packages: without them all is checked but the task's own options.
     """
-    from training.run_request import check_request
+    from vgp.steps.run_request import check_request
 
     if remote:
         refuse_local_paths(parameters)
@@ -171,8 +171,8 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: there is no such file in `folder`, or it says what cannot be.
     """
-    from training.errors import UserError
-    from training.tasks import task_file
+    from vgp.base.exits import UserError
+    from vgp.data.tasks import task_file
 
     if not task_file.is_file(parameters.get("task", "")):
         return parameters
@@ -185,8 +185,8 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def look(parameters: dict[str, Any]) -> None:
     """What only a look at the bucket can tell, before a run is sent. Raises ValueError for data that is not there."""
-    from training.errors import UserError
-    from training.storage import storage
+    from vgp.base.exits import UserError
+    from vgp.base.storage import storage
 
     for part in storage.parts(parameters["data"]):
         if storage.is_remote(part):
@@ -199,9 +199,9 @@ def look(parameters: dict[str, Any]) -> None:
 
 def _look_for_version(parameters: dict[str, Any]) -> None:
     """Raises ValueError for a champion, or a model to predict with, that the registry in the bucket does not have."""
-    from training.errors import UserError
-    from training.pins import model_name, reigning
-    from training.storage import storage
+    from vgp.base.exits import UserError
+    from vgp.base.storage import storage
+    from vgp.registry import model_name, reigning
 
     name = "champion" if "champion" in parameters else "model"
     given, root = parameters.get(name, ""), parameters.get("registry", "")
@@ -216,14 +216,14 @@ def _look_for_version(parameters: dict[str, Any]) -> None:
 
 def members() -> dict[str, Collection[str]]:
     """The names that JSON parameters take, for who gives one of them as a parameter."""
-    from training.config import TrainConfig
+    from vgp.train.config import TrainConfig
 
     return {"training_options": TrainConfig.model_fields.keys() - {"task", "options"}}
 
 
 def refuse_bigquery(data: str) -> None:
     """Raises ValueError for BigQuery as data where the settings do not say how much it may read."""
-    from training.storage.bigquery import names
+    from vgp.base.storage.bigquery import names
 
     for part in filter(names.is_bigquery, map(str.strip, data.split(","))):
         raise ValueError(
@@ -238,9 +238,9 @@ _WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_s
 
 def refuse_local_paths(parameters: dict[str, Any]) -> None:
     """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
-    from training.errors import UserError
-    from training.storage import foreign
-    from training.storage.bigquery import names
+    from vgp.base.exits import UserError
+    from vgp.base.storage import foreign
+    from vgp.base.storage.bigquery import names
 
     options = parameters.get("training_options", {})  # templates that are older than it do not have it
     given = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}

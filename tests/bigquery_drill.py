@@ -31,11 +31,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tests.training import warehouse
-from training.data import manifest
-from training.data.prepare import prepare
-from training.data.tabular import TabularTask
-from training.storage.bigquery import client
 from training.tasks.flights import Flights
+from vgp.base.storage.bigquery import client
+from vgp.data.prepare import prepare
+from vgp.data.tabular import TabularTask
+from vgp.protocol import manifest
 
 PROJECT, TABLE, PARCELS = "test-project", "test-project.drill.flights", "test-project.drill.parcels"
 #: Relative: a few last bits of float32, in which features are stored. Engines add whole numbers, and divide once.
@@ -72,7 +72,7 @@ def on_flights(place: Path, count: int) -> dict[str, str]:
 
 
 class Worded(TabularTask):
-    """Features that are said to each engine in words of its own (`training.data.tables.agreeing`), over nulls,
+    """Features that are said to each engine in words of its own (`vgp.data.tables.agreeing`), over nulls,
     texts beyond ASCII, moments before 1970 and keys of a window that are equal. Of fractions of seconds the emulator's
     answer is not Google's: it rounds."""
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 # Threads of several workers would spin while they wait for each other's cores: half of what arithmetic took. Read when
-# torch and numpy are loaded. Ranks of a training share the cores out themselves (training/processes/rank.py).
+# torch and numpy are loaded. Ranks of a training share the cores out themselves (vgp/train/processes/rank.py).
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 #: Clients and credentials that are made once in a process, from the environment of that moment.
 SIGN_INS = {
     "vgp.vertex.clients": ("credentials",),
-    "training.storage.client": ("_client",),
-    "training.storage.bigquery.client": ("_client", "_reader"),
+    "vgp.base.storage.client": ("_client",),
+    "vgp.base.storage.bigquery.client": ("_client", "_reader"),
 }
 
 

@@ -29,9 +29,9 @@ TESTS = Path(__file__).parent / "training"
 PROGRAM = """
 import json, sys
 sys.path.insert(0, {tests!r})
-from training.config import parse
-from training.errors import exits
-from training.fit import train
+from vgp.train.config import parse
+from vgp.base.exits import exits
+from vgp.train.fit import train
 settings = json.loads({settings!r})
 places = {{name: {folder!r} + "/" + name for name in ("model", "checkpoints")}}
 exits(train)(parse(settings), data={data!r}, nproc={nproc}, **places)

@@ -18,10 +18,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from training.registry import changes, registry, versions
-from training.registry.documents import CHAMPION, Record, Version
-from training.registry.registry import Registry
-from training.storage import storage
+from vgp.base.storage import storage
+from vgp.registry import changes, registry, versions
+from vgp.registry.documents import CHAMPION, Record, Version
+from vgp.registry.registry import Registry
 
 
 def main() -> None:

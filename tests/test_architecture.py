@@ -18,9 +18,9 @@ TOOL = (
 #: Heavy libraries, and the only places that may import them.
 HOMES = {
     "torch": ("training",),
-    "kfp": ("components", "pipelines", "vgp.compiling", "vgp.local", "vgp.spec"),
-    "google_cloud_pipeline_components": ("vgp.compiling",),
-    "google": ("training.storage", "vgp.vertex", "vgp.inside"),
+    "kfp": ("components", "pipelines", "vgp.workflow.compiling", "vgp.workflow.local", "vgp.check.spec"),
+    "google_cloud_pipeline_components": ("vgp.workflow.compiling",),
+    "google": ("vgp.base.storage", "vgp.vertex", "vgp.protocol"),
 }
 
 
@@ -28,7 +28,7 @@ HOMES = {
 def modules() -> dict[str, Path]:
     """The product's modules by their dotted names."""
     listed = subprocess.run(
-        ["git", "ls-files", "vgp/*.py", "training/*.py", "components/*.py", "pipelines/*.py", ":!vgp/project/template"],
+        ["git", "ls-files", "vgp/*.py", "training/*.py", "components/*.py", "pipelines/*.py", ":!vgp/workflow/project/template"],
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
     return {name[:-3].replace("/", ".").removesuffix(".__init__"): ROOT / name for name in listed}
@@ -111,7 +111,7 @@ def test_a_room_knows_nothing_of_those_above_it(room: str, never: tuple[str, ...
         for name in modules()
         if name.split(".")[0] == room
         for target in imported(name)
-        if target.startswith(tuple(f"{each}." for each in never)) and not target.startswith("vgp.inside.")
+        if target.startswith(tuple(f"{each}." for each in never)) and not target.startswith("vgp.protocol.")
     ]
     assert known == []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from isolation import SIGN_INS, as_found, sign_out
 
-from vgp.inside.imports import serve
+from vgp.protocol.imports import serve
 from vgp.vertex import clients
 
 ROOT = Path(__file__).parents[1]

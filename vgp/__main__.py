@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from vgp import __version__
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text import terminal
+from vgp.base.text.printable import printable
 from vgp.cli import extras
 from vgp.cli.verbs import Verbs
-from vgp.errors import RequestError, WorkFailed
-from vgp.text import terminal
-from vgp.text.printable import printable
 
 EXIT_FAILED = 1
 

@@ -31,7 +31,7 @@ from benchmarks.capacity import rivals, supply
 from benchmarks.capacity.optimum import optimum, ticks_with
 from benchmarks.capacity.simulation import Outcome, Policy, World, simulate
 from benchmarks.capacity.supply import ALWAYS, HOUR, Supply
-from vgp.inside.capacity.policy import Offer
+from vgp.launch.capacity.policy import Offer
 
 DEMAND_USD, TICK_S = 10.0, 300.0
 #: A fresh policy for each job: Uniform Progress remembers the job's beginning.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.capacity.simulation import Sight
-from vgp.inside.capacity.policy import Choice, Offer, Situation, decide
+from vgp.launch.capacity.policy import Choice, Offer, Situation, decide
 
 #: What a rival's launcher may be late.
 TICK_S = 120.0

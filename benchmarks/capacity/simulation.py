@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.capacity.supply import Supply
-from vgp.inside.capacity.policy import Choice, Offer, Record, Situation
-from vgp.inside.capacity.probes import may_send
-from vgp.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
+from vgp.launch.capacity.policy import Choice, Offer, Record, Situation
+from vgp.launch.capacity.probes import may_send
+from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
 
 #: What a policy that sees all supplies is given beside the situation: whether each rung has machines now.
 Sight = tuple[bool, ...] | None

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from training.evaluation import clusters, consecutive, levels
+from vgp.decision import levels
+from vgp.evaluation import clusters, consecutive
 
 CONFIDENCE, NIGHTS, DAYS = 0.95, 365, 31
 LEVEL = levels.tonight(CONFIDENCE, NIGHTS)

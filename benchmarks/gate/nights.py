@@ -19,7 +19,7 @@ from benchmarks.gate.gates import (
     student,
     table,
 )
-from training.evaluation import clusters
+from vgp.evaluation import clusters
 
 #: Nights that are drawn at once.
 CHUNK = 20_000

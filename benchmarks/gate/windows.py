@@ -3,7 +3,8 @@
 import numpy as np
 
 from benchmarks.gate.gates import CONFIDENCE, SEED, alike, seen, table
-from training.evaluation import consecutive, levels
+from vgp.decision import levels
+from vgp.evaluation import consecutive
 
 #: Numbers that are drawn for each figure, in samples of the window's length.
 DRAWN = 1_000_000

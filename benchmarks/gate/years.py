@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.gate.gates import CONFIDENCE, DAYS, LEVEL, NIGHTS, SEED, alike, corrected, seen, student, table
 from benchmarks.gate.worlds import DISTRIBUTIONS, Draw, carried, in_seasons, in_spells
-from training.evaluation import levels
+from vgp.decision import levels
 
 NORMAL = DISTRIBUTIONS["normal"]
 

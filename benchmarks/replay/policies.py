@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from training.evaluation.decision import Decision
+from vgp.decision.decision import Decision
 
 TASK, OPTIONS = "flights", {"train": "3 months", "test": "1 month"}
 #: The first month in which a model beats the baseline; that of April does not.

@@ -12,15 +12,16 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.replay.policies import CONFIG, NIGHTS, OPTIONS, TASK, Released
-from training import steps
-from training.data import manifest
-from training.data.rows import Shards
-from training.evaluation import decision, row_losses, score
-from training.pins import store
-from training.pins.documents import ChampionPins
-from training.registry import registry as registries
-from training.retraining import step
-from training.retraining.step import Retraining
+from vgp.data.rows import Shards
+from vgp.decision import decision
+from vgp.evaluation import row_losses, score
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import ChampionPins
+from vgp.registry import registry as registries
+from vgp.steps import calls as steps
+from vgp.steps import retraining as step
+from vgp.steps.retraining import Retraining
 
 
 class Work:
@@ -104,7 +105,7 @@ class Work:
 def clock(work: Work) -> Iterator[None]:
     """The registry tells the time of the month that is replayed."""
     with ExitStack() as stack:
-        for module in ("training.registry.changes", "training.release.effects"):
+        for module in ("vgp.registry.changes", "vgp.decision.release.effects"):
             stack.enter_context(patch(f"{module}.now", lambda: work.clock))
         yield
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.data.manifest import Manifest
-from training.task import Batch, Task
+from vgp.data.task import Batch, Task
+from vgp.protocol.manifest import Manifest
 
 ROWS, SHARDS, PIXELS = 1797, 4, 64
 

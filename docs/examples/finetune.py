@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import AdamW, Optimizer
 
-from training.data.manifest import Manifest, SourceFile
-from training.errors import UserError
-from training.storage import download, storage
-from training.storage.storage import File
-from training.task import Batch, Task
+from vgp.base.exits import UserError
+from vgp.base.storage import download, storage
+from vgp.base.storage.storage import File
+from vgp.data.task import Batch, Task
+from vgp.protocol.manifest import Manifest, SourceFile
 
 SPLITS = ("train", "validation", "test")
 

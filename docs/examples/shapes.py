@@ -7,9 +7,9 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.data.images import ImageTask
-from training.data.manifest import Manifest
-from training.task import Batch
+from vgp.data.images import ImageTask
+from vgp.data.task import Batch
+from vgp.protocol.manifest import Manifest
 
 
 class Shapes(ImageTask):

@@ -18,10 +18,10 @@ from pyarrow import csv
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.data.manifest import Manifest
-from training.errors import UserError
-from training.storage import download, storage
-from training.task import Batch, Task
+from vgp.base.exits import UserError
+from vgp.base.storage import download, storage
+from vgp.data.task import Batch, Task
+from vgp.protocol.manifest import Manifest
 
 SPLITS = ("train", "validation", "test")
 

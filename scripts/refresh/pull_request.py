@@ -18,7 +18,7 @@ from typing import Any
 
 BRANCH = "refresh-catalog"
 #: Where the data files lie in the repository.
-HOME = "vgp/catalog/data"
+HOME = "vgp/machines/catalog/data"
 TITLE = "Catalog: prices and machine types of today"
 #: Characters of a pull request's text on GitHub.
 MOST = 65_536

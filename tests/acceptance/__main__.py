@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from vgp import __version__
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.check import cost
 from vgp.check.check import check
-from vgp.compiling.compile import placeholder_image
-from vgp.documents.document import Document
-from vgp.errors import RequestError, WorkFailed
-from vgp.placement.request import Request
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.request import Request
 from vgp.settings import Settings, load
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.patience import Clock
+from vgp.workflow.compiling.compile import placeholder_image
 
 from . import checks, cloud, transcript, workflows
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from vgp.catalog import catalog
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.catalog import catalog
 from vgp.vertex import clients, names
 from vgp.vertex.errors import advice
 from vgp.vertex.preflight.asking import patience

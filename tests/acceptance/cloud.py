@@ -5,8 +5,8 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.patience import Clock
 from vgp.vertex.runs import pipeline_job, search

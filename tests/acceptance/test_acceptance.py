@@ -15,7 +15,7 @@ from tests.acceptance import transcript, workflows
 from tests.acceptance.__main__ import STEPS, accept, ask, main
 from tests.acceptance.cloud import Cloud as Acceptance
 from tests.acceptance.cloud import clean
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings, load
 from vgp.vertex import clients
 from vgp.vertex.errors import advice

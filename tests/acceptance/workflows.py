@@ -10,11 +10,11 @@ from kfp import dsl
 from kfp.compiler import Compiler
 from kfp.dsl import Artifact, Dataset, Input, Model, Output, PipelineTaskFinalStatus
 
-from vgp.compiling.vertex import Vertex
-from vgp.inside.image import IMAGE
+from vgp.check.spec.caching import as_pinned
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol.image import IMAGE
 from vgp.settings import Settings
-from vgp.spec.caching import as_pinned
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling.vertex import Vertex
 
 #: Of Docker Hub, where the project's own image is not built yet: kfp is installed when a step starts.
 PUBLIC = "python:3.11-slim"

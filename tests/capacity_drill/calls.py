@@ -21,7 +21,7 @@ from tests.capacity_drill.scenario import Scenario
 from tests.loopback.call import Call
 from tests.loopback.capacity import World
 from tests.loopback.errors import ApiError
-from vgp.inside.capacity.plan import Plan
+from vgp.protocol.capacity.plan import Plan
 
 #: Seconds of the cloud's time after which a killed launcher is started again.
 AGAIN_S = 20.0

@@ -10,7 +10,7 @@ from tests.capacity_drill import probes
 from tests.capacity_drill.climb import Evidence, Step
 from tests.capacity_drill.work import Work
 from tests.loopback.working_job import SUCCEEDED, WorkingJob
-from vgp.inside.capacity.plan import Plan
+from vgp.protocol.capacity.plan import Plan
 
 #: What the launcher may call the end of a job, by why its machines were gone last; "" = it never had any.
 TRUTH = {

@@ -23,7 +23,7 @@ from tests.capacity_drill.work import Work
 from tests.loopback.cloud import Cloud
 from tests.loopback.region import Region
 from tests.loopback.working_job import RUNNING, WorkingJob
-from vgp.inside.capacity.plan import Plan
+from vgp.protocol.capacity.plan import Plan
 
 #: Real seconds between two looks; those after which a climb is given up, or so many of the cloud's if that is later.
 LOOK_S, MOST_S, MOST_CLOUD_S = 0.01, 900.0, 20_000.0
@@ -157,7 +157,7 @@ class Climb:
 
     def control(self, name: str) -> dict[str, Any]:
         """A document of the control folder."""
-        from vgp.inside.capacity.step_run import StepRun
+        from vgp.launch.capacity.step_run import StepRun
 
         given = StepRun.read(works.executor_input(self.work, self.task))
         return json.loads(self.read(f"{given.control_folder(works.STEP)}/{name}") or b"{}")

@@ -10,9 +10,9 @@ from kfp import compiler, dsl
 
 from components.image import step
 from components.train import train
-from vgp.compiling.vertex import Vertex
-from vgp.placement.request import Request
+from vgp.machines.placement.request import Request
 from vgp.settings import Settings
+from vgp.workflow.compiling.vertex import Vertex
 
 #: What Vertex AI puts in place of the placeholders of a run that has no account, network or key of its own.
 PLACEHOLDERS = {

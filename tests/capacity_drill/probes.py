@@ -6,9 +6,9 @@ from itertools import pairwise
 from tests.capacity_drill.climb import Evidence
 from tests.loopback.capacity import FOREVER
 from tests.loopback.working_job import WorkingJob
-from vgp.inside.capacity.clock import read
-from vgp.inside.capacity.plan import Plan
-from vgp.placement.dearest import PROBE_S
+from vgp.machines.placement.dearest import PROBE_S
+from vgp.protocol.capacity.clock import read
+from vgp.protocol.capacity.plan import Plan
 
 #: Hours that times with milliseconds may differ by.
 HOURS = 1e-3

@@ -30,7 +30,7 @@ PARENT = "projects/test-project/locations/us-central1"
 GOING_ON = ("PIPELINE_STATE_PENDING", "PIPELINE_STATE_RUNNING")
 #: After which steps the job is struck: twice all its machines, then one of them.
 STRIKES = (7, 14, 22)
-#: Of a program that has saved, or misses another machine: training/errors.py.
+#: Of a program that has saved, or misses another machine: vgp/base/exits.py.
 SAVED = 75
 
 

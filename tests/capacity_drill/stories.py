@@ -25,7 +25,7 @@ from tests.loopback.call import Call
 from tests.loopback.capacity import World
 from tests.loopback.faults import lost_response, repeated
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING
-from vgp.inside.capacity.plan import Plan
+from vgp.protocol.capacity.plan import Plan
 
 CREATE = "aiplatform.*.customJobs.create"
 #: Real seconds that anything may take.

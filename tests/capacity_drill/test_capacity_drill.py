@@ -10,7 +10,7 @@ from tests.capacity_drill import checks, restarts, rows, stories, summary, work
 from tests.capacity_drill.__main__ import planned
 from tests.capacity_drill.climb import Evidence, Step
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
-from vgp.inside.capacity.clock import written
+from vgp.protocol.capacity.clock import written
 
 SPEED = 100
 

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from tests.capacity_drill.standin import note
-from training.data import manifest as manifests
-from training.task import Task
+from vgp.data.task import Task
+from vgp.protocol import manifest as manifests
 
 NAME = "tests.capacity_drill.tiny:Tiny"
 WIDTH = 8
@@ -62,7 +62,7 @@ def tables() -> dict[str, pa.Table]:
 
 
 def prepare(folder: Path, seconds: float) -> None:
-    """Writes the dataset as `training.data.prepare` would."""
+    """Writes the dataset as `vgp.data.prepare` would."""
     folder.mkdir(parents=True)
     splits = {}
     for split, table in tables().items():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vgp.inside.capacity.plan import Plan
+from vgp.protocol.capacity.plan import Plan
 
 REPOSITORY = Path(__file__).parents[2]
 DATASET = "test-bucket/runs/dataset"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.capacity_drill.standin import following
-from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
-from vgp.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
+from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
+from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 
 STANDIN = Path(__file__).parent / "standin.py"
 ROOT, RUN, STEP = "gs://test-bucket/runs", "nightly-20260101", "train"
@@ -66,7 +66,7 @@ class StandIn:
 
     @property
     def launcher(self) -> list[str]:
-        return [sys.executable, "-m", "vgp.inside.capacity"]
+        return [sys.executable, "-m", "vgp.launch.capacity"]
 
     def container(self) -> Mapping[str, Any]:
         words = [f"--{name}={getattr(self, name)}" for name in ("steps", "every", "seconds", "fails_at")]

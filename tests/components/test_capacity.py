@@ -1,4 +1,4 @@
-"""What a launcher (vgp/inside/capacity) and its job (training/capacity) tell each other: neither imports the other."""
+"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) tell each other: neither imports the other."""
 
 import json
 import shutil
@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from training import checkpoint_place
-from training.capacity import control as job
-from training.capacity import progress as job_progress
-from training.capacity.fence import require_turn
-from training.errors import Preempted
-from training.loop import interval, request
-from vgp.compiling import capacity as compiling
-from vgp.inside.capacity import heartbeat, jobs, ladder, progress
-from vgp.inside.capacity.clock import Clock
-from vgp.inside.capacity.measured import at_risk_s
-from vgp.placement import provisioning
+from vgp.base.exits import Preempted
+from vgp.launch.capacity import heartbeat, jobs, progress
+from vgp.launch.capacity.measured import at_risk_s
+from vgp.machines.placement import provisioning
+from vgp.protocol.capacity import control as job
+from vgp.protocol.capacity import ladder
+from vgp.protocol.capacity import progress as job_progress
+from vgp.protocol.capacity.clock import Clock
+from vgp.protocol.capacity.fence import require_turn
+from vgp.train import checkpoint_place
+from vgp.train.loop import interval, request
+from vgp.workflow.compiling import capacity as compiling
 
 DATA = Path(__file__).parents[1] / "data"
 NAMES = ("ladder.json", "heartbeat.json", "progress.json")

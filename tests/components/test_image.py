@@ -12,8 +12,8 @@ import pytest
 from kfp.dsl.base_component import BaseComponent
 
 import components
-from vgp.project.new import write
 from vgp.vertex.images.source import find
+from vgp.workflow.project.new import write
 
 REPOSITORY = Path(__file__).parents[2]
 #: What is imported from the image's own files and not from installed packages.
@@ -77,8 +77,8 @@ def shipped() -> dict[str, str]:
 def test_the_image_of_this_repository_has_what_components_import() -> None:
     files = in_image(REPOSITORY)
     assert missing(files, shipped()) == set()
-    without = {place: text for place, text in files.items() if not place.startswith("vgp/text/")}
-    assert missing(without, shipped()), "notify prints through vgp/text"
+    without = {place: text for place, text in files.items() if not place.startswith("vgp/base/text/")}
+    assert missing(without, shipped()), "notify prints through vgp/base/text"
 
 
 def test_the_image_of_a_new_project_has_what_components_import(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_image_of_a_new_project_has_what_components_import(tmp_path: Path) -
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     files = in_image(folder)
     assert missing(files, shipped()) == set()
-    assert {"training/steps.py", "tasks/digits.py", "vgp/inside/notify.py"} <= set(files)
+    assert {"vgp/steps/calls.py", "tasks/digits.py", "vgp/steps/notice.py"} <= set(files)
 
 
 @pytest.mark.parametrize("place", ["vgp/cli/__init__.py", "vgp/vertex/__init__.py", "components/train.py"])

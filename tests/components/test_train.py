@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from components.resolve import resolve
 from components.train import train
 from pipelines import training as workflow
-from training import fit
-from training.config import TrainConfig
-from training.data import manifest
-from training.data.manifest import Manifest
-from vgp.spec import arguments
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec import arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Manifest
+from vgp.train import fit
+from vgp.train.config import TrainConfig
 
 ROOT = Path(__file__).parents[2]
 SPEC = PipelineSpec.read(ROOT / "tests/golden/training.json")
@@ -179,7 +179,7 @@ class Absent:
         if name.split(".")[0] in ("torch", "numpy", "pyarrow", "google", "scipy", "sklearn", "safetensors", "kfp"):
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Absent())
-from training.run_request import check_request
+from vgp.steps.run_request import check_request
 check_request(task="flights", task_options={}, champion="", margin=0, confidence=0.95, data="", with_task=False,
               epochs=1, training_options={"stratgy": "fsdp"})
 """

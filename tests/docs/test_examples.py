@@ -9,14 +9,15 @@ import torch
 
 from docs.examples.finetune import Finetune
 from docs.examples.topics import Topics
-from training.data.manifest import Manifest
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.errors import UserError
-from training.loop.batches import tensors
-from training.pins import data, store
-from training.pins.documents import Request
-from training.task import Task
+from vgp.base.exits import UserError
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
+from vgp.data.task import Task
+from vgp.protocol import pin_store as store
+from vgp.protocol.manifest import Manifest
+from vgp.protocol.pins import Request
+from vgp.steps.pins import data
+from vgp.train.loop.batches import tensors
 
 WORDS = {"sport": ["goal", "team"], "weather": ["rain", "sun"], "good": ["fine", "great"], "bad": ["awful", "dull"]}
 

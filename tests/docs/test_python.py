@@ -81,7 +81,7 @@ def _usual(text: str) -> str:
 
 
 def test_what_the_page_says_of_a_run_is_there() -> None:
-    from training.testing import Parts
+    from vgp.testing import Parts
 
     (table,) = re.findall(r"(?ms)^\| `run\.` \|.*?\n\n", PAGE)
     named = re.findall(r"(?m)^\| (`\w+`(?:, `\w+`)?)", table)

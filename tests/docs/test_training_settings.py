@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from pipelines.training import members
-from training import reference
-from training.config import TrainConfig, parse
-from vgp.spec import arguments
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec import arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.train import reference
+from vgp.train.config import TrainConfig, parse
 
 REPOSITORY = Path(__file__).parents[2]
-TEMPLATE = REPOSITORY / "vgp/project/template/README.md"
+TEMPLATE = REPOSITORY / "vgp/workflow/project/template/README.md"
 PAGES = [REPOSITORY / "README.md", TEMPLATE, *sorted((REPOSITORY / "docs").glob("*.md"))]
 SETTINGS = REPOSITORY / "docs/training-settings.md"
 FORM = PipelineSpec.read(REPOSITORY / "tests/golden/training.json").parameters
@@ -47,7 +47,7 @@ def test_there_are_some() -> None:
 
 
 def test_the_table_has_every_setting_as_it_is() -> None:
-    """After a change: python -m training settings, in place of the table."""
+    """After a change: python -m vgp.steps settings, in place of the table."""
     assert SETTINGS.read_text().endswith(f"\n\n{reference.table()}")
 
 

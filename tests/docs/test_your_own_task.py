@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import accuracy_score
 
-from training.__main__ import main
-from training.processes.launch import THREADS
+from vgp.steps.__main__ import main
+from vgp.train.processes.launch import THREADS
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs/your-own-task.md").read_text()
@@ -28,7 +28,7 @@ def settings(words: list[str]) -> set[str]:
 
 def test_the_digits_example_goes_from_data_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project's own task as a pipeline, which the page's first command is: tests/wheel, tests/vgp/local."""
-    prepare, train, evaluate, decide = lines("python -m training")
+    prepare, train, evaluate, decide = lines("python -m vgp.steps")
     for name, value in THREADS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -47,7 +47,7 @@ def test_the_digits_example_goes_from_data_to_report(tmp_path: Path, monkeypatch
 
 def test_the_parts_are_given_what_the_pipeline_is_given() -> None:
     (run,) = [words for words in lines("pipelines") if words[:2] == ["run", "training"]]
-    prepare, train, evaluate, _ = lines("python -m training")
+    prepare, train, evaluate, _ = lines("python -m vgp.steps")
     task = "docs.examples.digits:Digits"
     assert settings(run) == settings(train) | {f"task={task}"}
     assert all(words[words.index("--task") + 1] == task for words in (prepare, train, evaluate))

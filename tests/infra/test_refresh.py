@@ -89,7 +89,7 @@ def checkout(tmp_path: Path) -> Path:
         who = ["-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
-    data = tmp_path / "vgp/catalog/data"
+    data = tmp_path / "vgp/machines/catalog/data"
     data.mkdir(parents=True)
     (data / "prices.csv").write_text("a,1\n")
     (data / "zones.json").write_text("{}\n")
@@ -136,7 +136,7 @@ def test_a_change_becomes_a_pull_request_and_the_next_brings_it_up_to_date(
     assert (pull["head"], pull["base"]) == ("refresh-catalog", "main")
     assert "price of a: 1 -> 2\n''' @everyone\n```\n" in pull["body"]
     (entry,) = served.trees[0]["tree"]
-    assert (entry["path"], entry["content"]) == ("vgp/catalog/data/prices.csv", "a,2\n")
+    assert (entry["path"], entry["content"]) == ("vgp/machines/catalog/data/prices.csv", "a,2\n")
     assert served.trees[0]["base_tree"] == f"tree-of-{'0' * 40}"
     assert served.refs == {"refs/heads/refresh-catalog": f"commit-of-tree1-on-{'0' * 40}"}
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from vgp.catalog import catalog
+from vgp.machines.catalog import catalog
 
 from .custom_jobs import Job
 from .errors import ApiError

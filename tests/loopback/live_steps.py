@@ -34,7 +34,7 @@ LONG = timedelta(days=400)
 #: Google's launcher of a custom job has Google's own addresses only, so what it does is done here.
 GOOGLES = "google_cloud_pipeline_components.container.v1.custom_job.launcher"
 #: Ours, which waits as long as the cloud does.
-LAUNCHER = "vgp.inside.capacity"
+LAUNCHER = "vgp.launch.capacity"
 #: States of a custom job that has ended.
 ENDED = {4: "", 5: "failed", 7: "was cancelled", 9: "expired"}
 

@@ -10,12 +10,12 @@ from kfp import compiler, dsl
 from components.image import step
 from loopback.capacity import World
 from loopback.conftest import PARENT
-from vgp.compiling.sizes import with_sizes
-from vgp.compiling.vertex import Vertex
-from vgp.inside.capacity import ways
-from vgp.placement.request import Request
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.request import Request
+from vgp.protocol.capacity import ways
 from vgp.settings import Settings
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling.sizes import with_sizes
+from vgp.workflow.compiling.vertex import Vertex
 
 LARGE = {"capacity": [{"machine": "g2-standard-24", "strategy": "spot"}, {"machine": "g2-standard-24"}]}
 SIZES = {"small": {"machine": "g2-standard-4"}, "large": LARGE}

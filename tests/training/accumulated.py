@@ -7,12 +7,12 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from training.config import TrainConfig
-from training.loop import gradients
-from training.loop.weighting import mean
-from training.models.shape import Shape
-from training.models.transformer import Transformer
 from training.tasks.language_model import LanguageModel
+from vgp.networks.shape import Shape
+from vgp.networks.transformer import Transformer
+from vgp.train.config import TrainConfig
+from vgp.train.loop import gradients
+from vgp.train.loop.weighting import mean
 
 SHAPE = Shape(2, 300, 16)
 MICROBATCHES = 4  # of each rank

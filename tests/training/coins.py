@@ -11,11 +11,10 @@ import pyarrow as pa
 import torch
 from torch import nn
 
-from training import bundle
-from training.bundle import ModelCard, Point
-from training.data import manifest as manifests
-from training.data import prepare
-from training.task import Task
+from vgp.data import bundle, prepare
+from vgp.data.bundle import ModelCard, Point
+from vgp.data.task import Task
+from vgp.protocol import manifest as manifests
 
 DAYS = 20
 

@@ -33,7 +33,7 @@ def sql_once():
 
 @pytest.fixture(scope="session", autouse=True)
 def warm_launchers():
-    from training.processes import launch
+    from vgp.train.processes import launch
 
     from .warm import install
 
@@ -56,7 +56,7 @@ def prices(tmp_path_factory):
     sys.path.insert(0, HERE)
     import prices
 
-    from training.data.prepare import prepare
+    from vgp.data.prepare import prepare
 
     folder = tmp_path_factory.mktemp("prices")
     table = prices.write(folder / "prices.csv", prices.rows())
@@ -79,7 +79,7 @@ def bucket():
     """A bucket on a real Cloud Storage server of this machine."""
     from loopback.storage import storage_server
 
-    from training.storage import client
+    from vgp.base.storage import client
 
     with storage_server() as url:
         os.environ["STORAGE_EMULATOR_HOST"] = url
@@ -96,7 +96,7 @@ def versions():
     from google.cloud.storage import Bucket
     from loopback.storage import restore
 
-    from training.storage import client
+    from vgp.base.storage import client
 
     before, port = os.environ.get("STORAGE_EMULATOR_HOST"), _find_free_port()
     command = [str(_get_binary_path()), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1"]
@@ -117,7 +117,7 @@ def versions():
 
 def forget_client():
     """Google's client is made anew at its next use, as the environment is then."""
-    from training.storage import client
+    from vgp.base.storage import client
 
     if client._client.cache_info().currsize:
         client.client().close()
@@ -145,7 +145,7 @@ def warehouse_cloud():
     from google.auth.credentials import CredentialsWithRegionalAccessBoundary as Credentials
     from loopback.cloud import Cloud
 
-    from training.storage.bigquery import client
+    from vgp.base.storage.bigquery import client
 
     with Cloud() as cloud, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Credentials, "_is_regional_access_boundary_lookup_required", lambda self: False)

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from training.config import TrainConfig
-from training.errors import UserError
-from training.loop.health import Health
-from training.loop.learner import Learner
-from training.loop.order import Plan, assignment
-from training.processes.rank import Rank
-from training.task import Task
+from vgp.base.exits import UserError
+from vgp.data.task import Task
+from vgp.train.config import TrainConfig
+from vgp.train.loop.health import Health
+from vgp.train.loop.learner import Learner
+from vgp.train.loop.order import Plan, assignment
+from vgp.train.processes.rank import Rank
 
 PLAN = Plan(samples=320, epochs=1, global_batch_size=32, microbatches=4, seed=0)
 

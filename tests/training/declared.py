@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from training.tasks.table import proposal, sample
-from training.tasks.table.proposal import Asked, Proposal
+from vgp.data.tasks.table import proposal, sample
+from vgp.data.tasks.table.proposal import Asked, Proposal
 
 TOML = """\
 target = "survived"

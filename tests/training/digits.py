@@ -12,7 +12,7 @@ import psutil
 import torch
 from torch import nn
 
-from training.task import Task
+from vgp.data.task import Task
 
 #: Whether this process, a rank, came with what its first optimizer imports: before the fork it costs all ranks once.
 FORKED_WITH_OPTIMIZERS = "torch._dynamo" in sys.modules
@@ -103,12 +103,12 @@ def tables() -> dict[str, Any]:
 
 
 def prepare(directory: Path, **options: Any) -> Path:
-    """Writes the dataset by hand, as `training.data.prepare` would."""
+    """Writes the dataset by hand, as `vgp.data.prepare` would."""
     import hashlib
 
     import pyarrow.parquet as pq
 
-    from training.data import manifest as manifests
+    from vgp.protocol import manifest as manifests
 
     directory.mkdir(parents=True)
     splits = {}

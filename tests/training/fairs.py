@@ -9,11 +9,11 @@ import pyarrow as pa
 import torch
 from torch import nn
 
-from training import bundle
-from training.bundle import ModelCard
-from training.data import manifest, prepare
-from training.data.schema import Field
-from training.data.tabular import TabularTask
+from vgp.data import bundle, prepare
+from vgp.data.bundle import ModelCard
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.protocol import manifest
 
 FIRST, DAYS, TEST_DAYS, ROWS = datetime(2026, 1, 1, tzinfo=UTC), 24, 20, 60
 

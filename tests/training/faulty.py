@@ -9,16 +9,16 @@ from digits import Digits, Net
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from training import fit
-from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.saved import Saved
-from training.checkpoint.writer import Writer
-from training.config import parse
-from training.errors import UserError
-from training.loop import trainer
-from training.loop.request import TrainingRequest
-from training.processes.rank import Rank
+from vgp.base.exits import UserError
+from vgp.train import fit
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.writer import Writer
+from vgp.train.config import parse
+from vgp.train.loop import trainer
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.processes.rank import Rank
 
 
 class Masked(Net):

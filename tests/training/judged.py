@@ -9,14 +9,14 @@ import torch
 import torch._dynamo  # before the fork, as `digits` wants it
 from digits import Digits
 
-from training import fit
-from training.config import parse
-from training.errors import UserError
-from training.loop import trainer
-from training.loop.request import TrainingRequest
-from training.loop.saving import Saving
-from training.loop.trainer import Trainer
-from training.processes.rank import Rank
+from vgp.base.exits import UserError
+from vgp.train import fit
+from vgp.train.config import parse
+from vgp.train.loop import trainer
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.saving import Saving
+from vgp.train.loop.trainer import Trainer
+from vgp.train.processes.rank import Rank
 
 
 class Judged(Digits):

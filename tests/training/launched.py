@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from training.errors import Preempted, UserError
+from vgp.base.exits import Preempted, UserError
 
 
 class Parts(BaseModel):

@@ -12,8 +12,8 @@ from pathlib import Path
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
-from training.errors import exits
-from training.processes.launch import launch
+from vgp.base.exits import exits
+from vgp.train.processes.launch import launch
 print("value", exits(launch)({target!r}, {argument!r}, nproc=1, **{settings!r}))
 """
 

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from training import bundle, tasks
-from training.bundle import ModelCard
-from training.data import manifest as manifests
-from training.data.rows import open_rows
-from training.data.schema import Field
-from training.data.tabular import TabularTask
+from vgp.data import bundle, tasks
+from vgp.data.bundle import ModelCard
+from vgp.data.rows import open_rows
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.protocol import manifest as manifests
 
 QUANTILES = (0.1, 0.5, 0.9)
 ROWS = 1_200

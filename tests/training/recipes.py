@@ -13,15 +13,16 @@ from digits import Digits
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from training import fit, tasks
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.saved import Saved
-from training.config import parse
-from training.data import manifest as manifests
-from training.loop import scaler, trainer
-from training.loop.request import TrainingRequest
-from training.processes.rank import Rank
+from vgp.data import tasks
+from vgp.protocol import manifest as manifests
+from vgp.train import fit
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.config import parse
+from vgp.train.loop import scaler, trainer
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.processes.rank import Rank
 
 RECIPE = {
     "task": "recipes:Recipes", "epochs": 1, "global_batch_size": 120, "microbatches": 4, "precision": "fp16",

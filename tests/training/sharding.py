@@ -9,17 +9,18 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from training import bundle
-from training.checkpoint import manifest, part, reading, recovery, saved, state
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.manifest import Manifest, Part, part_name
-from training.config import TrainConfig
-from training.loop import recording, resume
-from training.loop.learner import Learner
-from training.loop.order import Plan, seed_of
-from training.loop.seeding import seed_everything
-from training.task import Task
-from training.weights import open_weights
+from vgp.data import bundle
+from vgp.data import tensor_file as part
+from vgp.data.task import Task
+from vgp.train.checkpoint import manifest, reading, recovery, saved, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.manifest import Manifest, Part, part_name
+from vgp.train.config import TrainConfig
+from vgp.train.loop import recording, resume
+from vgp.train.loop.learner import Learner
+from vgp.train.loop.order import Plan, seed_of
+from vgp.train.loop.seeding import seed_everything
+from vgp.train.weights import open_weights
 
 WIDTH = 33
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from training import bundle
-from training.data import manifest as manifests
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.protocol import manifest as manifests
 
 
 @pytest.fixture

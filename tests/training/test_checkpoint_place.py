@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from training import checkpoint_place
-from training.config import parse
-from training.data import manifest as manifests
+from vgp.protocol import manifest as manifests
+from vgp.train import checkpoint_place
+from vgp.train.config import parse
 
 #: As Vertex Pipelines names a step's output; the number is another for every task.
 OUTPUT = "gs://bucket/runs/123456789012/training-20261120101112/train_{}/checkpoints"

@@ -1,7 +1,7 @@
 import pytest
 
-from training.config import OPERATIONAL, TrainConfig, parse
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.train.config import OPERATIONAL, TrainConfig, parse
 
 
 @pytest.mark.parametrize(

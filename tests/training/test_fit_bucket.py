@@ -10,15 +10,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from training import bundle
-from training.checkpoint import recovery
-from training.checkpoint.store import store_at
-from training.config import parse
-from training.errors import Preempted, ProcessFailed, UserError
-from training.evaluation.evaluate import evaluate
-from training.fit import train
-from training.loop import profiling
-from training.storage import download, objects, storage
+from vgp.base.exits import Preempted, ProcessFailed, UserError
+from vgp.base.storage import download, objects, storage
+from vgp.data import bundle
+from vgp.evaluation.evaluate import evaluate
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.store import store_at
+from vgp.train.config import parse
+from vgp.train.fit import train
+from vgp.train.loop import profiling
 
 
 def run(data, model, checkpoints, nproc=2, **changes):

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from training.config import parse
-from training.errors import Preempted, UserError
-from training.fit import train
-from training.storage import files
+from vgp.base.exits import Preempted, UserError
+from vgp.base.storage import files
+from vgp.train.config import parse
+from vgp.train.fit import train
 
 
 def run(folder, data, nproc=2, **changes):

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from training.config import parse
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.train.config import parse
 
 LOST_AFTER_S = 6.0
 #: What the documentation allows beyond it.
@@ -21,8 +21,8 @@ SLACK_S = 30.0
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
-from training.errors import exits
-from training.processes.launch import launch
+from vgp.base.exits import exits
+from vgp.train.processes.launch import launch
 exits(launch)("launched:waiting", {{"folder": {folder!r}}}, nproc=2, lost_after_s={lost_after_s})
 """
 

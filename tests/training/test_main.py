@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from training.__main__ import main
-from training.data import manifest
-from training.evaluation.evaluate import evaluate
+from vgp.evaluation.evaluate import evaluate
+from vgp.protocol import manifest
+from vgp.steps.__main__ import main
 
 
 def test_a_decision_overwrites_nothing_in_the_working_folder(

@@ -15,20 +15,21 @@ import pytest
 import torch
 from torch import nn
 
-from training import bundle, steps, tasks
-from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.manifest import Manifest, Part, part_name
-from training.checkpoint.part import encode
-from training.checkpoint.saved import Saved
-from training.config import parse
-from training.data import manifest as manifests
-from training.data.rows import open_rows
-from training.errors import UserError
-from training.fit import train
-from training.loop.history import History
-from training.loop.order import Plan
-from training.report import data as summaries
+from vgp.base.exits import UserError
+from vgp.data import bundle, tasks
+from vgp.data.rows import open_rows
+from vgp.data.tensor_file import encode
+from vgp.decision.report import data as summaries
+from vgp.protocol import manifest as manifests
+from vgp.steps import calls as steps
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.manifest import Manifest, Part, part_name
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.config import parse
+from vgp.train.fit import train
+from vgp.train.loop.history import History
+from vgp.train.loop.order import Plan
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)
 NEWEST = "run000-step000000002.json"
@@ -349,7 +350,7 @@ def forge(model, **changes):
     (model / bundle.CARD).write_text(json.dumps(card | changes))
 
 
-@pytest.mark.parametrize("task", ["os:system", "subprocess:Popen", "digits:Net", "training.task:Task"])
+@pytest.mark.parametrize("task", ["os:system", "subprocess:Popen", "digits:Net", "vgp.data.task:Task"])
 def test_a_card_cannot_name_something_that_is_no_task(model, task):
     forge(model, task=task, options={"command": "touch sprung"})
     with pytest.raises(UserError):
@@ -466,7 +467,7 @@ def test_a_dataset_cannot_name_code_to_the_command_line(dataset, evil, sprung, t
     forge_manifest(dataset, task=evil)
     for verb in (["train", "data", "--model", "m", "--checkpoints", "c"], ["evaluate", "data", "e", "--model", "m"]):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(bundle.__file__).parents[1]), "."])}
-        command = [sys.executable, "-m", "training", *verb]
+        command = [sys.executable, "-m", "vgp.steps", *verb]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 2
         assert done.stderr.startswith("error: data/manifest.json names the task 'evil:Task'"), done.stderr

@@ -7,12 +7,13 @@ import time
 
 import pytest
 
-from training import bundle, steps
-from training.data import manifest as manifests
-from training.data.prepare import prepare
-from training.errors import ProcessFailed
-from training.storage import client, download, files, storage
-from training.storage.objects import Folder
+from vgp.base.exits import ProcessFailed
+from vgp.base.storage import client, download, files, storage
+from vgp.base.storage.objects import Folder
+from vgp.data import bundle
+from vgp.data.prepare import prepare
+from vgp.protocol import manifest as manifests
+from vgp.steps import calls as steps
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -1,7 +1,7 @@
 import pytest
 
-from training.errors import UserError, exits
-from training.printable import listed, plain, quoted, report
+from vgp.base.exits import UserError, exits
+from vgp.base.printable import listed, plain, quoted, report
 
 
 def test_no_control_character_of_a_message_reaches_the_terminal(capsys):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from training import profile
-from training.config import parse
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.train import profile
+from vgp.train.config import parse
 
 
 @pytest.mark.parametrize(

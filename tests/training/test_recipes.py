@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from training import bundle
-from training.config import parse
-from training.errors import ProcessFailed, UserError
-from training.fit import train
-from training.processes.launch import launch
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.data import bundle
+from vgp.train.config import parse
+from vgp.train.fit import train
+from vgp.train.processes.launch import launch
 
 RECIPES = {"ddp": {}, "fsdp": {"strategy": "fsdp"}, "exact": {"exact": True}}
 RESUMED = 6

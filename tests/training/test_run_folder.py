@@ -1,4 +1,4 @@
-from training import run_folder
+from vgp.protocol import run_folder
 
 OUTPUT = "/gcs/bucket/runs/of us/123456789012/training-20261120-a2/train_-8123456789012345678/model"
 

@@ -7,15 +7,15 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from training import bundle
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.saved import Saved
-from training.config import parse
-from training.errors import UserError
-from training.fit import train
-from training.loop import blocks
-from training.models.blocks import repeated
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.networks.blocks import repeated
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.config import parse
+from vgp.train.fit import train
+from vgp.train.loop import blocks
 
 STEPS = 10  # whole batches, of training and of validation: a compiler gets one shape
 

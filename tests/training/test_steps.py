@@ -6,12 +6,13 @@ import signal
 
 import pytest
 
-from training import fit, steps
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
-from training.data import manifest as manifests
-from training.pins import store
-from training.pins.documents import DataPins
+from vgp.protocol import manifest as manifests
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import DataPins
+from vgp.steps import calls as steps
+from vgp.train import fit
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
 
 SETTINGS = {"task": "digits:Digits", "learning_rate": 0.01}
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from training import weights
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.train import weights
 
 TENSORS = {"a.weight": torch.ones(2, 3), "a.bias": torch.zeros(2), "steps": torch.tensor(7)}
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.task import Task
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.data.task import Task
 
 TASK = "visits:Visits"
 FIRST = date(2026, 1, 1)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from training.data.events import Events, hours
-from training.data.schema import Field
-from training.data.tabular import TabularTask
+from vgp.data.events import Events, hours
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
 
 TASK = "warehouse:Parcels"
 TABLE = "test-project.shop.parcels"
@@ -96,7 +96,7 @@ def days_ago(cloud, days: float) -> datetime:
 
 def prepared(folder: Path) -> dict[str, pa.Table]:
     """All rows of each split, in the order of the shards; the texts of categories in place of their codes."""
-    from training.data import manifest
+    from vgp.protocol import manifest
 
     made = manifest.load(folder)
     tables = {split: pa.concat_tables([pq.read_table(folder / file.path) for file in files])

@@ -23,8 +23,8 @@ from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 PRELOADED = (
-    "torch", "training.loop.trainer", "training.processes.launcher", "training.processes.watch",
-    "training.processes.control", "training.processes.child", "training.processes.hang", "training.processes.flight",
+    "torch", "vgp.train.loop.trainer", "vgp.train.processes.launcher", "vgp.train.processes.watch",
+    "vgp.train.processes.control", "vgp.train.processes.child", "vgp.train.processes.hang", "vgp.train.processes.flight",
 )  # fmt: skip
 #: Beginnings of variables that are read while libraries are loaded, or before.
 AT_LOADING = (
@@ -45,14 +45,14 @@ OWN = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def install(launch: Any) -> None:
-    """Has the module `training.processes.launch` start its launchers here."""
+    """Has the module `vgp.train.processes.launch` start its launchers here."""
     launch.subprocess = SimpleNamespace(Popen=started, PIPE=subprocess.PIPE)
 
 
 def started(
     command: list[str], *, stdin: int, pass_fds: tuple[int], start_new_session: bool, env: dict[str, str]
 ) -> Any:
-    assert command[1:3] == ["-m", "training.processes.launcher"] and stdin == subprocess.PIPE and start_new_session
+    assert command[1:3] == ["-m", "vgp.train.processes.launcher"] and stdin == subprocess.PIPE and start_new_session
     if _loading(env) != _loading({**os.environ, **OWN}) or _loading(dict(os.environ)) != _server()[1]:
         return subprocess.Popen(
             command, stdin=stdin, pass_fds=pass_fds, start_new_session=start_new_session, env=env
@@ -134,7 +134,7 @@ def _bury(number: int, frame: Any) -> None:
 
 
 def _attend(line: socket.socket) -> None:
-    from training.processes.rank import die_with
+    from vgp.train.processes.rank import die_with
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, passed, _, _ = line.recvmsg(1, socket.CMSG_SPACE(4 * array.array("i").itemsize))
@@ -158,8 +158,8 @@ def _attend(line: socket.socket) -> None:
 
 
 def _become_launcher(asked: dict[str, Any], descriptors: list[int], parent: int, line: socket.socket) -> None:
-    """What `python -m training.processes.launcher` is when it begins, but for what is imported."""
-    from training.processes import launcher
+    """What `python -m vgp.train.processes.launcher` is when it begins, but for what is imported."""
+    from vgp.train.processes import launcher
 
     code = 1
     try:
@@ -185,7 +185,7 @@ def _become_launcher(asked: dict[str, Any], descriptors: list[int], parent: int,
 
 
 if __name__ == "__main__":
-    from training.processes.rank import die_with
+    from vgp.train.processes.rank import die_with
 
     die_with(int(sys.argv[2]))
     for name in PRELOADED:

@@ -9,11 +9,11 @@ from digits import Digits
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from training.config import TrainConfig
-from training.errors import UserError
-from training.loop.learner import Learner
-from training.loop.order import Plan, assignment
-from training.task import Task, WeightedLoss
+from vgp.base.exits import UserError
+from vgp.data.task import Task, WeightedLoss
+from vgp.train.config import TrainConfig
+from vgp.train.loop.learner import Learner
+from vgp.train.loop.order import Plan, assignment
 
 ROWS, STEPS = 32, 3
 
@@ -104,8 +104,8 @@ def attempt(trial: dict[str, Any], rank: Any) -> Any:
 
 def plain() -> dict[str, list[float]]:
     """The same by hand, with the whole batch at once."""
-    from training.loop import seeding
-    from training.loop.order import seed_of
+    from vgp.train.loop import seeding
+    from vgp.train.loop.order import seed_of
 
     seeding.seed_everything(seed_of(0, "model"))
     model, losses = Model(), []

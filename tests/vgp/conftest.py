@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from vgp.catalog import prices, skus
+from vgp.machines.catalog import prices, skus
 
 REPOSITORY = Path(__file__).parents[2]
 #: A repository of one workflow, of seconds.
@@ -151,9 +151,9 @@ def sleeping(compiled: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def nightly() -> dict[str, Any]:
     """What pins first, as it runs here: a step that moves with a file, one that is pinned, an exit handler."""
-    from vgp.compiling import workflows
-    from vgp.compiling.target import Local
     from vgp.settings import repository_of
+    from vgp.workflow.compiling import workflows
+    from vgp.workflow.compiling.target import Local
 
     return workflows.compiled("nightly", Local(), repository_of(NIGHTLY)).content
 
@@ -161,9 +161,9 @@ def nightly() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def small() -> Any:
     """The pipeline of small.py as it runs here."""
-    from vgp.compiling import workflows
-    from vgp.compiling.target import Local
     from vgp.settings import repository_of
+    from vgp.workflow.compiling import workflows
+    from vgp.workflow.compiling.target import Local
 
     return workflows.compiled("small", Local(), repository_of(SMALL)).content
 

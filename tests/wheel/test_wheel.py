@@ -95,7 +95,7 @@ def project(light: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_one_package_and_no_trace_of_an_earlier_build(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0] for name in names} == {"vgp", "vertex_gpu_pipelines-0.1.0.dist-info"}
-    assert "vgp/catalog/data/machines.json" in names
+    assert "vgp/machines/catalog/data/machines.json" in names
     assert not [name for name in names if "__pycache__" in name]
 
 

@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
-
-from training.data.events import Events, hours
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.events import Events, hours
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
 
 LATE_MIN = 15
 #: Delays count up to this much, so that one stranded plane is not a busy airport.

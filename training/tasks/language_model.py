@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
-
-from training.data import text
-from training.data.text import Passage, split_of
-from training.data.tokens import MOST_TOKENS, learn, tokens
-from training.errors import UserError
-from training.models.shape import HEAD_WIDTHS, WIDTH_PER_LAYER, Shape, head_width
-from training.models.workload import Workload
-from training.storage.storage import File
-from training.task import Batch, Task, WeightedLoss, fusable
+from vgp.base.exits import UserError
+from vgp.base.storage.storage import File
+from vgp.data import text
+from vgp.data.task import Batch, Task, WeightedLoss, fusable
+from vgp.data.text import Passage, split_of
+from vgp.data.tokens import MOST_TOKENS, learn, tokens
+from vgp.networks.shape import HEAD_WIDTHS, WIDTH_PER_LAYER, Shape, head_width
+from vgp.networks.workload import Workload
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
-
-    from training.data.manifest import Manifest
-    from training.data.rows import Rows
+    from vgp.data.rows import Rows
+    from vgp.protocol.manifest import Manifest
 
 #: A vocabulary is learned from at most about this much text, taken evenly over the training files.
 LEARNING_BYTES = 256 << 20
@@ -88,7 +86,7 @@ class LanguageModel(Task):
     def combine(self, scans: Iterable[tuple[Passage, ...]]) -> dict[str, Any]:
         vocabulary: Mapping[str, Any] = {}
         if self.chosen["vocabulary_of"]:
-            from training.bundle import load_card
+            from vgp.data.bundle import load_card
 
             vocabulary = load_card(self.chosen["vocabulary_of"]).statistics.get("vocabulary", {})
         elif self.chosen["vocab"]:
@@ -159,7 +157,7 @@ class LanguageModel(Task):
         return {"head_width": self.shape(data).head_width}
 
     def model(self, data: "Manifest") -> "nn.Module":
-        from training.models.transformer import Transformer
+        from vgp.networks.transformer import Transformer
 
         return Transformer(self.shape(data))
 
@@ -173,7 +171,7 @@ class LanguageModel(Task):
         return losses_BT.double().sum(dim=1)
 
     def baseline(self, train: "Rows", data: "Manifest") -> tuple[Callable[[Mapping[str, np.ndarray]], np.ndarray], str]:
-        from training.evaluation import ngrams
+        from vgp.evaluation import ngrams
 
         fitted = ngrams.fit(train.columns["tokens"], train.columns["count"], self.shape(data).vocab)
 
@@ -222,7 +220,7 @@ class LanguageModel(Task):
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
-        from training.models.sampling import continued
+        from vgp.networks.sampling import continued
 
         coder = tokens(data.statistics["vocabulary"])
         prompt = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]

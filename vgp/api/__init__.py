@@ -10,12 +10,11 @@ run.py        the run as a value
 page.py       what a notebook shows of it
 remote.py     runs on Vertex AI: started, and waited for
 values.py     parameters as a shell gives them
-progress.py   what is seen while it goes on: in a notebook, a terminal or a log
-"""
+progress.py   what is seen while it goes on: in a notebook, a terminal or a log"""
 
 from vgp.api.remote import RemoteRun, submit
 from vgp.api.run import Run, RunFailed
 from vgp.api.runs import load, resume, run
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 
 __all__ = ["RemoteRun", "RequestError", "Run", "RunFailed", "load", "resume", "run", "submit"]

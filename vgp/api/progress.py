@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-from vgp.local import display
-from vgp.local.folder import Run
-from vgp.local.output import Event
+from vgp.workflow.local import display
+from vgp.workflow.local.folder import Run
+from vgp.workflow.local.output import Event
 
 #: Between two drawings in a notebook: each travels to the browser, and is kept in no file but the last.
 REDRAWN_S = 0.5

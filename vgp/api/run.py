@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 
 #: The schemas of artifacts by which a run's model and figures are known.
 MODEL, METRICS = "system.Model", "system.Metrics"
@@ -75,7 +75,7 @@ class Run:
     def model(self) -> Path | None:
         """Folder of the model: the registry's copy where it was registered, else what training left; None without one.
 
-        In a repository with our training `training.bundle.load(run.model)` gives it.
+        In a repository with our training `vgp.data.bundle.load(run.model)` gives it.
         """
         models = (self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL)))
         return next((model for model in models if model.exists()), None)

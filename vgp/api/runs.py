@@ -8,12 +8,12 @@ from typing import Any
 from vgp.api import progress as shown
 from vgp.api.run import Run, RunFailed, opened
 from vgp.api.values import in_python, texts
-from vgp.errors import RequestError, WorkFailed
-from vgp.local import folder as folders
-from vgp.local import run as local
-from vgp.local.output import Event
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load as load_settings
 from vgp.settings import repository_of
+from vgp.workflow.local import folder as folders
+from vgp.workflow.local import run as local
+from vgp.workflow.local.output import Event
 
 
 def run(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 
 
 def texts(parameters: Mapping[str, Any] | None, more: Mapping[str, Any]) -> list[str]:

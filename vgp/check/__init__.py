@@ -34,4 +34,7 @@ services.py       what a step may use besides its machine
 serving.py        machines of predictions
 text.py           findings as people read them
 worker_pool.py    one worker pool: machine, disk, reservation
+convert/   any GPU request -> settings or a job of this library
+sources/   programs, notebooks, shell and Terraform -> the requests in them
+spec/      a compiled pipeline: parameters, conditions, caches, differences
 """

@@ -4,11 +4,11 @@ import math
 import re
 from typing import Any
 
+from vgp.base.documents.node import Node, spellings, whole_number
 from vgp.check import custom_job, job_options, resource_pools
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
 from vgp.check.serving import judge_resources
-from vgp.documents.node import Node, spellings, whole_number
 
 #: Fields by which an object is recognised, most telling first.
 TELLING = (

@@ -11,18 +11,18 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from vgp.base.documents import budget, toml_text
+from vgp.base.documents.document import Document
+from vgp.base.documents.node import Node
+from vgp.base.documents.reading import Unreadable, read, standard_input
+from vgp.base.documents.settings_file import settings_file
+from vgp.base.errors import RequestError
 from vgp.check import kinds
 from vgp.check.judgement import Judgement
 from vgp.check.report import Report
-from vgp.documents import budget, toml_text
-from vgp.documents.document import Document
-from vgp.documents.node import Node
-from vgp.documents.reading import Unreadable, read, standard_input
-from vgp.documents.settings_file import settings_file
-from vgp.errors import RequestError
-from vgp.placement.provisioning import STRATEGIES, strategy_known
-from vgp.placement.rules import rule
-from vgp.sources.reading import PROGRAMS, SPECS, is_program, load, parse
+from vgp.check.sources.reading import PROGRAMS, SPECS, is_program, load, parse
+from vgp.machines.placement.provisioning import STRATEGIES, strategy_known
+from vgp.machines.placement.rules import rule
 
 SUFFIXES = SPECS + PROGRAMS
 #: How much of a file that is too large, or no text, is searched for the words of a request.

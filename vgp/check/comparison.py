@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgp.base.documents.reading import refuse_address
+from vgp.base.documents.settings_file import FILE_NAME
+from vgp.base.errors import RequestError
 from vgp.check.check import own_regions
 from vgp.check.cost import Cost, most_usd, unpriced
 from vgp.check.finding import StepRow
 from vgp.check.report import Report
-from vgp.documents.reading import refuse_address
-from vgp.documents.settings_file import FILE_NAME
-from vgp.errors import RequestError
 
 Judged = Callable[..., Report]
 

@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from vgp.catalog import services
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import dollars, listed, took, usd
+from vgp.base.text.price_dates import words
+from vgp.base.text.table import above, table
 from vgp.check.finding import RungRow, StepRow
-from vgp.errors import RequestError
-from vgp.placement import plain
-from vgp.text.figures import dollars, listed, took, usd
-from vgp.text.price_dates import words
-from vgp.text.table import above, table
+from vgp.machines.catalog import services
+from vgp.machines.placement import plain
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
 _NUMBERS = ("nodes", "$/hour", "at most")

@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import replace
 from operator import itemgetter
 
-from vgp.catalog import catalog
+from vgp.base.documents.node import Node
 from vgp.check import job_options, reduction_server, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow, unknown_machine
@@ -13,10 +13,10 @@ from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import MachineSpec
 from vgp.check.offer import price_of, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
-from vgp.documents.node import Node
-from vgp.placement import provisioning, quota
-from vgp.placement.combination import Combination
-from vgp.placement.provisioning import STRATEGIES, is_preemptible
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import provisioning, quota
+from vgp.machines.placement.combination import Combination
+from vgp.machines.placement.provisioning import STRATEGIES, is_preemptible
 
 MAX_POOLS = 4
 #: Of a job that has more, which no API takes, so many are looked at.

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.node import Node
 from vgp.check import api_object, images, ladder, launcher_job, plain_step, remote_runner
 from vgp.check.finding import unknown_machine
 from vgp.check.judgement import Judgement
-from vgp.documents.node import Node
-from vgp.placement import job_fields, plain
-from vgp.spec.ladder import position
+from vgp.check.spec.ladder import position
+from vgp.machines.placement import job_fields, plain
 
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:

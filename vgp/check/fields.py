@@ -1,12 +1,12 @@
 """Typed reading of spec fields: the value, or a finding that says why there is none."""
 
-from vgp.catalog.catalog import accelerators
+from vgp.base.documents.budget import spend
+from vgp.base.documents.field_path import dotted
+from vgp.base.documents.node import Node, spellings, whole_number
+from vgp.base.text.nearest import nearest
+from vgp.base.text.secret import is_secret_variable
 from vgp.check.judgement import Judgement
-from vgp.documents.budget import spend
-from vgp.documents.field_path import dotted
-from vgp.documents.node import Node, spellings, whole_number
-from vgp.text.nearest import nearest
-from vgp.text.secret import is_secret_variable
+from vgp.machines.catalog.catalog import accelerators
 
 #: Unknown fields of one object that are told one by one.
 MAX_UNKNOWN = 20

@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vgp.catalog.prices import Price
+from vgp.base.documents.document import Document
+from vgp.base.documents.edits import Change
+from vgp.base.documents.field_path import FieldPath
 from vgp.check.services import Service
-from vgp.documents.document import Document
-from vgp.documents.edits import Change
-from vgp.documents.field_path import FieldPath
-from vgp.placement.combination import Combination, known
-from vgp.placement.dearest import Held
-from vgp.placement.provisioning import STRATEGIES
+from vgp.machines.catalog.prices import Price
+from vgp.machines.placement.combination import Combination, known
+from vgp.machines.placement.dearest import Held
+from vgp.machines.placement.provisioning import STRATEGIES
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
+from vgp.base.documents import document as documents
+from vgp.base.documents.document import Document
+from vgp.base.documents.edits import CannotEdit, Editor
+from vgp.base.documents.reading import Unreadable, read
+from vgp.base.errors import RequestError
+from vgp.base.text.files import write
 from vgp.check import kinds
 from vgp.check.check import check, files
 from vgp.check.finding import Finding
 from vgp.check.report import Report
-from vgp.documents import document as documents
-from vgp.documents.document import Document
-from vgp.documents.edits import CannotEdit, Editor
-from vgp.documents.reading import Unreadable, read
-from vgp.errors import RequestError
-from vgp.sources.reading import is_program, parse
-from vgp.text.files import write
+from vgp.check.sources.reading import is_program, parse
 
 #: A nearest may have a nearest of its own: a machine's name first, then its GPUs.
 _ROUNDS = 4

@@ -2,8 +2,8 @@
 
 import re
 
-from vgp.catalog.machine import Machine
-from vgp.placement.rules import Problem
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.placement.rules import Problem
 
 _OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")
 #: Images that their readers cannot rename: Google's own launchers.

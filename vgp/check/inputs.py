@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgp.documents.budget import spend
-from vgp.documents.field_path import FieldPath
-from vgp.documents.node import Node
+from vgp.base.documents.budget import spend
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Node
 
 MAX_NESTING = 50
 

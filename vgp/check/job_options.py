@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from vgp.base.documents.node import Node
 from vgp.check.fields import KNOWN, Reader
 from vgp.check.job_terms import Terms, persistent_resource
-from vgp.documents.node import Node
-from vgp.placement import resource_names
-from vgp.placement.rules import Problem
+from vgp.machines.placement import resource_names
+from vgp.machines.placement.rules import Problem
 
 #: Objects whose every key is a field of CustomJobSpec; elsewhere a job's own fields stand beside it.
 _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")

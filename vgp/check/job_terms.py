@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from vgp.base.documents.node import Node
 from vgp.check.fields import Reader
-from vgp.documents.node import Node
-from vgp.placement import job_fields, provisioning
+from vgp.machines.placement import job_fields, provisioning
 
 #: The default of Google's component: the persistent resource of the run, which is none unless the run names one. From
 #: google_cloud_pipeline_components/v1/custom_job/component.py.

@@ -8,15 +8,15 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
+from vgp.base.documents.budget import Exhausted, spend
+from vgp.base.documents.document import Document
+from vgp.base.documents.edits import Change
+from vgp.base.documents.field_path import dotted
+from vgp.base.documents.node import Computed, Node
+from vgp.base.documents.reading import Unreadable
+from vgp.base.text.printable import clipped, one_line
 from vgp.check.finding import Finding, StepRow
-from vgp.documents.budget import Exhausted, spend
-from vgp.documents.document import Document
-from vgp.documents.edits import Change
-from vgp.documents.field_path import dotted
-from vgp.documents.node import Computed, Node
-from vgp.documents.reading import Unreadable
-from vgp.placement.rules import Problem
-from vgp.text.printable import clipped, one_line
+from vgp.machines.placement.rules import Problem
 
 
 @dataclass

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from vgp.base.documents.document import Document
+from vgp.base.documents.node import Node, spellings
+from vgp.base.documents.reading import Unreadable
 from vgp.check import api_object, legacy, pipeline, plain_step
 from vgp.check.judgement import Judgement
-from vgp.documents.document import Document
-from vgp.documents.node import Node, spellings
-from vgp.documents.reading import Unreadable
-from vgp.sources import reading
+from vgp.check.sources import reading
 
 #: Each request that is written as JSON or YAML has one of these words.
 _WORDS = (

@@ -3,14 +3,14 @@
 import re
 from dataclasses import replace
 
+from vgp.base.documents.budget import spend
+from vgp.base.documents.node import Node
 from vgp.check import api_object, plain_step
 from vgp.check.finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
-from vgp.documents.budget import spend
-from vgp.documents.node import Node
-from vgp.placement import plain
-from vgp.placement.dearest import Held, Terms, dearest_way
-from vgp.spec import ladder
+from vgp.check.spec import ladder
+from vgp.machines.placement import plain
+from vgp.machines.placement.dearest import Held, Terms, dearest_way
 
 #: 2-flex_start-us-central1, as compile names rungs.
 _NAME = re.compile(r"(?P<number>\d+)-(?P<way>[a-z_]+)-(?P<region>[a-z]+-[a-z]+\d+)")

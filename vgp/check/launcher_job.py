@@ -8,10 +8,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.budget import spend
+from vgp.base.documents.node import Node, Scope
 from vgp.check.api_object import telling_field
 from vgp.check.inputs import MAX_NESTING
-from vgp.documents.budget import spend
-from vgp.documents.node import Node, Scope
 
 _PLACEHOLDER = re.compile(r"\{\{\$[^{}]*+\}\}")
 _WORDS = ("job_spec", "worker_pool_specs", "dedicated_resources", "workerPoolSpecs")

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.catalog import catalog
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Node
 from vgp.check import machine_spec, offer
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
-from vgp.documents.field_path import FieldPath
-from vgp.documents.node import Node
+from vgp.machines.catalog import catalog
 
 #: Legacy role -> worker pool of a custom job.
 ROLES = {"master": 0, "worker": 1, "parameterServer": 2, "evaluator": 3}

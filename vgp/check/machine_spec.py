@@ -3,18 +3,18 @@
 from dataclasses import dataclass, replace
 from datetime import date
 
-from vgp.catalog import catalog
-from vgp.catalog import tpus as tpu_catalog
-from vgp.catalog.machine import Machine
+from vgp.base.documents.node import Node
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
-from vgp.documents.node import Node
-from vgp.placement import compatibility, nearest, tpus
-from vgp.placement.combination import Combination, counts_of, known
-from vgp.placement.nearest import Conditions
-from vgp.placement.provisioning import is_preemptible, region_known
-from vgp.placement.rules import Problem, first_error
+from vgp.machines.catalog import catalog
+from vgp.machines.catalog import tpus as tpu_catalog
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.placement import compatibility, nearest, tpus
+from vgp.machines.placement.combination import Combination, counts_of, known
+from vgp.machines.placement.nearest import Conditions
+from vgp.machines.placement.provisioning import is_preemptible, region_known
+from vgp.machines.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
 _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")

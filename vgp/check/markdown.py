@@ -6,13 +6,13 @@ What comes from the files stands in code, where GitHub reads neither links, ment
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from vgp.base.text.figures import plural, usd
+from vgp.base.text.price_dates import words
+from vgp.base.text.printable import one_line
 from vgp.check.comparison import Recurring, State, pairs, run_cost
 from vgp.check.cost import Cost, line_of, not_in_it, price_dates
 from vgp.check.finding import Finding, StepRow
 from vgp.check.report import Report
-from vgp.text.figures import plural, usd
-from vgp.text.price_dates import words
-from vgp.text.printable import one_line
 
 #: A comment on GitHub has at most 65,536 characters.
 MOST_ROWS, MOST_FINDINGS = 100, 10

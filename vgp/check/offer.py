@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from vgp.catalog import catalog, tpu_prices
-from vgp.catalog.prices import Price
+from vgp.base.documents.node import Node
+from vgp.base.text.nearest import nearest
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import MachineSpec
-from vgp.documents.node import Node
-from vgp.placement import provisioning, tpus
-from vgp.placement.rules import Problem, first_error
-from vgp.text.nearest import nearest
+from vgp.machines.catalog import catalog, tpu_prices
+from vgp.machines.catalog.prices import Price
+from vgp.machines.placement import provisioning, tpus
+from vgp.machines.placement.rules import Problem, first_error
 
 
 def judge_region(

@@ -7,15 +7,15 @@ placeholders, in the arguments of a launcher container.
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.budget import spend
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Node, whole_number
+from vgp.base.documents.reading import Unreadable
 from vgp.check import executor, runtime
 from vgp.check.finding import StepRow
 from vgp.check.inputs import MAX_NESTING, Inputs, declared, run_values
 from vgp.check.judgement import Judgement
-from vgp.documents.budget import spend
-from vgp.documents.field_path import FieldPath
-from vgp.documents.node import Node, whole_number
-from vgp.documents.reading import Unreadable
-from vgp.spec.dag import Component, Task
+from vgp.check.spec.dag import Component, Task
 
 
 def recognises(data: Any) -> bool:

@@ -3,15 +3,15 @@
 import math
 import re
 
-from vgp.catalog import catalog
+from vgp.base.documents.node import Node, whole_number
 from vgp.check import images, services
 from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement
-from vgp.documents.node import Node, whole_number
-from vgp.placement import compatibility, plain, provisioning, quantities, quota
-from vgp.placement.combination import Combination
-from vgp.placement.rules import first_error
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import compatibility, plain, provisioning, quantities, quota
+from vgp.machines.placement.combination import Combination
+from vgp.machines.placement.rules import first_error
 
 #: coreutils' timeout as the first program of a container, with the option that kills: what else may not end.
 _TIMEOUT = re.compile(

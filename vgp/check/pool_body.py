@@ -1,10 +1,10 @@
 """Judges what a worker pool runs: its image, its command, and what several GPUs need."""
 
+from vgp.base.documents.node import Node
 from vgp.check import images
 from vgp.check.fields import Reader
 from vgp.check.machine_spec import MachineSpec
-from vgp.documents.node import Node
-from vgp.spec.script import read
+from vgp.check.spec.script import read
 
 #: Words of commands that start a process for each GPU.
 _LAUNCHES = (

@@ -6,9 +6,9 @@ https://docs.cloud.google.com/vertex-ai/docs/training/distributed-training#reduc
 import re
 from collections.abc import Sequence
 
+from vgp.base.documents.node import Node
 from vgp.check.fields import Reader
 from vgp.check.worker_pool import Pool
-from vgp.documents.node import Node
 
 RULE = "GPU036"
 _SERVER = "/training/reductionserver"

@@ -6,7 +6,7 @@ of the SDK's method, which here become the object that the SDK would send.
 
 from typing import Any
 
-from vgp.documents.node import Node
+from vgp.base.documents.node import Node
 
 #: What the SDK takes when no machine type is given (google-cloud-aiplatform 1.x, CustomTrainingJob.run).
 _DEFAULT_MACHINE = "n1-standard-4"

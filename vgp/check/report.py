@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgp.base.text.figures import plural
 from vgp.check.finding import Finding, StepRow
-from vgp.text.figures import plural
 
 
 @dataclass

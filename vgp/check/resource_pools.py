@@ -3,15 +3,15 @@
 https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.persistentResources#ResourcePool
 """
 
+from vgp.base.documents.budget import spend
+from vgp.base.documents.node import Node
 from vgp.check.fields import Reader
 from vgp.check.job_terms import Terms
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import judge as judge_machine
 from vgp.check.offer import judge_region, price_of
 from vgp.check.worker_pool import judge_disk, judge_reservation
-from vgp.documents.budget import spend
-from vgp.documents.node import Node
-from vgp.placement.nearest import Conditions
+from vgp.machines.placement.nearest import Conditions
 
 
 def judge(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:

@@ -4,11 +4,11 @@ runtimeConfig.defaultRuntime, a field of v1beta1 alone:
 https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.aiplatform_v1beta1.types.PipelineJob.RuntimeConfig.PersistentResourceRuntimeDetail
 """
 
+from vgp.base.documents.node import Node
 from vgp.check.fields import Reader
 from vgp.check.judgement import Judgement
-from vgp.documents.node import Node
-from vgp.placement import resource_names
-from vgp.placement.rules import Problem
+from vgp.machines.placement import resource_names
+from vgp.machines.placement.rules import Problem
 
 _FALLS_BACK = ("FALL_BACK_TO_ON_DEMAND", 2)
 #: What is done with a step that waits longer than it may; by its number too, and where nothing is said it fails.

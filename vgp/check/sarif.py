@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from vgp.check.finding import Finding
 from vgp.check.report import Report
-from vgp.placement.rules import RULES, Rule
+from vgp.machines.placement.rules import RULES, Rule
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vgp.catalog import services as prices
-from vgp.documents.node import Node
-from vgp.placement import plain
-from vgp.placement.rules import Problem
-from vgp.text.figures import number, took
+from vgp.base.documents.node import Node
+from vgp.base.text.figures import number, took
+from vgp.machines.catalog import services as prices
+from vgp.machines.placement import plain
+from vgp.machines.placement.rules import Problem
 
 if TYPE_CHECKING:
-    from vgp.placement.engines import BigQuery, Job
+    from vgp.machines.placement.engines import BigQuery, Job
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def of(env: Node) -> tuple[Service, ...]:
         return ()
     from pydantic import ValidationError
 
-    from vgp.placement.engines import Engines
+    from vgp.machines.placement.engines import Engines
 
     try:
         engines = Engines.model_validate_json(text)

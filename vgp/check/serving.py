@@ -1,13 +1,13 @@
 """Judges the machines of predictions: batch prediction jobs and models deployed to endpoints."""
 
+from vgp.base.documents.node import Node, spellings
 from vgp.check.fields import Reader
 from vgp.check.job_terms import Terms
 from vgp.check.judgement import Judgement
 from vgp.check.machine_spec import judge
 from vgp.check.offer import judge_region, price_of
 from vgp.check.worker_pool import judge_reservation
-from vgp.documents.node import Node, spellings
-from vgp.placement.nearest import Conditions
+from vgp.machines.placement.nearest import Conditions
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
 #: Names and numbers of the enum.

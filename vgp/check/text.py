@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.text import Text
 
+from vgp.base.text.printable import one_line
 from vgp.check.finding import Finding
 from vgp.check.report import Report
-from vgp.text.printable import one_line
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 _STYLES = {"error:": "bold red", "warning:": "yellow", "note:": "blue"}

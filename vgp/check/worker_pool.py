@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
+from vgp.base.documents.budget import spend
+from vgp.base.documents.node import Node
 from vgp.check.fields import Reader
 from vgp.check.job_terms import Terms
 from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge
 from vgp.check.offer import judge_region
 from vgp.check.pool_body import judge_body
-from vgp.documents.budget import spend
-from vgp.documents.node import Node
-from vgp.placement import job_fields, provisioning, tpus
-from vgp.placement.nearest import Conditions
+from vgp.machines.placement import job_fields, provisioning, tpus
+from vgp.machines.placement.nearest import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 

@@ -24,5 +24,4 @@ models.py         models: registered versions and the champion
 templates.py      upload, templates
 schedules.py      schedule
 doctor.py         doctor: how the schedules are
-clean.py          clean: what runs left in the bucket
-"""
+clean.py          clean: what runs left in the bucket"""

@@ -12,17 +12,17 @@ from typing import Annotated
 
 import typer
 
+from vgp.base.errors import RequestError
+from vgp.base.text.diff import unified
+from vgp.base.text.figures import plural
+from vgp.base.text.printable import one_line, printable
+from vgp.base.text.times import day
 from vgp.check import sarif, text
 from vgp.check.check import check, own_regions
 from vgp.check.fix import Options, fixes
 from vgp.check.report import Report
 from vgp.cli import extras
 from vgp.cli.options import console
-from vgp.errors import RequestError
-from vgp.text.diff import unified
-from vgp.text.figures import plural
-from vgp.text.printable import one_line, printable
-from vgp.text.times import day
 
 app = typer.Typer()
 
@@ -140,8 +140,8 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
 
 def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
     """Prints the comparison; the exit code is that of the files here."""
+    from vgp.base.documents.settings_file import FILE_NAME
     from vgp.check import comparison, markdown
-    from vgp.documents.settings_file import FILE_NAME
     from vgp.vertex.schedules.monthly import declared
 
     now = datetime.now(UTC)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from vgp.base.errors import RequestError
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json, say
-from vgp.errors import RequestError
 
 app = typer.Typer()
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgp.base.errors import RequestError
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
-from vgp.errors import RequestError
 
 if TYPE_CHECKING:
     from vgp.settings.first_file import Answers, Question
@@ -73,8 +73,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
+    from vgp.base.text import files
     from vgp.settings import FILE_NAME, first_file
-    from vgp.text import files
 
     path = settings or Path(FILE_NAME)
     if path.exists() and not force and not first_file.is_bare(path):
@@ -84,7 +84,7 @@ def init(
         "template_repository": template_repository, "service_account": service_account,
     }  # fmt: skip
     answers = _answers(flags, yes)
-    shipped = Path(str(resources.files("vgp.project"))) / "template" / FILE_NAME
+    shipped = Path(str(resources.files("vgp.workflow.project"))) / "template" / FILE_NAME
     files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
     if as_json:
         print_json({"path": str(path), "answers": answers})

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
+from vgp.base.errors import RequestError
+from vgp.base.text.printable import one_line
+from vgp.base.text.times import day
 from vgp.check import text
+from vgp.check.convert import convert, steps
+from vgp.check.convert.convert import Result
+from vgp.check.convert.nearest import replace_machines
+from vgp.check.sources.account import Note
 from vgp.cli.options import Json, SettingsFile, console, print_json
-from vgp.convert import convert, steps
-from vgp.convert.convert import Result
-from vgp.convert.nearest import replace_machines
-from vgp.errors import RequestError
-from vgp.sources.account import Note
-from vgp.text.printable import one_line
-from vgp.text.times import day
 
 app = typer.Typer()
 
@@ -35,7 +35,7 @@ def convert_request(
     to: Annotated[
         str, typer.Option(help="config: for gcloud; sdk: a Python program; vm: with --step, a Compute Engine machine.")
     ] = "config",
-    args: Annotated[str, typer.Option(help="With --step: arguments of python -m training STEP, in quotes.")] = "",
+    args: Annotated[str, typer.Option(help="With --step: arguments of python -m vgp.steps STEP, in quotes.")] = "",
     nearest: Annotated[
         bool, typer.Option("--nearest", help="Take the nearest machine and GPU for those that cannot be had.")
     ] = False,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import vgp
-from vgp.errors import RequestError, lacking
+from vgp.base.errors import RequestError, lacking
 
 NAME = "vertex-gpu-pipelines"
 #: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.

@@ -8,19 +8,19 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vgp.catalog import catalog, tpus
-from vgp.catalog.accelerator import Accelerator, Quota
-from vgp.catalog.machine import Machine
-from vgp.catalog.prices import Price
+from vgp.base.errors import RequestError
+from vgp.base.text import price_dates
+from vgp.base.text.figures import listed
+from vgp.base.text.table import facts
 from vgp.cli.price_table import WAYS, price_sources, price_table
-from vgp.errors import RequestError
-from vgp.placement import compatibility
-from vgp.placement import tpus as placement_tpus
-from vgp.placement.combination import Combination, of_machine
-from vgp.placement.rules import PlacementError
-from vgp.text import price_dates
-from vgp.text.figures import listed
-from vgp.text.table import facts
+from vgp.machines.catalog import catalog, tpus
+from vgp.machines.catalog.accelerator import Accelerator, Quota
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.prices import Price
+from vgp.machines.placement import compatibility
+from vgp.machines.placement import tpus as placement_tpus
+from vgp.machines.placement.combination import Combination, of_machine
+from vgp.machines.placement.rules import PlacementError
 
 #: GPUs with their number, as our tables write them: 8 x H100, 8xH100.
 _COUNTED = re.compile(r"(?P<count>\d+)\s*[x×*]\s*(?P<gpu>.+)", re.IGNORECASE)

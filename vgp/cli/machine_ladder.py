@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from vgp.placement.proposal import Proposal, ProposedRung
-from vgp.text.figures import dollars, usd
+from vgp.base.text.figures import dollars, usd
+from vgp.machines.placement.proposal import Proposal, ProposedRung
 
 
 def text(proposal: Proposal) -> str:

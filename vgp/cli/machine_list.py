@@ -5,16 +5,16 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from vgp.catalog import catalog, tpus
-from vgp.catalog.accelerator import short_name
-from vgp.catalog.prices import PROVISIONING
-from vgp.errors import RequestError
-from vgp.placement import compatibility, provisioning, refusal
-from vgp.placement.rules import PlacementError, refuse
-from vgp.placement.search import Need, Offer
-from vgp.text import price_dates
-from vgp.text.figures import dollars, listed
-from vgp.text.table import above, table
+from vgp.base.errors import RequestError
+from vgp.base.text import price_dates
+from vgp.base.text.figures import dollars, listed
+from vgp.base.text.table import above, table
+from vgp.machines.catalog import catalog, tpus
+from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.catalog.prices import PROVISIONING
+from vgp.machines.placement import compatibility, provisioning, refusal
+from vgp.machines.placement.rules import PlacementError, refuse
+from vgp.machines.placement.search import Need, Offer
 
 #: Options of the verb that are not called as in the need.
 _OPTIONS = {"regions": "region"}

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from vgp.catalog import tpus
-from vgp.catalog.catalog import DEFAULT_REGION
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.times import day
 from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, console, print_json, say, show
-from vgp.errors import RequestError, WorkFailed
-from vgp.placement.search import Need, search
-from vgp.text.times import day
+from vgp.machines.catalog import tpus
+from vgp.machines.catalog.catalog import DEFAULT_REGION
+from vgp.machines.placement.search import Need, search
 
 app = typer.Typer()
 
@@ -94,8 +94,8 @@ def _ladder(
 ) -> None:
     from vgp.check.check import own_regions
     from vgp.cli import machine_ladder
-    from vgp.placement.ladder import deadline_s
-    from vgp.placement.proposal import proposed
+    from vgp.machines.placement.ladder import deadline_s
+    from vgp.machines.placement.proposal import proposed
 
     if need.provisioning:
         raise RequestError("--ladder has every way to get machines: leave --provisioning out.")

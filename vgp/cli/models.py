@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vgp.base.errors import RequestError
 from vgp.cli import options
 from vgp.cli.options import Environment, Json, SettingsFile, print_json, say
-from vgp.errors import RequestError
 
 if TYPE_CHECKING:
-    from vgp.models.place import Place
+    from vgp.vertex.models.place import Place
 
 app = typer.Typer()
 models = typer.Typer(
@@ -47,7 +47,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the models and their versions, the newest first: alias, state, metrics, data and run."""
-    from vgp.models import asking, view
+    from vgp.vertex.models import asking, view
 
     told = asking.listing(_place(registry, vertex, environment, settings), model)
     options.show(view.newest(told, limit), as_json, view.listing)
@@ -69,7 +69,7 @@ def show(
 
     Of the champion first: since when it runs, why, what it replaced, and where a rollback leads.
     """
-    from vgp.models import asking, view
+    from vgp.vertex.models import asking, view
 
     told = asking.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
     options.show(told, as_json, lambda told: view.version(told, datetime.now(UTC)))
@@ -90,7 +90,7 @@ def compare(
     The metrics are those of each version's own run. Where the test windows differ they are of other rows: what was
     tested on the same rows stands in the decision (show), and in the report.
     """
-    from vgp.models import asking, view
+    from vgp.vertex.models import asking, view
 
     told = asking.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
     options.show(told, as_json, view.comparison)
@@ -201,7 +201,7 @@ def delete(
 
     A version that has an alias is not deleted.
     """
-    from vgp.models import asking
+    from vgp.vertex.models import asking
 
     place = _place(registry, vertex, environment, settings)
     if not yes:
@@ -228,7 +228,7 @@ def clean(
 
     What was written to within a day stays, however it looks: a release may be at work there. No version is touched.
     """
-    from vgp.models import asking, view
+    from vgp.vertex.models import asking, view
 
     place = _place(registry, vertex, environment, settings)
     told = asking.ask(place, "clean", model=model, options=["--dry-run"])
@@ -249,7 +249,7 @@ def _confirm(question: str, yes: bool) -> None:
 
 
 def _place(registry: str | None, vertex: bool, environment: str | None, settings: Path | None) -> "Place":
-    from vgp.models import place
+    from vgp.vertex.models import place
 
     return place.find(settings, environment, registry=registry, vertex=vertex)
 
@@ -259,7 +259,7 @@ def _change(
     flags: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Changes the record, brings Vertex AI's registry after it, and says what was done."""
-    from vgp.models import asking
+    from vgp.vertex.models import asking
 
     told: dict[str, Any] = asking.change(place, verb, *words, model=model, why=why, options=flags)
     if as_json:

@@ -19,8 +19,8 @@ def preflight(
     Credentials, APIs, machines in the region, quota, bucket, image, service account, key, network and repository,
     each with the command that puts it right. What you may not see is unknown, not ok. Exit code 1: there are errors.
     """
-    from vgp.compiling.compile import compiled
     from vgp.vertex.preflight import preflight, report
+    from vgp.workflow.compiling.compile import compiled
 
     loaded = load_settings(settings, environment)
     workflow = compiled(name, loaded)

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
-from vgp.catalog.prices import Price, source
-from vgp.text.figures import dollars
-from vgp.text.table import table
+from vgp.base.text.figures import dollars
+from vgp.base.text.table import table
+from vgp.machines.catalog.prices import Price, source
 
 WAYS = {"standard": "standard", "spot": "Spot", "flex_start": "Flex-start", "reservation": "reservation"}
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import plural
 from vgp.cli import extras
 from vgp.cli.options import Json, SettingsFile, console, print_json, say
-from vgp.errors import RequestError
-from vgp.text.figures import plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +32,7 @@ def project(
     It has a workflow, its steps, a task to edit, settings, a Dockerfile, CI and a test; and a copy of the training code
     of this version, which `pipelines update` renews.
     """
-    from vgp.project.new import write
+    from vgp.workflow.project.new import write
 
     folder = write(name, extras.portable_requirement())
     if as_json:
@@ -109,9 +109,9 @@ def table(
 
         pipelines run training --set task=task.toml --set data=DATA
     """
-    from vgp.project.table import propose
+    from vgp.base.text.printable import one_line
     from vgp.settings import repository_of
-    from vgp.text.printable import one_line
+    from vgp.workflow.project.table import propose
 
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
@@ -137,8 +137,8 @@ def _columns(made: dict[str, Any]) -> "Table":
     """What each column is to the task, and why: what is left out last."""
     from rich.text import Text
 
-    from vgp.text.printable import one_line
-    from vgp.text.table import table
+    from vgp.base.text.printable import one_line
+    from vgp.base.text.table import table
 
     colours = {"target": "bold", "leak": "red", "ignored": "dim"}
     ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
@@ -164,8 +164,8 @@ def update(
 
     Workflows, tasks and settings are yours and stay. A copied file that you edited is never replaced unasked.
     """
-    from vgp.project.update import apply, other_base, plan
     from vgp.settings import repository_of
+    from vgp.workflow.project.update import apply, other_base, plan
 
     if keep and overwrite:
         raise RequestError("--keep and --overwrite exclude each other: files that you edited stay, or are replaced.")

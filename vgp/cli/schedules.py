@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from vgp.base.errors import RequestError
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json, say
-from vgp.errors import RequestError
 
 #: Of `backfill`, after Ctrl-C.
 DETACHED = 130
@@ -168,7 +168,7 @@ def backfill(
     Exit codes: 0 all nights ended well; 1 one failed; 2 the request was wrong; 4 nothing was started, since all of them
     had ended before; 130 Ctrl-C.
     """
-    from vgp.text.times import calendar_day
+    from vgp.base.text.times import calendar_day
     from vgp.vertex.schedules import backfill, backfill_page
 
     loaded = load_settings(settings, environment)

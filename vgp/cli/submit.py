@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from vgp.base.errors import RequestError
 from vgp.cli.options import (
     Environment,
     Json,
@@ -19,7 +20,6 @@ from vgp.cli.options import (
     say,
 )
 from vgp.cli.runs import follow_run
-from vgp.errors import RequestError
 
 if TYPE_CHECKING:
     from vgp.settings import Settings

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from vgp.base.documents.reading import refuse_address
+from vgp.base.text import files
 from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
-from vgp.documents.reading import refuse_address
-from vgp.spec.template_reference import parse
-from vgp.text import files
+from vgp.settings.template_reference import parse
 
 if TYPE_CHECKING:
-    from vgp.compiling.commit import Commit
     from vgp.vertex.templates.upload import Uploaded
+    from vgp.workflow.compiling.commit import Commit
 
 app = typer.Typer()
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from vgp.catalog import tpu_prices, tpus
-from vgp.catalog.prices import Price
-from vgp.catalog.tpus import TpuBoard, TpuMachine
+from vgp.base.text import price_dates
+from vgp.base.text.table import facts
 from vgp.cli.price_table import WAYS, price_sources, price_table
-from vgp.placement import tpus as placement
-from vgp.text import price_dates
-from vgp.text.table import facts
+from vgp.machines.catalog import tpu_prices, tpus
+from vgp.machines.catalog.prices import Price
+from vgp.machines.catalog.tpus import TpuBoard, TpuMachine
+from vgp.machines.placement import tpus as placement
 
 #: A slice, such as 2x4 or TPU_V3 x 8, and its price.
 Priced = tuple[str, Price]

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vgp.base.documents.reading import refuse_address
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.cli.options import (
     Environment,
     Json,
@@ -16,13 +18,11 @@ from vgp.cli.options import (
     print_json,
     say,
 )
-from vgp.documents.reading import refuse_address
-from vgp.errors import RequestError, WorkFailed
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vgp.compiling.compile import Compiled
+    from vgp.workflow.compiling.compile import Compiled
 
 app = typer.Typer()
 
@@ -32,8 +32,8 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pi
 @app.command("list", epilog="Example: pipelines list --json")
 def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
-    from vgp.compiling.spec_cache import specs
     from vgp.settings import repository_of
+    from vgp.workflow.compiling.spec_cache import specs
 
     repository = repository_of(settings)
     rows = [
@@ -55,8 +55,8 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
 def _table(rows: list[dict[str, Any]]) -> "Table":
     from rich.text import Text
 
-    from vgp.text.figures import number
-    from vgp.text.table import table
+    from vgp.base.text.figures import number
+    from vgp.base.text.table import table
 
     cells: list[tuple[str | Text, ...]] = []
     for row in rows:
@@ -81,9 +81,15 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
+    from vgp.base.text import price_dates
     from vgp.check import cost
-    from vgp.compiling.compile import compile_all, different_worlds, placeholder_image, tagged_images, unknown_steps
-    from vgp.text import price_dates
+    from vgp.workflow.compiling.compile import (
+        compile_all,
+        different_worlds,
+        placeholder_image,
+        tagged_images,
+        unknown_steps,
+    )
 
     refuse_address(out, "--out")
     loaded = load_settings(settings, environment)
@@ -142,8 +148,8 @@ def run_(
 
     Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
     """
-    from vgp.local import display, portable, run
     from vgp.settings import repository_of
+    from vgp.workflow.local import display, portable, run
 
     refuse_address(resume or out, "--resume" if resume else "--out")
     if resume and set_:

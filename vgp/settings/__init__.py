@@ -25,9 +25,10 @@ messages.py     what is wrong with a value, as one line
 effective.py    `pipelines config`: every value and its place
 first_file.py   `pipelines init`: what it asks, and the text that it writes
 gcloud.py       the project that gcloud is set to, as a default to offer
+template_reference.py   training:latest, training@sha256:..., an address
 """
 
-from vgp.documents.settings_file import FILE_NAME
+from vgp.base.documents.settings_file import FILE_NAME
 from vgp.settings.document import write_value
 from vgp.settings.layers import Source
 from vgp.settings.loading import load, repository_of

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vgp.documents import reading, toml_text
-from vgp.errors import RequestError
-from vgp.text import files
+from vgp.base.documents import reading, toml_text
+from vgp.base.errors import RequestError
+from vgp.base.text import files
 
 Keys = tuple[str, ...]
 

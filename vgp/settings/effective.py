@@ -8,12 +8,12 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.printable import printable
+from vgp.base.text.table import table
 from vgp.settings.layers import is_whole
 from vgp.settings.model import Settings
-from vgp.text.nearest import did_you_mean
-from vgp.text.printable import printable
-from vgp.text.table import table
 
 
 def overview(settings: Settings) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgp.documents import toml_text
-from vgp.errors import RequestError
+from vgp.base.documents import toml_text
+from vgp.base.errors import RequestError
+from vgp.base.text import google_names
+from vgp.base.text.image_name import image_name
+from vgp.base.text.secret import is_secret
 from vgp.settings import gcloud, rules
 from vgp.settings.document import read
 from vgp.settings.model import Settings
-from vgp.text import google_names
-from vgp.text.image_name import image_name
-from vgp.text.secret import is_secret
 
 Answers = dict[str, str]
 

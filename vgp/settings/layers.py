@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from vgp.placement.rung import NEEDS
+from vgp.machines.placement.rung import NEEDS
 from vgp.settings.document import Document, Keys
 
 #: A ladder asks for machines, too.

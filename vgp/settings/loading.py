@@ -7,8 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vgp.documents.settings_file import settings_file
-from vgp.errors import RequestError
+from vgp.base.documents.settings_file import settings_file
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.secret import is_secret
 from vgp.settings import rules, variables
 from vgp.settings.document import Document, Keys, read
 from vgp.settings.layers import Layer, merge, put
@@ -16,8 +18,6 @@ from vgp.settings.messages import explain, line, refuse_hosts, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import NAME
-from vgp.text.nearest import did_you_mean
-from vgp.text.secret import is_secret
 
 #: They stand at the top of the file alone: an environment, and where the workflows are.
 _TOP = ("environment", "workflows")

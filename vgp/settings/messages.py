@@ -6,13 +6,17 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vgp.placement import custom_job_fields
-from vgp.placement.engines import BigQuery, Dataflow
-from vgp.placement.job_options import PrivateServiceConnect
-from vgp.placement.request import ReductionServer, Request
-from vgp.placement.rung import Rung
-from vgp.placement.script import ParameterServer
-from vgp.placement.sizes import Size
+from vgp.base.text.figures import listed
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.secret import is_secret
+from vgp.machines.placement import custom_job_fields
+from vgp.machines.placement.engines import BigQuery, Dataflow
+from vgp.machines.placement.job_options import PrivateServiceConnect
+from vgp.machines.placement.request import ReductionServer, Request
+from vgp.machines.placement.rung import Rung
+from vgp.machines.placement.script import ParameterServer
+from vgp.machines.placement.sizes import Size
+from vgp.protocol import placeholders
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
@@ -20,10 +24,6 @@ from vgp.settings.mlflow import Mlflow
 from vgp.settings.model import Settings
 from vgp.settings.notify import Notify
 from vgp.settings.schedule import Schedule
-from vgp.spec import placeholders
-from vgp.text.figures import listed
-from vgp.text.nearest import did_you_mean
-from vgp.text.secret import is_secret
 
 #: pydantic's kinds of mistakes, as a person says them.
 _TAKES = {

@@ -5,17 +5,17 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
-from vgp.catalog.catalog import DEFAULT_REGION
-from vgp.errors import RequestError
-from vgp.placement.request import Request
+from vgp.base.errors import RequestError
+from vgp.base.text.bucket_uri import cut
+from vgp.base.text.figures import listed
+from vgp.machines.catalog.catalog import DEFAULT_REGION
+from vgp.machines.placement.request import Request
 from vgp.settings import rules
 from vgp.settings.layers import Merged, Source
 from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
-from vgp.text.bucket_uri import cut
-from vgp.text.figures import listed
 
 
 class Settings(BaseModel):

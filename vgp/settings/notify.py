@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from vgp.inside import webhook as sending
+from vgp.base import webhook as sending
 from vgp.settings.rules import optional
 
 #: "at most three": https://cloud.google.com/vertex-ai/docs/pipelines/email-notifications

@@ -10,9 +10,9 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgp.documents.settings_file import FILE_NAME, settings_file
-from vgp.errors import RequestError
-from vgp.text.nearest import did_you_mean
+from vgp.base.documents.settings_file import FILE_NAME, settings_file
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
 
 #: What the image of the steps is built from, unless the settings name another: the first that there is.
 DOCKERFILES = ("training/Dockerfile", "Dockerfile")

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
-from vgp.placement.provisioning import region_known
-from vgp.text import google_names
-from vgp.text.bucket_uri import cut, is_bucket_uri
-from vgp.text.google_names import LOCATION, PROJECT, RFC1035
-from vgp.text.image_name import image_name
-from vgp.text.nearest import did_you_mean
-from vgp.text.secret import is_secret
+from vgp.base.text import google_names
+from vgp.base.text.bucket_uri import cut, is_bucket_uri
+from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035
+from vgp.base.text.image_name import image_name
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.secret import is_secret
+from vgp.machines.placement.provisioning import region_known
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
 APIS = (

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from vgp.base.text.nearest import nearest
 from vgp.settings.repository import Repository, known
 from vgp.settings.rules import optional
-from vgp.spec.template_reference import parse
-from vgp.text.nearest import nearest
+from vgp.settings.template_reference import parse
 
 #: Of a schedule and of an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import nearest
 from vgp.settings.document import Keys
 from vgp.settings.layers import Layer, put
-from vgp.text.nearest import nearest
 
 PREFIX = "PIPELINES_"
 #: Chooses the environment; no setting.

@@ -15,5 +15,4 @@ templates/            workflows uploaded, and found again
 cleaning/             what runs left behind, and what of it may go
 images/               the one image of the steps, built and named
 models/               Vertex AI's Model Registry, brought after ours
-preflight/            what would stop a run, found before it costs money
-"""
+preflight/            what would stop a run, found before it costs money"""

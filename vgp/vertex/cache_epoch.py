@@ -1,4 +1,4 @@
-"""The cache epoch of the pins, as `training/pins/epoch.py` counts it: for so long a result is taken from the cache."""
+"""The cache epoch of the pins, as `vgp/protocol/epoch.py` counts it: for so long a result is taken from the cache."""
 
 from datetime import UTC, datetime
 

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from vgp import __version__
-from vgp.errors import RequestError
-from vgp.inside.google_api import is_label, is_private
+from vgp.base.errors import RequestError
+from vgp.base.google_api import is_label, is_private
 from vgp.settings import Settings
 
 USER_AGENT = f"vertex-gpu-pipelines/{__version__}"

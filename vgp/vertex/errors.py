@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from datetime import date
 from typing import Any
 
+from vgp.base.errors import WorkFailed
+from vgp.base.text.printable import one_line
 from vgp.check.finding import StepRow
-from vgp.errors import WorkFailed
-from vgp.placement.alternatives import alternatives
+from vgp.machines.placement.alternatives import alternatives
 from vgp.settings import Settings
-from vgp.text.printable import one_line
 from vgp.vertex import clients, service_accounts
 from vgp.vertex.permissions import role_for, roles
 from vgp.vertex.service_accounts import ACT_AS
@@ -33,7 +33,7 @@ _LOST = re.compile(
     r"host='(?P<host>[^']+)'.*Max retries exceeded.*"
     r"\(Caused by \w+\([\"']?(?:HTTPS?Connection\([^)]*\): )?(?P<why>.*?)[\"']?\)\)$"
 )
-#: The exit code with which coreutils' timeout ends: vgp/compiling/entrypoint.py.
+#: The exit code with which coreutils' timeout ends: vgp/workflow/compiling/entrypoint.py.
 _TIMED_OUT = re.compile(r"non-zero status of 124\b|exit(?:ed with)?(?: status| code)?:? 124\b", re.I)
 #: EX_TEMPFAIL of sysexits.h, with which our training ends where the machine was taken away, or one of several was lost.
 _PREEMPTED = re.compile(r"non-zero status of 75\b|exit(?:ed with)?(?: status| code)?:? 75\b", re.I)

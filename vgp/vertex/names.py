@@ -3,7 +3,7 @@
 import re
 from urllib.parse import quote
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings, rules
 from vgp.vertex.clients import project
 

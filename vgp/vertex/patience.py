@@ -5,8 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from vgp.text.figures import took
-from vgp.text.printable import one_line
+from vgp.base.text.figures import took
+from vgp.base.text.printable import one_line
 
 #: Seconds between two tries: the first, and the longest.
 FIRST_S, LONGEST_S = 2.0, 30.0

@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
-from vgp.catalog import billing, catalog, changes, vertex_ai
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.machines.catalog import billing, catalog, changes, vertex_ai
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.errors import explained

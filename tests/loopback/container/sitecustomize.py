@@ -73,7 +73,7 @@ def mount(folder: str) -> None:
 
     changes = {
         "kfp.dsl.types.artifact_types": lambda module: setattr(module, "_GCS_LOCAL_MOUNT_PREFIX", f"{folder}/"),
-        "training.storage.storage": lambda module: setattr(module, "uri", mapped(module.uri, folder)),
+        "vgp.base.storage.storage": lambda module: setattr(module, "uri", mapped(module.uri, folder)),
     }
 
     class Finder(MetaPathFinder):

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from training.capacity import document, progress
-from training.capacity import watcher as watching
-from training.capacity.control import Control, told
-from training.capacity.fence import require_turn
-from training.capacity.progress import Pace, Reporter
-from training.capacity.watcher import Watcher, followed
-from training.errors import Preempted, UserError
-from training.storage import storage
-from training.storage.slot import Slot
+from vgp.base.exits import Preempted, UserError
+from vgp.base.storage import storage
+from vgp.base.storage.slot import Slot
+from vgp.protocol.capacity import document, progress
+from vgp.protocol.capacity import watcher as watching
+from vgp.protocol.capacity.control import Control, told
+from vgp.protocol.capacity.fence import require_turn
+from vgp.protocol.capacity.progress import Pace, Reporter
+from vgp.protocol.capacity.watcher import Watcher, followed
 
 
 @pytest.fixture(params=["disk", "bucket"])

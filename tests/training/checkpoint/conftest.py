@@ -9,10 +9,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.saved import Saved
-from training.checkpoint.writer import Writer
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.writer import Writer
 
 
 class Subject:

@@ -13,13 +13,13 @@ import google_crc32c
 import pytest
 import torch
 
-from training.checkpoint import recovery
-from training.checkpoint.bucket import BucketStore
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.store import store_at
-from training.errors import StoreDown, UserError
-from training.storage.objects import Folder
-from training.storage.storage import uri
+from vgp.base.exits import StoreDown, UserError
+from vgp.base.storage.objects import Folder
+from vgp.base.storage.storage import uri
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.bucket import BucketStore
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.store import store_at
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

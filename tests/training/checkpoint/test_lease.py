@@ -12,16 +12,16 @@ from datetime import timedelta
 
 import pytest
 
-from training.checkpoint import bucket_lease
-from training.checkpoint import fence as fences
-from training.checkpoint.bucket_lease import BucketLease
-from training.checkpoint.fence import Fence
-from training.checkpoint.holder import FILE_NAME, Holder, Owner, holder_of
-from training.checkpoint.lease import held
-from training.errors import UserError
-from training.storage import slot as slots
-from training.storage import storage
-from training.storage.slot import Slot
+from vgp.base.exits import UserError
+from vgp.base.storage import slot as slots
+from vgp.base.storage import storage
+from vgp.base.storage.slot import Slot
+from vgp.train.checkpoint import bucket_lease
+from vgp.train.checkpoint import fence as fences
+from vgp.train.checkpoint.bucket_lease import BucketLease
+from vgp.train.checkpoint.fence import Fence
+from vgp.train.checkpoint.holder import FILE_NAME, Holder, Owner, holder_of
+from vgp.train.checkpoint.lease import held
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -36,8 +36,8 @@ PATIENCE_S = 60
 SCRIPT = """
 import sys, threading
 from contextlib import ExitStack
-from training.checkpoint.holder import Owner
-from training.checkpoint.lease import held
+from vgp.train.checkpoint.holder import Owner
+from vgp.train.checkpoint.lease import held
 lost = threading.Event()
 with ExitStack() as stack:
     for folder in sys.argv[3:]:

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.manifest import require_same
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.manifest import require_same
 
 
 @pytest.fixture

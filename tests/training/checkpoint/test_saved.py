@@ -6,11 +6,11 @@ import google_crc32c
 import pytest
 import torch
 
-from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.manifest import BLOCK, Manifest, Part, part_name
-from training.checkpoint.part import Checksums, encode
-from training.checkpoint.saved import Saved, Target
+from vgp.data.tensor_file import Checksums, encode
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.manifest import BLOCK, Manifest, Part, part_name
+from vgp.train.checkpoint.saved import Saved, Target
 
 #: Three blocks and a bit in one part, so that tensors lie across the ends of blocks.
 WIDE = 3 * BLOCK // 4 // 1000 + 200

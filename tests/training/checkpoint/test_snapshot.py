@@ -5,8 +5,8 @@ import threading
 import pytest
 import torch
 
-from training.checkpoint import state
-from training.checkpoint.snapshot import Snapshot
+from vgp.train.checkpoint import state
+from vgp.train.checkpoint.snapshot import Snapshot
 
 
 class Slow(Snapshot):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
 
 
 def equal(one, other):
@@ -53,7 +53,7 @@ def test_a_save_before_the_end_copies_nothing_reads_nothing_back_and_deletes_not
         subject.save(step)
     subject.train()
     for part in ("snapshot.Arena", "recovery.read_back", "recovery.prune"):
-        monkeypatch.setattr(f"training.checkpoint.{part}", lambda *_: pytest.fail("what no hurry allows"))
+        monkeypatch.setattr(f"vgp.train.checkpoint.{part}", lambda *_: pytest.fail("what no hurry allows"))
     for writer in subject.writers:
         monkeypatch.setattr(writer.snapshot, "_copy", lambda tensors: [pytest.fail("a copy") for _ in tensors])
     subject.begin(3, hurried=True)
@@ -165,8 +165,8 @@ DRILL = """
 import os, random, signal, sys, time
 sys.path.insert(0, {here!r})
 from conftest import Subject
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
 
 def save_forever(pipe):
     subject = Subject({directory!r})

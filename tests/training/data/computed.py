@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from training.data.engines.duckdb import DuckDB
-from training.data.schema import Field
+from vgp.data.engines.duckdb import DuckDB
+from vgp.data.schema import Field
 
 EPOCH = datetime(1970, 1, 1)
 

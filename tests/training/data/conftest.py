@@ -15,10 +15,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from training.data import place
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.task import Task
+from vgp.data import place
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.data.task import Task
 
 
 class Visits(TabularTask):

@@ -20,8 +20,8 @@ SECONDS = 60
 
 TASK = """
 import pyarrow as pa
-from training.data.schema import Field
-from training.data.tabular import TabularTask
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
 
 class Mine(TabularTask):
     schema = (
@@ -36,9 +36,9 @@ class Mine(TabularTask):
 
 def tightened() -> None:
     """Limits that small files can break."""
-    from training.data import columns
-    from training.data.sources import blocks, opening
-    from training.storage import inflate
+    from vgp.base.storage import inflate
+    from vgp.data import columns
+    from vgp.data.sources import blocks, opening
 
     opening.BLOCK_BYTES, blocks.MAX_RECORD_BYTES = 1 << 20, 2 << 20
     inflate.MAX_BYTES, inflate.MAX_RATIO = 4 << 20, 20
@@ -47,8 +47,8 @@ def tightened() -> None:
 
 def outcome(path: Path, destination: Path) -> str:
     """What is said of a file; "" if it is good, a traceback if it broke the reader."""
-    from training.data.prepare import prepare
-    from training.errors import UserError
+    from vgp.base.exits import UserError
+    from vgp.data.prepare import prepare
 
     signal.alarm(SECONDS)
     try:
@@ -69,7 +69,7 @@ def late(*_: object) -> None:
 def main(root: Path) -> None:
     (root / "mine.py").write_text(TASK)
     sys.path.insert(0, str(root))
-    import training.data.prepare  # before the clock starts  # noqa: F401
+    import vgp.data.prepare  # before the clock starts  # noqa: F401
     from tests.training.sql_once import install
 
     install()

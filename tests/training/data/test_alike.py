@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from training.data import alike
-from training.data.engines.duckdb import DuckDB
+from vgp.data import alike
+from vgp.data.engines.duckdb import DuckDB
 
 from .computed import engine_of
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from training.data import apart
-from training.data.prepare import prepare
+from vgp.data import apart
+from vgp.data.prepare import prepare
 
 
 def marks(values, kind=None) -> apart.Marks:

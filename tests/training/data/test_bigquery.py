@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from training.data.engines.bigquery import BigQuery
-from training.data.engines.bigquery_source import opened_rows
-from training.data.events import Events
-from training.data.prepare import prepare
-from training.data.schema import Field
-from training.data.settings import BigQuery as Settings
-from training.errors import ProcessFailed, UserError
-from training.pins import request
-from training.pins.documents import Request
-from training.storage.bigquery.jobs import Jobs, Owner
-from training.storage.bigquery.lookup import Lookup
+from vgp.base.engine_settings import BigQuery as Settings
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.storage.bigquery.jobs import Jobs, Owner
+from vgp.base.storage.bigquery.lookup import Lookup
+from vgp.data.engines.bigquery import BigQuery
+from vgp.data.engines.bigquery_source import opened_rows
+from vgp.data.events import Events
+from vgp.data.prepare import prepare
+from vgp.data.schema import Field
+from vgp.protocol.pins import Request
+from vgp.steps.pins import request
 
 OWNER = Owner("training-20260101", "prepare")
 
@@ -328,7 +328,7 @@ def test_no_project_is_a_sentence(warehouse, prepared, cloud, monkeypatch):
 def test_a_server_that_is_down_is_a_failure_not_a_mistake(warehouse, prepared, cloud, monkeypatch):
     from loopback.cloud import status
 
-    from training.storage.bigquery import client
+    from vgp.base.storage.bigquery import client
 
     monkeypatch.setattr(client, "DEADLINE_S", 0.5)
     cloud.fail("bigquery.tables.get", status(503, "down"), forever=True)
@@ -388,7 +388,7 @@ def jobs(cloud, warehouse, monkeypatch):
     """What asks BigQuery in the name of one step; each call is a process of its own."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-    from training.storage.bigquery import client
+    from vgp.base.storage.bigquery import client
 
     monkeypatch.setattr(client, "patient", lambda: DEFAULT_RETRY.with_delay(initial=0.01, maximum=0.02))
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))

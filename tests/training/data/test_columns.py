@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.columns import category_values, elements, fixed_width, sketches
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.columns import category_values, elements, fixed_width, sketches
 
 NUMBERS = st.floats(-1e6, 1e6, width=32) | st.none()
 
@@ -83,7 +83,7 @@ def test_infinite_numbers_are_refused():
 def test_numbers_are_decoded_without_pandas_which_every_process_would_import_anew():
     code = (
         "import sys, pyarrow as pa\n"
-        "from training.data.columns import elements\n"
+        "from vgp.data.columns import elements\n"
         "numbers = pa.Array.from_buffers(pa.int32(), 3, [None, pa.py_buffer(bytes(range(12)))])\n"
         "assert elements(numbers).dtype == 'int32' and elements(numbers.slice(1)).tolist()[0] == 0x07060504\n"
         "assert 'pandas' not in sys.modules"

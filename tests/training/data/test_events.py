@@ -11,10 +11,10 @@ import sqlglot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from training.data import events
-from training.data.engines.duckdb import DuckDB
-from training.data.events import Events, hours
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data import events
+from vgp.data.engines.duckdb import DuckDB
+from vgp.data.events import Events, hours
 
 from .computed import keep
 

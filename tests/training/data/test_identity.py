@@ -15,7 +15,7 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.data.identity import numbered, serve
+from vgp.data.identity import numbered, serve
 
 from .computed import stated_number
 

@@ -11,11 +11,11 @@ import torch
 from PIL import Image, ImageDraw
 
 from docs.examples.shapes import Shapes
-from training.data.image_labels import split_of
-from training.data.pixels import Damaged, pixels
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.image_labels import split_of
+from vgp.data.pixels import Damaged, pixels
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
 
 TASK = "docs.examples.shapes:Shapes"
 

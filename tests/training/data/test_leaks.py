@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from training.data import leaks
-from training.data.leaks import check, sample, separation
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data import leaks
+from vgp.data.leaks import check, sample, separation
 
 DRAW = np.random.default_rng(0)
 ROWS = 4000

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.periods import Length, date_of, parse, spans_of, spoken
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.periods import Length, date_of, parse, spans_of, spoken
 
 EPOCH = date(1970, 1, 1)
 

@@ -3,8 +3,8 @@ import signal
 
 import pytest
 
-from training.data import place
-from training.data.pool import ProcessDied, WorkerPool
+from vgp.data import place
+from vgp.data.pool import ProcessDied, WorkerPool
 
 
 def test_how_a_process_ended_is_told_as_it_was_and_lack_of_memory_only_where_that_may_be(tmp_path):

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.data import manifest
-from training.data.identity import BITS
-from training.data.prepare import prepare
-from training.data.tables import shards, sorting
-from training.errors import UserError
-from training.task import Task
+from vgp.base.exits import UserError
+from vgp.data.identity import BITS
+from vgp.data.prepare import prepare
+from vgp.data.tables import shards, sorting
+from vgp.data.task import Task
+from vgp.protocol import manifest
 
 from .conftest import HEADER, visit_rows
 
@@ -365,7 +365,7 @@ def test_workers_end_and_scratch_is_removed_when_their_parent_is_killed(visits_m
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setattr(tempfile, "tempdir", None)
     folder = next(Path(p) for p in sys.path if (Path(p) / f"{visits_module}.py").exists())
-    code = f"from training.data.prepare import prepare; prepare('{visits_module}:Slow', '', 'data', workers=2)"
+    code = f"from vgp.data.prepare import prepare; prepare('{visits_module}:Slow', '', 'data', workers=2)"
     paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}
@@ -384,7 +384,7 @@ def test_workers_end_and_scratch_is_removed_when_their_parent_is_killed(visits_m
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits_module, tmp_path, monkeypatch, capfd):
-    from training.data import pool
+    from vgp.data import pool
 
     monkeypatch.setattr(pool, "LINE_EVERY_S", 0)
     prepare(f"{visits_module}:Pieces", "", tmp_path / "data", workers=1)
@@ -395,15 +395,15 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits_modul
 
 def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_path, monkeypatch):
     titles = []
-    monkeypatch.setattr("training.data.progress._in_log", lambda work, ended: titles.append(work.title))
+    monkeypatch.setattr("vgp.data.progress._in_log", lambda work, ended: titles.append(work.title))
     prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
     assert titles[:3] == ["reading the source", "looking for keys that occur twice", "counting rows"]
     assert {"looking back", "computing features", "writing"} < set(titles)
 
 
 def test_a_stage_prints_a_line_now_and_then_for_as_long_as_it_lasts(monkeypatch):
-    from training.data import pool
-    from training.data.progress import stage
+    from vgp.data import pool
+    from vgp.data.progress import stage
 
     monkeypatch.setattr(pool, "LINE_EVERY_S", 0.001)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
@@ -437,7 +437,7 @@ def test_a_split_that_cannot_be_a_file_name_is_refused(split, tmp_path, monkeypa
         def loss(self, model, batch): ...
         def predict(self, model, batch): ...
 
-    monkeypatch.setattr("training.tasks.find", lambda name: Odd)
+    monkeypatch.setattr("vgp.data.tasks.find", lambda name: Odd)
     with pytest.raises(UserError, match="Odd.rows names a split .*: letters, digits, _ and - only"):
         prepare("odd:Odd", "", tmp_path / "data", workers=1)
     assert not (tmp_path / "data").exists()
@@ -457,7 +457,7 @@ def test_an_infinite_number_is_refused_in_every_split(visits, write_csv, tmp_pat
 
 
 def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_path, monkeypatch):
-    from training.data import columns
+    from vgp.data import columns
 
     monkeypatch.setattr(columns, "MAX_VALUES", 300)
     lines = [line.replace('"home"', f'"home {i}"') for i, line in enumerate(visit_rows())]
@@ -470,7 +470,7 @@ def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_
 
 
 def test_a_manifest_that_could_not_be_read_is_not_written(visits, write_csv, tmp_path, monkeypatch):
-    from training.storage import files
+    from vgp.base.storage import files
 
     monkeypatch.setattr(files, "MOST_JSON_BYTES", 2_000)
     with pytest.raises(UserError, match="the manifest would have .* above all page"):

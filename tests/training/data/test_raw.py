@@ -5,13 +5,14 @@ import os
 
 import pytest
 
-from training.data import manifest, raw
-from training.data.prepare import prepare
-from training.errors import UserError
-from training.pins import reading, store
-from training.pins.documents import DataPins, Request
-from training.pins.resolve import resolve
-from training.storage import client, download
+from vgp.base.exits import UserError
+from vgp.base.storage import client, download
+from vgp.data import raw, reading
+from vgp.data.prepare import prepare
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import DataPins, Request
+from vgp.steps.pins.resolve import resolve
 
 FILES = {"a/1.jpg": b"one", "a/b/2.jpg": b"two" * 9, "manifest.json": b"{}", ".hidden": b"h", "empty": b""}
 
@@ -124,7 +125,7 @@ def test_a_link_above_itself_is_not_followed_for_ever(folder):
 
 
 def request(data):
-    return Request(data=str(data), task="training.tasks.files:Files", task_options={}, champion="")
+    return Request(data=str(data), task="vgp.data.tasks.files:Files", task_options={}, champion="")
 
 
 def pinned(data, tmp_path, run="r"):

@@ -4,14 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from training.data import leaks, manifest
-from training.data.columns import fixed_width, sketches
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.errors import UserError
-from training.task import Task
+from vgp.base.exits import UserError
+from vgp.data import leaks
+from vgp.data.columns import fixed_width, sketches
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.data.task import Task
+from vgp.protocol import manifest
 
 NAME, SIZE = Field("name", pa.string()), Field("size", pa.float64())
 

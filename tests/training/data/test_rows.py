@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.data import manifest, rows
-from training.data.manifest import Column, ShardFile
-from training.data.prepare import prepare
-from training.data.rows import Shards, open_rows, recode
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data import rows
+from vgp.data.prepare import prepare
+from vgp.data.rows import Shards, open_rows, recode
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Column, ShardFile
 
 from .conftest import visit_rows
 

@@ -3,8 +3,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.data import manifest, sampling
-from training.data.manifest import Column, ShardFile
+from vgp.data import sampling
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Column, ShardFile
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from training.data.settings import VARIABLE, Dataflow, Engines, engines
-from training.errors import UserError
+from vgp.base.engine_settings import VARIABLE, Dataflow, Engines, engines
+from vgp.base.exits import UserError
 
 
 def test_without_the_variable_all_is_found_or_a_default():

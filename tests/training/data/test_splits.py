@@ -14,21 +14,20 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from training import tasks
-from training.data import alike, rare
-from training.data.engines import canonical
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.data.schema import Field
-from training.data.shares import NAMES as SPLITS
-from training.data.split_hash import ByHash
-from training.data.split_time import ByTime
-from training.data.tables import duplicates, features
-from training.data.tables.survey import survey
-from training.data.tabular import TabularTask
-from training.data.windows import windows
-from training.errors import UserError
-from training.evaluation import baseline
+from vgp.base.exits import UserError
+from vgp.data import alike, rare, tasks
+from vgp.data.engines import canonical
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
+from vgp.data.schema import Field
+from vgp.data.shares import NAMES as SPLITS
+from vgp.data.split_hash import ByHash
+from vgp.data.split_time import ByTime
+from vgp.data.tables import duplicates, features
+from vgp.data.tables.survey import survey
+from vgp.data.tabular import TabularTask
+from vgp.data.windows import windows
+from vgp.evaluation import baseline
 
 from .computed import engine_of, keep, stated_ids
 

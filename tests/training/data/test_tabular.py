@@ -5,11 +5,11 @@ import ibis
 import pyarrow as pa
 import pytest
 
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
 
 from .conftest import visit_rows
 
@@ -95,7 +95,7 @@ def test_the_day_of_the_time_stands_beside_a_feature_of_that_name(tmp_path, monk
     lines = [f"{day},{page},{str(done).lower()}" for day, page, done in rows]
     (tmp_path / "x.csv").write_text("\n".join(["day,page,done", *lines]) + "\n")
     task = task_of(time="day", features=lambda self, rows: {"day": rows.day.day(), "page": rows.page}, **attributes)
-    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    monkeypatch.setattr("vgp.data.tasks.find", lambda name: task)
     made = prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", options=options, workers=1)
     assert made.split["by"] == by and made.column("_day").kind == "id"
     days = {split: open_rows(tmp_path / "data", split).columns for split in made.splits}
@@ -167,7 +167,7 @@ def test_an_option_that_would_do_nothing_is_refused_before_any_file_is_opened(at
             r"Mine.features: x cannot be computed for .*x.csv, line 2 \(page = .p0.\): .* to INT64",
         ),
         ({"events": lambda self, rows: [rows]}, "Mine.events gives a list: it must be values by name"),
-        ({"events": lambda self, rows: {"e": rows}}, "the events e are a Table: give training.data.events.Events"),
+        ({"events": lambda self, rows: {"e": rows}}, "the events e are a Table: give vgp.data.events.Events"),
         ({"days": lambda self, rows: rows.page}, "Mine.days gives string: it must give a date for each row"),
         (
             {"labels": lambda self, rows: rows.page},
@@ -219,7 +219,7 @@ def test_what_a_task_returns_is_checked(tmp_path: Path, monkeypatch, attributes,
     rows = [f"2024-0{1 + i % 2}-03,p{i % 3},{'true' if i % 5 else 'false'}" for i in range(60)]
     (tmp_path / "x.csv").write_text("\n".join(["day,page,done", *rows]) + "\n")
     task = task_of(time="day", key=(), **attributes)
-    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    monkeypatch.setattr("vgp.data.tasks.find", lambda name: task)
     with pytest.raises(UserError, match=says):
         prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
 
@@ -228,7 +228,7 @@ def test_a_class_that_was_not_declared_is_named_with_its_line(tmp_path: Path, mo
     (tmp_path / "x.csv").write_text("day,page,done\n2024-01-01,p,good\n2024-01-01,p,bed\n")
     outcome = Field("done", pa.string(), nullable=True, known="after")
     task = task_of(schema=(DAY, PAGE, outcome), time="day", classes=("good", "bad"))
-    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    monkeypatch.setattr("vgp.data.tasks.find", lambda name: task)
     with pytest.raises(UserError, match=r"x.csv, line 3: the label 'bed' is none of good, bad"):
         prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
 
@@ -236,7 +236,7 @@ def test_a_class_that_was_not_declared_is_named_with_its_line(tmp_path: Path, mo
 def test_a_code_that_is_no_whole_number_is_not_rounded_to_one(tmp_path: Path, monkeypatch):
     (tmp_path / "x.csv").write_text("day,page,done\n2024-01-01,p,1\n2024-01-01,q,\n2024-01-01,q,0.5\n")
     task = task_of(schema=(DAY, PAGE, Field("done", pa.float64(), nullable=True, known="after")), time="day")
-    monkeypatch.setattr("training.tasks.find", lambda name: task)
+    monkeypatch.setattr("vgp.data.tasks.find", lambda name: task)
     with pytest.raises(UserError, match=r"x.csv, line 4: the label 0.5 is none of no, yes"):
         prepare("mine:Mine", f"{tmp_path}/x.csv", tmp_path / "data", workers=1)
 
@@ -244,7 +244,7 @@ def test_a_code_that_is_no_whole_number_is_not_rounded_to_one(tmp_path: Path, mo
 def test_the_network_that_comes_with_it_learns(visits_module, write_csv, tmp_path):
     import torch
 
-    from training import tasks
+    from vgp.data import tasks
 
     name = f"{visits_module}:Visits"
     manifest = prepare(name, str(write_csv(visit_rows())), tmp_path / "data", workers=1)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data import tree
-from training.data.ids import parts, require_unique
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data import tree
+from vgp.data.ids import parts, require_unique
 
 
 @given(st.integers(0, 400), st.integers(2, 5))

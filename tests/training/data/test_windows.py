@@ -4,9 +4,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from training.data.periods import spoken
-from training.data.windows import windows
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.periods import spoken
+from vgp.data.windows import windows
 
 
 def day_numbers(first: str, last: str, step: int = 1) -> list[int]:

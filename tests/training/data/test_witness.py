@@ -6,8 +6,8 @@ from pathlib import Path
 COMMAND = """
 import os, sys
 from pathlib import Path
-from training.data import place
-from training.data.pool import WorkerPool
+from vgp.data import place
+from vgp.data.pool import WorkerPool
 
 def made(number):
     place.at("photos/cat.png", number)

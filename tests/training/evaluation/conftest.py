@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.evaluation import predictions, predictions_writer, record
-from training.evaluation.decide import decide
-from training.evaluation.predictions import Header, Names
+from vgp.decision.decide import decide
+from vgp.evaluation import predictions, predictions_writer, record
+from vgp.evaluation.predictions import Header, Names
 
 
 def names(values) -> Names:

@@ -6,8 +6,8 @@ Slow, and in memory of many times the rows: the first form of this product had t
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from training.evaluation.probabilities import SMALLEST_PROBABILITY
-from training.evaluation.ranked import CALIBRATION_BINS
+from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
+from vgp.evaluation.ranked import CALIBRATION_BINS
 
 
 def scores(label, table) -> dict[str, float]:

@@ -1,6 +1,6 @@
 import pytest
 
-from training.evaluation.amounts import number, plus
+from vgp.evaluation.amounts import number, plus
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from training.data import manifest as manifests
-from training.data.manifest import Column, Manifest
-from training.data.rows import Rows, open_rows
-from training.evaluation import baseline
+from vgp.data.rows import Rows, open_rows
+from vgp.evaluation import baseline
+from vgp.protocol import manifest as manifests
+from vgp.protocol.manifest import Column, Manifest
 
 
 def fit(manifest, rows, task):

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_pinball_loss, roc_auc_score
 
-from training.data import manifest
-from training.data.manifest import Column
-from training.data.prepare import prepare
-from training.evaluation import baseline, baseline_linear, boosting, rivals
-from training.evaluation.baseline import MOST_VALUES
+from vgp.data.prepare import prepare
+from vgp.evaluation import baseline, baseline_linear, boosting, rivals
+from vgp.evaluation.baseline import MOST_VALUES
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Column
 
 ROWS = 1_000
 DRAW = np.random.default_rng(5)
@@ -57,7 +57,7 @@ def test_of_classes_it_gives_probabilities():
 def test_no_bit_of_it_depends_on_the_number_of_threads(monkeypatch):
     found = []
     for cores in (1, 3):
-        monkeypatch.setattr("training.processes.cluster.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("vgp.protocol.cluster.cores", lambda cores=cores: cores)
         found.append(boosting.fit(COLUMNS, rows(300), Task)(rows(50, seed=1)))
     np.testing.assert_array_equal(*found)
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from training.evaluation import clusters, levels
+from vgp.decision import levels
+from vgp.evaluation import clusters
 
 from . import rowwise
 

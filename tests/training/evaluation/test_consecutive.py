@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from training.evaluation import consecutive
-from training.evaluation.predictions import Names
+from vgp.evaluation import consecutive
+from vgp.evaluation.predictions import Names
 
 
 def spells(carried, samples=4_000, groups=40):

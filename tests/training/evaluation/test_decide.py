@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import log_loss
 
-from training.errors import UserError
-from training.evaluation import comparison, decision, measure
-from training.evaluation.decide import decide
-from training.evaluation.ranked import Ranked, packed
+from vgp.base.exits import UserError
+from vgp.decision import decision
+from vgp.decision.decide import decide
+from vgp.evaluation import comparison, measure
+from vgp.evaluation.ranked import Ranked, packed
 
 DAYS, ROWS_A_DAY = 30, 40
 #: A seed whose days are not skewed by chance.
@@ -391,7 +392,7 @@ def delong_error(label, first, second):
 def test_a_decision_and_its_report_load_neither_scikit_learn_nor_pandas_nor_torch():
     """They took two of the three CPU-seconds of a step that needs none of them."""
     code = (
-        "import sys, training.steps, training.evaluation.decide, training.report.report;"
+        "import sys, vgp.steps.calls, vgp.decision.decide, vgp.decision.report.report;"
         "print(sorted({'sklearn', 'pandas', 'torch', 'scipy.stats'} & sys.modules.keys()))"
     )
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

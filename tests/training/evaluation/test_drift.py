@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from training.data import manifest
-from training.data.manifest import Column
-from training.evaluation import drift
+from vgp.evaluation import drift
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Column
 
 
 def test_the_index_is_the_symmetric_divergence_of_scipy():

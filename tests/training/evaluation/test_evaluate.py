@@ -6,17 +6,17 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from training.bundle import CARD
-from training.data import manifest
-from training.data.rows import open_rows
-from training.errors import UserError
-from training.evaluation import measure, record, score
-from training.evaluation.decide import decide
-from training.evaluation.evaluate import evaluate
-from training.pins import champion as champions
-from training.pins import store
-from training.pins.documents import ChampionPins
-from training.report.report import markdown
+from vgp.base.exits import UserError
+from vgp.data.bundle import CARD
+from vgp.data.rows import open_rows
+from vgp.decision.decide import decide
+from vgp.decision.report.report import markdown
+from vgp.evaluation import measure, record, score
+from vgp.evaluation.evaluate import evaluate
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import ChampionPins
+from vgp.registry import champion as champions
 
 from .conftest import uncompared
 
@@ -129,14 +129,14 @@ def test_a_task_without_slices_groups_and_validation(coins, tmp_path):
 
 
 def test_where_no_baseline_can_be_fitted_it_says_why(data, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.evaluation.baseline.MOST_ROWS", 1)
+    monkeypatch.setattr("vgp.evaluation.baseline.MOST_ROWS", 1)
     found = evaluate(data, model, tmp_path / "out")
     assert list(found.models) == ["challenger"]
     assert found.notes == ("No baseline: the train split has rows of one class only.",)
 
 
 def test_a_baseline_of_a_sample_says_so(data, model, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.evaluation.baseline.MOST_ROWS", 300)
+    monkeypatch.setattr("vgp.evaluation.baseline.MOST_ROWS", 300)
     found = evaluate(data, model, tmp_path / "out")
     assert found.notes == ("The baseline was fitted on 300 of 1,200 train rows, evenly spaced.",)
 

@@ -1,12 +1,11 @@
 import numpy as np
 import pytest
 
-from training import outcome
-from training.data import manifest
-from training.data.manifest import Column
-from training.evaluation import examples, predictions
-from training.evaluation.described import value
-from training.evaluation.evaluate import evaluate
+from vgp.evaluation import examples, predictions
+from vgp.evaluation.described import value
+from vgp.evaluation.evaluate import evaluate
+from vgp.protocol import manifest, outcome
+from vgp.protocol.manifest import Column
 
 
 def test_the_largest_values_come_first_and_of_equals_the_first_rows():

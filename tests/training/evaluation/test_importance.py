@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from sklearn.inspection import permutation_importance
 
-from training.data import manifest, sampling
-from training.evaluation import importance, score
+from vgp.data import sampling
+from vgp.evaluation import importance, score
+from vgp.protocol import manifest
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from training.evaluation import clusters, levels
-from training.evaluation.clusters import Contrast
+from vgp.decision import levels
+from vgp.evaluation import clusters
+from vgp.evaluation.clusters import Contrast
 
 LEVEL = levels.tonight(0.95, 365)
 

@@ -6,9 +6,9 @@ from sklearn.metrics import auc as area
 from sklearn.metrics import log_loss, roc_auc_score
 
 from tests.training.evaluation import rowwise
-from training.evaluation import metrics
-from training.evaluation.probabilities import normalised, scored
-from training.evaluation.ranked import PIECE_ROWS, Ranked, packed
+from vgp.evaluation import metrics
+from vgp.evaluation.probabilities import normalised, scored
+from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
 
 
 def binary(count=500, seed=0):

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from training.data.manifest import Column
-from training.errors import UserError
-from training.evaluation.names import MISSING, group_namer, namer
+from vgp.base.exits import UserError
+from vgp.evaluation.names import MISSING, group_namer, namer
+from vgp.protocol.manifest import Column
 
 
 def named(column, values):

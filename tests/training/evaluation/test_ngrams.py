@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from training.evaluation import ngrams
+from vgp.evaluation import ngrams
 
 START = 3  # tokens 0, 1, 2 and the one that starts a row
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from training.evaluation import one_vs_rest
-from training.evaluation.ranked import Ranked, packed
+from vgp.evaluation import one_vs_rest
+from vgp.evaluation.ranked import Ranked, packed
 
 ROWS = 40_000
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from training.evaluation import precision_recall
-from training.evaluation.ranked import PIECE_ROWS, Ranked, packed
+from vgp.evaluation import precision_recall
+from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
 
 
 def ranked(label, score):

@@ -3,10 +3,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.errors import UserError
-from training.evaluation import predictions, predictions_writer
-from training.evaluation.predictions import Header, Names
-from training.evaluation.probabilities import normalised
+from vgp.base.exits import UserError
+from vgp.evaluation import predictions, predictions_writer
+from vgp.evaluation.predictions import Header, Names
+from vgp.evaluation.probabilities import normalised
 
 
 def header(**changes):

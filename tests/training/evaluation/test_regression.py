@@ -6,13 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import mean_absolute_error, mean_pinball_loss, mean_squared_error, r2_score
 
-from training.errors import UserError
-from training.evaluation import decide as deciding
-from training.evaluation import measure, predictions, predictions_writer, record
-from training.evaluation.decide import decide
-from training.evaluation.evaluate import evaluate
-from training.evaluation.predictions import Header
-from training.script.collect import collect
+from vgp.base.exits import UserError
+from vgp.decision import decide as deciding
+from vgp.decision.decide import decide
+from vgp.evaluation import measure, predictions, predictions_writer, record
+from vgp.evaluation.evaluate import evaluate
+from vgp.evaluation.predictions import Header
+from vgp.evaluation.script.collect import collect
 
 from .conftest import names, uncompared
 
@@ -210,7 +210,7 @@ def test_no_bit_of_a_figure_depends_on_the_number_of_threads(save, monkeypatch):
     folder = save(label, day, challenger=model(signal), champion=model(signal, noise=1), slices={"day": day})
     found = []
     for cores in (1, 3):
-        monkeypatch.setattr("training.processes.cluster.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("vgp.protocol.cluster.cores", lambda cores=cores: cores)
         found.append(measure.measure(folder))
     assert found[0] == found[1]
 

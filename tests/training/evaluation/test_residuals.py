@@ -9,7 +9,7 @@ from sklearn.metrics import (
     r2_score,
 )
 
-from training.evaluation import residuals
+from vgp.evaluation import residuals
 
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 DRAW = np.random.default_rng(3)

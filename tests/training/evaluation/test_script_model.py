@@ -8,17 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training import bundle, run_request, steps
-from training.data import manifest
-from training.errors import UserError
-from training.evaluation import measure, record
-from training.evaluation.decide import decide
-from training.evaluation.evaluate import evaluate
-from training.pins import champion as champions
-from training.report import report
-from training.script import collect, collected
-from training.tasks import load
-from training.tasks.files import Files
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.data.tasks import load
+from vgp.data.tasks.files import Files
+from vgp.decision.decide import decide
+from vgp.decision.report import report
+from vgp.evaluation import measure, record
+from vgp.evaluation.evaluate import evaluate
+from vgp.evaluation.script import collect, collected
+from vgp.protocol import manifest
+from vgp.registry import champion as champions
+from vgp.steps import calls as steps
+from vgp.steps import run_request
 
 from .conftest import uncompared
 
@@ -223,7 +225,7 @@ def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepa
 
 
 def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tmp_path):
-    from training.pins import store
+    from vgp.protocol import pin_store as store
 
     model, old = left(predictions=predicted(rows)), left("old", predictions=predicted(rows, slope=0.1))
     pins = champions.pin(str(old), 0)
@@ -241,8 +243,8 @@ def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tm
 def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
     left, coins, prepared, rows, bucket, tmp_path
 ):
-    from training.pins import store
-    from training.storage import client
+    from vgp.base.storage import client
+    from vgp.protocol import pin_store as store
 
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5}, take_up=False)
     for path in folder.rglob("*"):

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, f1_score, precision_recall_curve, precision_score, recall_score
 
-from training.errors import UserError
-from training.evaluation import operating, thresholds
-from training.evaluation.ranked import Ranked, packed
+from vgp.base.exits import UserError
+from vgp.data import operating
+from vgp.evaluation import thresholds
+from vgp.evaluation.ranked import Ranked, packed
 
 
 def rows(count=400, seed=0):

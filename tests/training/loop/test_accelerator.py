@@ -1,8 +1,8 @@
 import pytest
 
-from training.loop.accelerator import peak_flops, throughput
-from training.loop.progress import Progress
-from training.models.workload import Workload
+from vgp.networks.workload import Workload
+from vgp.train.loop.accelerator import peak_flops, throughput
+from vgp.train.loop.progress import Progress
 
 
 def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():

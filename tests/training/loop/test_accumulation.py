@@ -2,7 +2,7 @@
 
 import pytest
 
-from training.processes.launch import launch
+from vgp.train.processes.launch import launch
 
 FSDP = {"strategy": "fsdp"}
 WAYS = {

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend
 
-from training.config import parse
-from training.errors import UserError
-from training.loop import arithmetic, kernels
-from training.loop.request import _chosen_then
+from vgp.base.exits import UserError
+from vgp.train.config import parse
+from vgp.train.loop import arithmetic, kernels
+from vgp.train.loop.request import _chosen_then
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 SMALL = nn.Linear(3, 3)

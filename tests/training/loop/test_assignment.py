@@ -2,9 +2,9 @@
 
 import pytest
 
-from training.config import TrainConfig
-from training.errors import UserError
-from training.loop.assignment import check_rungs
+from vgp.base.exits import UserError
+from vgp.train.config import TrainConfig
+from vgp.train.loop.assignment import check_rungs
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from training import bundle
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.manifest import position
-from training.checkpoint.saved import Saved
-from training.config import parse
-from training.loop.best import Best
-from training.loop.trainer import Trainer
-from training.processes.launch import launch
+from vgp.data import bundle
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.manifest import position
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.config import parse
+from vgp.train.loop.best import Best
+from vgp.train.loop.trainer import Trainer
+from vgp.train.processes.launch import launch
 
 #: 20 steps, validated at every second and saved at every third; `wave` is best at step 10 of them.
 JUDGED = {

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from training.loop.buffers import combined, moved, same, unchanged
-from training.processes.launch import launch
+from vgp.train.loop.buffers import combined, moved, same, unchanged
+from vgp.train.processes.launch import launch
 
 RULES = {"counts": "sum", "total": "sum", "average": "mean", "latest": "last", "steps": "last", "seen": "last",
          "late_*": "sum"}  # fmt: skip
@@ -109,7 +109,7 @@ def test_batch_norm_needs_no_word_and_whole_numbers_that_came_apart_end_the_run(
 def test_spectral_norm_needs_no_rule():
     module = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 3))
     legacy = nn.utils.spectral_norm(nn.Linear(3, 3))
-    from training.loop.buffers import _known_rule, places
+    from vgp.train.loop.buffers import _known_rule, places
 
     for each in (module, legacy):
         assert {_known_rule(place) for place in places(each).values()} == {"last"}

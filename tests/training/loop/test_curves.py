@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.loop.curves import Curves
+from vgp.train.loop.curves import Curves
 
 
 def points(folder: Path, tag: str) -> list[tuple[int, float]]:

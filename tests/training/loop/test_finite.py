@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from training.checkpoint import recovery
-from training.checkpoint.disk import DiskStore
-from training.loop import finite
-from training.loop.finite import GradientNorm
-from training.processes.launch import launch
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.loop import finite
+from vgp.train.loop.finite import GradientNorm
+from vgp.train.processes.launch import launch
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 from torch import nn
 
-from training.errors import UserError
-from training.loop import freezing
+from vgp.base.exits import UserError
+from vgp.train.loop import freezing
 
 
 class Net(nn.Module):

@@ -1,5 +1,5 @@
-from training.loop.history import History
-from training.loop.order import Plan
+from vgp.train.loop.history import History
+from vgp.train.loop.order import Plan
 
 
 def test_a_validation_is_a_point_of_its_own_wherever_it_comes():

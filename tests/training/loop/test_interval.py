@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from training.errors import UserError
-from training.loop.interval import LEAST_S, MOST_S, RATE_PER_H, Interval, optimum, rate_per_h
+from vgp.base.exits import UserError
+from vgp.train.loop.interval import LEAST_S, MOST_S, RATE_PER_H, Interval, optimum, rate_per_h
 
 MINUTE, HOUR = 60.0, 3600.0
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from training.loop.landing import difference
+from vgp.train.loop.landing import difference
 
 
 def said(*, before=4, now=4, microbatches=4, exact=False, then="NVIDIA A100-SXM4-80GB", device="NVIDIA A100-SXM4-80GB"):

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.config import parse
-from training.loop import memory
-from training.loop.request import TrainingRequest
-from training.processes.rank import Rank
+from vgp.train.config import parse
+from vgp.train.loop import memory
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.processes.rank import Rank
 
 
 def request(folder: Path, **settings: object) -> TrainingRequest:
@@ -82,7 +82,7 @@ def test_stacks_are_kept_only_where_they_are_asked_for(tmp_path: Path, allocator
 def test_what_is_said_to_need_less_memory_is_not_what_is_set_already(
     settings: dict[str, object], helps: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.loop.precision.has_bf16", lambda device: True)
+    monkeypatch.setattr("vgp.train.loop.precision.has_bf16", lambda device: True)
     said = memory.what_needs_less(parse(settings), 4, 8, torch.device("cuda"))
     assert said[0] == "microbatches=8 or more (now 4 of 8 rows)"
     assert set(said[1:]) == helps | {"a GPU with more memory"}
@@ -90,6 +90,6 @@ def test_what_is_said_to_need_less_memory_is_not_what_is_set_already(
 
 def test_a_gpu_that_computes_nothing_in_half_precision_is_not_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("has_bf16", "has_fp16"):
-        monkeypatch.setattr(f"training.loop.precision.{name}", lambda device: False)
+        monkeypatch.setattr(f"vgp.train.loop.precision.{name}", lambda device: False)
     said = memory.what_needs_less(parse({"precision": "fp32"}), 4, 1, torch.device("cuda"))
     assert said[0] == "activation_checkpointing=true" and "precision=auto" not in said

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from training.errors import UserError
-from training.loop import optimizers
+from vgp.base.exits import UserError
+from vgp.train.loop import optimizers
 
 
 class Task:

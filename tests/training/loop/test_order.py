@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from training.loop.order import Plan, assignment, count_microbatches, permute, seed_of
+from vgp.train.loop.order import Plan, assignment, count_microbatches, permute, seed_of
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**62))

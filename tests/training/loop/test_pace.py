@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import torch
 
-from training.loop import pace as paces
-from training.loop.pace import Pace, Stopwatch
+from vgp.train.loop import pace as paces
+from vgp.train.loop.pace import Pace, Stopwatch
 
 
 def test_a_rank_that_stays_slower_than_the_median_is_named_once_until_it_recovers():

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from training.errors import UserError
-from training.loop import precision
-from training.processes.launch import launch
+from vgp.base.exits import UserError
+from vgp.train.loop import precision
+from vgp.train.processes.launch import launch
 
 STRATEGIES = {
     "ddp": {},

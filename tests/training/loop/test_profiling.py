@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from training.config import parse
-from training.loop import profiling
-from training.loop.order import Plan
-from training.loop.profiling import Profiler, Requests
-from training.loop.request import TrainingRequest
-from training.processes.rank import Rank
+from vgp.train.config import parse
+from vgp.train.loop import profiling
+from vgp.train.loop.order import Plan
+from vgp.train.loop.profiling import Profiler, Requests
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.processes.rank import Rank
 
 
 def profiler(folder: Path, steps: int = 20, **settings: object) -> Profiler:

@@ -9,12 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
-from training.errors import ProcessFailed, StoreDown
-from training.loop.saving import Saving
-from training.loop.trainer_state import TrainerState
-from training.processes.rank import Late, Rank
+from vgp.base.exits import ProcessFailed, StoreDown
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.loop.saving import Saving
+from vgp.train.loop.trainer_state import TrainerState
+from vgp.train.processes.rank import Late, Rank
 
 
 class Slow(DiskStore):

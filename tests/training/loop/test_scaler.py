@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from training.loop import scaler
-from training.loop.finite import GradientNorm
-from training.loop.scaler import Scaler
+from vgp.train.loop import scaler
+from vgp.train.loop.finite import GradientNorm
+from vgp.train.loop.scaler import Scaler
 
 
 def test_the_scale_goes_as_that_of_torch():

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from training.config import parse
-from training.errors import UserError
-from training.loop.schedule import Schedule
-from training.task import Task
+from vgp.base.exits import UserError
+from vgp.data.task import Task
+from vgp.train.config import parse
+from vgp.train.loop.schedule import Schedule
 
 STEPS = 100
 

@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import nn
 
-from training.config import parse
-from training.data import manifest
-from training.errors import UserError
-from training.fit import train
-from training.loop import selection
-from training.loop.learner import Learner
-from training.loop.order import Plan
-from training.loop.validation import Validation
-from training.processes.rank import Rank
-from training.run_request import check_request
 from training.tasks.flights import Flights
 from training.tasks.language_model import LanguageModel
+from vgp.base.exits import UserError
+from vgp.protocol import manifest
+from vgp.steps.run_request import check_request
+from vgp.train.config import parse
+from vgp.train.fit import train
+from vgp.train.loop import selection
+from vgp.train.loop.learner import Learner
+from vgp.train.loop.order import Plan
+from vgp.train.loop.validation import Validation
+from vgp.train.processes.rank import Rank
 
 ROWS = {"train": 1000, "validation": 100}
 

@@ -1,6 +1,6 @@
 """A model that is on no rank whole: how it comes to be, goes on, and is written. What is checked: `sharding`."""
 
-from training.processes.launch import launch
+from vgp.train.processes.launch import launch
 
 
 def test_a_sharded_model_is_made_resumed_and_written_with_the_bits_of_a_whole_one(tmp_path, capfd):

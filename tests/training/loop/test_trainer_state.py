@@ -3,12 +3,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from training.checkpoint import recovery, state
-from training.checkpoint.disk import DiskStore
-from training.checkpoint.saved import Saved
-from training.checkpoint.writer import Writer
-from training.errors import UserError
-from training.loop.trainer_state import TrainerState
+from vgp.base.exits import UserError
+from vgp.train.checkpoint import recovery, state
+from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.writer import Writer
+from vgp.train.loop.trainer_state import TrainerState
 
 
 class Scale:

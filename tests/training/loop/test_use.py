@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from training.processes.launch import launch
+from vgp.train.processes.launch import launch
 
 HOW = {"alone": {"alone": True}, "ddp": {"strategy": "ddp"}, "fsdp": {"strategy": "fsdp"}, "exact": {"exact": True}}
 #: Noise differs in a share of a weight: FSDP2 has an optimizer draw for its own share.

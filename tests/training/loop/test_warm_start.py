@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from training import bundle
-from training.config import parse
-from training.errors import UserError
-from training.loop import warm_start
-from training.weights import open_weights
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.train.config import parse
+from vgp.train.loop import warm_start
+from vgp.train.weights import open_weights
 
 
 class Net(nn.Module):

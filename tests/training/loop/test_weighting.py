@@ -7,11 +7,11 @@ import shutil
 import pytest
 import torch
 
-from training import steps
-from training.errors import UserError
-from training.loop.weighting import global_mean, mean, parts
-from training.processes.launch import launch
-from training.task import WeightedLoss
+from vgp.base.exits import UserError
+from vgp.data.task import WeightedLoss
+from vgp.steps import calls as steps
+from vgp.train.loop.weighting import global_mean, mean, parts
+from vgp.train.processes.launch import launch
 
 WAYS = {"ddp": {}, "exact": {"exact": True}, "fsdp": {"strategy": "fsdp"}, "fp16": {"precision": "fp16"}}
 

@@ -4,9 +4,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.profiler import profile
 
-from training.loop import blocks
-from training.models import head
-from training.models.head import TiedHead
+from vgp.networks import head
+from vgp.networks.head import TiedHead
+from vgp.train.loop import blocks
 
 TOKENS, WIDTH, VOCAB = 96, 8, 500
 

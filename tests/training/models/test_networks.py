@@ -1,7 +1,7 @@
 import torch
 
-from training.data.manifest import Column
-from training.models.networks import TabularNetwork
+from vgp.networks.networks import TabularNetwork
+from vgp.protocol.manifest import Column
 
 COLUMNS = (
     Column(name="seconds", kind="number", type="float", mean=60, std=20),

@@ -2,9 +2,9 @@ import pytest
 import torch
 from sklearn.metrics import mean_pinball_loss
 
-from training.data.manifest import Column
-from training.models.networks import QuantileNetwork
-from training.models.quantiles import QuantileHead, quantile_loss
+from vgp.networks.networks import QuantileNetwork
+from vgp.networks.quantiles import QuantileHead, quantile_loss
+from vgp.protocol.manifest import Column
 
 SHARES = (0.1, 0.5, 0.9)
 AREA = Column(name="area", kind="number", type="float", mean=70, std=20)

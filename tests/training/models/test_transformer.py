@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from training.loop import blocks
-from training.models import transformer
-from training.models.shape import Shape, head_width
-from training.models.transformer import Norm, Transformer
+from vgp.networks import transformer
+from vgp.networks.shape import Shape, head_width
+from vgp.networks.transformer import Norm, Transformer
+from vgp.train.loop import blocks
 
 BF16 = torch.bfloat16
 SHAPE = Shape(2, 257, 16, head_width=128)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from training import tasks
-from training.pins.documents import Request
-from training.pins.resolve import resolve
+from vgp.data import tasks
+from vgp.protocol.pins import Request
+from vgp.steps.pins.resolve import resolve
 
 NOW = datetime(2026, 3, 1, 4, tzinfo=UTC)
 

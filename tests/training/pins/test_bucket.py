@@ -4,11 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training import bundle
-from training.data.prepare import prepare
-from training.errors import UserError
-from training.pins import days, reading
-from training.storage import client, storage
+from vgp.base.exits import UserError
+from vgp.base.storage import client, storage
+from vgp.data import bundle, days, reading
+from vgp.data.prepare import prepare
 
 OPTIONS = {"train": "2 weeks", "test": "1 week"}
 

@@ -5,9 +5,10 @@ import shutil
 
 import pytest
 
-from training import bundle, run_request
-from training.errors import UserError
-from training.evaluation.evaluate import evaluate
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.evaluation.evaluate import evaluate
+from vgp.steps import run_request
 
 
 @pytest.fixture

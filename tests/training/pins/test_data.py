@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from training.data.prepare import prepare
-from training.errors import UserError
-from training.pins import reading
-from training.storage import pinned, storage
+from vgp.base.exits import UserError
+from vgp.base.storage import pinned, storage
+from vgp.data import reading
+from vgp.data.prepare import prepare
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_names_with_spaces_commas_hashes_and_letters_of_all_kinds_are_pinned(pin
 
 
 def test_the_files_of_a_language_model_keep_the_names_that_split_them(pin, tmp_path):
-    from training.data import text
+    from vgp.data import text
 
     (tmp_path / "raw" / "deep").mkdir(parents=True)
     for name in ("a.txt", "deep/b.txt", "deep/c.txt"):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from training.errors import UserError
-from training.pins import epoch, store
-from training.pins.documents import RunPins
-from training.storage import pinned
+from vgp.base.exits import UserError
+from vgp.base.storage import pinned
+from vgp.protocol import epoch
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import RunPins
 
 
 @pytest.fixture

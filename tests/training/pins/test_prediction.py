@@ -2,14 +2,15 @@
 
 import pytest
 
-from training import bundle
-from training.bundle import ModelCard
-from training.errors import UserError
-from training.pins import prediction, store
-from training.pins.documents import ChampionPins, DataPins, Request
-from training.registry import changes, registry, versions
-from training.registry.documents import Version
-from training.tasks import spec
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.data.bundle import ModelCard
+from vgp.data.tasks import spec
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import ChampionPins, DataPins, Request
+from vgp.registry import changes, registry, versions
+from vgp.registry.documents import Version
+from vgp.steps.pins import prediction
 
 KEYS = ["1" * 64, "2" * 64, "3" * 64]
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from training import __main__ as main
-from training import steps
-from training.data import manifest
+from vgp.protocol import manifest
+from vgp.steps import __main__ as main
+from vgp.steps import calls as steps
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from training.data.prepare import prepare
-from training.errors import UserError
-from training.pins import reading
+from vgp.base.exits import UserError
+from vgp.data import reading
+from vgp.data.prepare import prepare
 
 NAME = "test-project.shop.visits"
 URI = f"bq://{NAME}"
@@ -88,7 +88,7 @@ def test_beyond_seven_days_only_an_unchanged_table_can_be_read(cloud, write, res
 def test_a_table_that_was_made_anew_is_no_more_what_was_pinned(cloud, write, resolve, visits, tmp_path):
     from loopback.bigquery_sql import Name
 
-    from training.storage.bigquery.names import parse
+    from vgp.base.storage.bigquery.names import parse
 
     write(40, ago=2)
     pins = resolve()
@@ -170,7 +170,7 @@ def test_a_query_that_no_second_run_could_repeat_is_refused_before_anything_runs
 
 
 def test_a_query_in_a_bucket_is_read_there_and_the_bucket_must_be_near(cloud, write, resolve, bucket, monkeypatch):
-    from training.storage import storage
+    from vgp.base.storage import storage
 
     write(20, ago=2)
     storage.overwrite(f"{bucket}/visits.sql", f"SELECT * FROM `{NAME}`".encode())
@@ -191,7 +191,7 @@ def test_a_query_in_a_bucket_is_read_there_and_the_bucket_must_be_near(cloud, wr
     ],
 )  # fmt: skip
 def test_a_bucket_is_near_in_the_same_region_or_the_multi_region_around_it(dataset, bucket, fits):
-    from training.storage.bigquery.locations import near
+    from vgp.base.storage.bigquery.locations import near
 
     assert near(dataset, bucket) is fits
 
@@ -207,7 +207,7 @@ def test_pins_of_an_earlier_run_are_taken_as_they_were(cloud, write, resolve):
 def test_nothing_of_google_is_imported_before_a_table_is_read():
     import ast
 
-    import training.storage.bigquery as package
+    import vgp.base.storage.bigquery as package
 
     for path in Path(package.__file__).parent.glob("*.py"):
         for node in ast.parse(path.read_text()).body:

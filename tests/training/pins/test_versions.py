@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from google.cloud.storage import Bucket
 
-from training import steps
-from training.data.prepare import prepare
-from training.errors import UserError
-from training.pins import reading
-from training.storage import client, storage
-from training.storage.past import Past
+from vgp.base.exits import UserError
+from vgp.base.storage import client, storage
+from vgp.base.storage.past import Past
+from vgp.data import reading
+from vgp.data.prepare import prepare
+from vgp.steps import calls as steps
 
 
 def test_a_bucket_with_versions_shows_the_state_of_a_past_moment(versions, pin, visits, tmp_path):

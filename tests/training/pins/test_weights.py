@@ -4,11 +4,14 @@ import pytest
 import torch
 from safetensors.torch import save, save_file
 
-from training import run_request, steps, weights
-from training.errors import UserError
-from training.pins import documents, store
-from training.pins import weights as pins
-from training.storage import storage
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.protocol import pin_store as store
+from vgp.protocol import pins as documents
+from vgp.steps import calls as steps
+from vgp.steps import run_request
+from vgp.steps.pins import weights as pins
+from vgp.train import weights
 
 
 @pytest.fixture

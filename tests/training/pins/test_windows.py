@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from training.data.prepare import prepare
-from training.errors import UserError
-from training.pins import reading
+from vgp.base.exits import UserError
+from vgp.data import reading
+from vgp.data.prepare import prepare
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import prices
 import torch
 
 from tests.killing import serve
-from training.prediction import predict
-from training.prediction.scoring import run
-from training.processes.rank import Rank
+from vgp.serve.prediction import predict
+from vgp.serve.prediction.scoring import run
+from vgp.train.processes.rank import Rank
 
 assert prices
 

@@ -7,11 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.conftest import forget_client
-from training.errors import UserError
-from training.prediction import bigquery, step
-from training.prediction.folder import Asked, Predicted, Written, WrittenFile
-from training.storage.bigquery import loading
-from training.storage.bigquery.names import TableName
+from vgp.base.exits import UserError
+from vgp.base.storage.bigquery import loading
+from vgp.base.storage.bigquery.names import TableName
+from vgp.serve.prediction import bigquery
+from vgp.serve.prediction.folder import Asked, Predicted, Written, WrittenFile
+from vgp.steps import prediction as step
 
 TABLE = TableName("test-project", "shop", "predicted")
 

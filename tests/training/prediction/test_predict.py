@@ -17,13 +17,13 @@ import pytest
 from tests.killing import ask, ended, forks
 from tests.training.prediction.killed import here
 from tests.training.prediction.test_predictor import HERE, identity, scored, trained, visits
-from training.bundle import load_card
-from training.data import prepare
-from training.errors import ProcessFailed, UserError
-from training.prediction import predict as predicting
-from training.prediction import step
-from training.prediction.folder import MANIFEST, Asked, Predicted
-from training.prediction.predict import Options, predict
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.data import prepare
+from vgp.data.bundle import load_card
+from vgp.serve.prediction import predict as predicting
+from vgp.serve.prediction.folder import MANIFEST, Asked, Predicted
+from vgp.serve.prediction.predict import Options, predict
+from vgp.steps import prediction as step
 
 KILLS = int(os.environ.get("TRAINING_TEST_KILLS", 0))
 

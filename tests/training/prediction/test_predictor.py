@@ -22,20 +22,20 @@ from docs.examples.shapes import Shapes
 from docs.examples.topics import Topics
 from tests.training import declared
 from tests.training.prediction.killed import here
-from training import bundle, tasks
-from training.bundle import ModelCard
-from training.data import image_labels, manifest, prepare
-from training.data.events import Events, hours
-from training.data.manifest import Column
-from training.data.rows import open_rows
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.errors import UserError
-from training.evaluation.evaluate import evaluate
-from training.prediction import database
-from training.prediction import predict as predicting
-from training.prediction.predict import predict
-from training.prediction.predictor import Predictor
+from vgp.base.exits import UserError
+from vgp.data import bundle, image_labels, prepare, tasks
+from vgp.data.bundle import ModelCard
+from vgp.data.events import Events, hours
+from vgp.data.rows import open_rows
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.evaluation.evaluate import evaluate
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Column
+from vgp.serve.prediction import database
+from vgp.serve.prediction import predict as predicting
+from vgp.serve.prediction.predict import predict
+from vgp.serve.prediction.predictor import Predictor
 
 HERE = "tests.training.prediction.test_predictor"
 
@@ -188,7 +188,7 @@ def test_rows_of_a_declared_table_have_the_bits_of_evaluation(tmp_path):
 
 
 def identity(*key) -> int:
-    """The id of a row by its key, as `training.data.identity` states it."""
+    """The id of a row by its key, as `vgp.data.identity` states it."""
     *first, last = [f"{len(part)}:{part}" if isinstance(part, str) else str(part) for part in key]
     text = "|".join([*first, last])
     return int(hashlib.md5(text.encode()).hexdigest()[::-1][-15:], 16)

@@ -3,9 +3,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from training.errors import MachineLost
-from training.processes.cluster import Cluster
-from training.processes.control import await_chief
+from vgp.base.exits import MachineLost
+from vgp.protocol.cluster import Cluster
+from vgp.train.processes.control import await_chief
 
 #: Far beyond what any of it takes.
 PATIENCE_S = 30.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from training.processes import flight
+from vgp.train.processes import flight
 
 
 def test_the_record_that_pytorch_keeps_is_left_and_read_once(tmp_path, monkeypatch):

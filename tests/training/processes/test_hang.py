@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from training import fit
-from training.config import parse
-from training.errors import ProcessFailed
-from training.processes import hang
-from training.processes.launch import launch
+from vgp.base.exits import ProcessFailed
+from vgp.train import fit
+from vgp.train.config import parse
+from vgp.train.processes import hang
+from vgp.train.processes.launch import launch
 
 HANG_AFTER_S = 2.0
 #: What the documentation allows beyond it, after a start of a few seconds.
@@ -28,7 +28,7 @@ def test_ranks_that_are_caught_in_a_c_call_or_stopped_are_named_and_not_those_th
     )
     assert re.match(f"rank 1{head}forward pass \\(most recent call last\\):\nits main thread:\n", one)
     assert one.rstrip().endswith("in caught_in_c")
-    assert "launched.py" in one and "training/processes/rank.py" not in one
+    assert "launched.py" in one and "vgp/train/processes/rank.py" not in one
     assert re.fullmatch(f"{head}forward pass; its process is stopped \\(SIGSTOP\\).", two)
 
 
@@ -65,7 +65,7 @@ def test_of_several_stages_of_a_step_the_first_is_the_furthest_back():
 @pytest.mark.parametrize("function", ["exchange", "agree", "_leave"])
 def test_a_rank_that_waits_in_the_key_value_store_is_known_by_its_innermost_frame(function):
     """Its file has moved once, and then those who waited looked like those who hang."""
-    from training.processes import rank
+    from vgp.train.processes import rank
 
     assert function in dir(rank.Rank) or hasattr(rank, function)
     assert hang._WAITING.match(f'  File "{rank.__file__}", line 84 in {function}')

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from training.errors import UserError
-from training.processes import kernels
+from vgp.base.exits import UserError
+from vgp.train.processes import kernels
 
 WHEEL = ["sm_75", "sm_80", "sm_86", "sm_90"]
 

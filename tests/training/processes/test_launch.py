@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from tests.training.machines import await_launchers
-from training.errors import Preempted, ProcessFailed, UserError
-from training.processes.launch import launch
+from vgp.base.exits import Preempted, ProcessFailed, UserError
+from vgp.train.processes.launch import launch
 
 
 def test_every_process_takes_part_and_rank_0_answers():
@@ -36,7 +36,7 @@ def test_a_failing_rank_ends_all_and_its_traceback_is_shown_once(capfd):
     text = str(caught.value)
     assert text.startswith(f"rank 1 of 3 on {socket.gethostname()} failed\nTraceback")
     assert text.endswith("ArithmeticError: one is not two")
-    assert "training/processes/rank.py" not in text
+    assert "vgp/train/processes/rank.py" not in text
     assert len(text.splitlines()) < 10
     shown = capfd.readouterr()
     assert "Traceback" not in shown.err + shown.out
@@ -79,8 +79,8 @@ def test_an_evaluator_of_the_cluster_does_not_become_a_rank():
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
-from training.errors import exits
-from training.processes.launch import launch
+from vgp.base.exits import exits
+from vgp.train.processes.launch import launch
 exits(launch)({target!r}, {argument!r}, nproc=2)
 """
 
@@ -127,7 +127,7 @@ def test_no_rank_outlives_a_killed_parent(tmp_path, victim):
 
 @pytest.mark.parametrize("sent", [b"", b'{"target": "launched'])
 def test_a_launcher_whose_caller_was_killed_before_it_asked_says_so(sent):
-    command = [sys.executable, "-m", "training.processes.launcher", "1"]
+    command = [sys.executable, "-m", "vgp.train.processes.launcher", "1"]
     done = subprocess.run(command, input=sent, capture_output=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
@@ -154,7 +154,7 @@ def test_torchruns_variables_make_this_process_a_rank():
                  "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}  # fmt: skip
     text = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
-        "from training.processes.launch import launch\n"
+        "from vgp.train.processes.launch import launch\n"
         "print(launch('launched:add_ranks', {'plus': 5}))"
     )
     done = subprocess.run([sys.executable, "-c", text], env={**os.environ, **variables}, capture_output=True, text=True)

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from training.loop.progress import Progress
-from training.processes.nvml import Gpu, Reading, scalars, summary
+from vgp.train.loop.progress import Progress
+from vgp.train.processes.nvml import Gpu, Reading, scalars, summary
 
 LIBRARY = r"""
 #include <string.h>

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from training.processes.rank import Late, Rank
+from vgp.train.processes.rank import Late, Rank
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.training.registry.records import key_of
-from training.registry import registry
+from vgp.registry import registry
 
 
 @pytest.fixture(params=["disk", "bucket"])

@@ -3,9 +3,9 @@
 import hashlib
 import os
 
-from training.registry import changes
-from training.registry.documents import CHAMPION, Record, Version
-from training.storage import storage
+from vgp.base.storage import storage
+from vgp.registry import changes
+from vgp.registry.documents import CHAMPION, Record, Version
 
 #: Who and why, of a change that a test makes.
 WORDS = {"who": "ana", "why": "a reason"}

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, rolled_back, version
-from training.errors import UserError
-from training.registry import changes
-from training.registry.changes import Conflict
-from training.registry.documents import Record, Spent
+from vgp.base.exits import UserError
+from vgp.registry import changes
+from vgp.registry.changes import Conflict
+from vgp.registry.documents import Record, Spent
 
 
 def test_versions_are_numbered_in_turn_and_a_key_is_registered_once():

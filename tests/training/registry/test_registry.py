@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version, written
-from training.errors import ProcessFailed, UserError
-from training.registry import changes, disk, reading, registry
-from training.registry.documents import CHAMPION, FILE_NAME, Record, Version
-from training.storage import storage
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.storage import storage
+from vgp.registry import changes, disk, reading, registry
+from vgp.registry.documents import CHAMPION, FILE_NAME, Record, Version
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -63,7 +63,7 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
     ],
 )
 def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeypatch, data, says):
-    for module in (reading, disk, sys.modules["training.registry.bucket"]):
+    for module in (reading, disk, sys.modules["vgp.registry.bucket"]):
         monkeypatch.setattr(module, "MOST_BYTES", 2048 if b"1111" in data else 1 << 20)
     write(place, data)
     for work in (place.read, lambda: place.change(lambda record: promoted(record, 1)), place.require_writable):
@@ -73,7 +73,7 @@ def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeyp
 
 
 def test_an_object_that_is_too_large_is_not_fetched(bucket, proxy, monkeypatch):
-    monkeypatch.setattr(sys.modules["training.registry.bucket"], "MOST_BYTES", 1000)
+    monkeypatch.setattr(sys.modules["vgp.registry.bucket"], "MOST_BYTES", 1000)
     place = registry.open(f"{bucket}/large", "flights")
     write(place, b" " * 1001)
     with pytest.raises(UserError, match="registry.json is larger than"):

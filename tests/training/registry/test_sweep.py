@@ -9,9 +9,9 @@ import pytest
 
 from tests.training.conftest import forget_client
 from tests.training.registry.records import WORDS, key_of, version
-from training.errors import UserError
-from training.registry import changes, registry, sweep, verbs, versions
-from training.storage import storage
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.registry import changes, registry, sweep, verbs, versions
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

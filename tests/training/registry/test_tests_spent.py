@@ -2,8 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training.registry import tests_spent
-from training.registry.documents import Spent
+from vgp.registry import tests_spent
+from vgp.registry.documents import Spent
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 LEVEL = 0.05 / 365

@@ -1,4 +1,4 @@
-"""`python -m training models`: what a person asks of a registry, and decides about it."""
+"""`python -m vgp.steps models`: what a person asks of a registry, and decides about it."""
 
 import json
 import shlex
@@ -6,9 +6,9 @@ import shlex
 import pytest
 
 from tests.training.registry.records import WORDS, champion, key_of, promoted, version
-from training.__main__ import main
-from training.registry import changes, registry, versions
-from training.storage import storage
+from vgp.base.storage import storage
+from vgp.registry import changes, registry, versions
+from vgp.steps.__main__ import main
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.training.registry.records import key_of, version, written
-from training.errors import UserError
-from training.registry import changes, registry, versions
-from training.storage import storage
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.registry import changes, registry, versions
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

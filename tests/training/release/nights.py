@@ -9,17 +9,19 @@ import torch
 from digits import Digits
 from torch import nn
 
-from training import bundle
-from training.data import manifest
-from training.evaluation import decision, evaluate
-from training.evaluation.decision import Decision
-from training.pins import reigning, store
-from training.registry import registry as registries
-from training.registry.documents import Record
-from training.registry.registry import Registry
-from training.release import release
-from training.release.outcome import Outcome
-from training.release.release import Inputs
+from vgp.data import bundle
+from vgp.decision import decision
+from vgp.decision.decision import Decision
+from vgp.decision.release import release
+from vgp.decision.release.outcome import Outcome
+from vgp.decision.release.release import Inputs
+from vgp.evaluation import evaluate
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.registry import registry as registries
+from vgp.registry import reigning
+from vgp.registry.documents import Record
+from vgp.registry.registry import Registry
 
 TASK = "digits:Digits"
 
@@ -56,7 +58,7 @@ def challenger(data: Path, folder: Path, steps: int) -> Challenger:
 
 
 def release_rows(data: Path, dataset: manifest.Manifest) -> Any:
-    from training.data.rows import Shards
+    from vgp.data.rows import Shards
 
     for batch in Shards(data, dataset, "train").batches(1200):
         yield {name: torch.from_numpy(batch[name]) for name in ("pixels", "label")}

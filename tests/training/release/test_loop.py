@@ -6,13 +6,14 @@ import shutil
 
 import pytest
 
-from training import run_request, steps
-from training.errors import UserError
-from training.evaluation import evaluate
-from training.pins import reigning, resolve
-from training.pins.documents import ChampionPins, Request
-from training.pins.store import load
-from training.registry import changes
+from vgp.base.exits import UserError
+from vgp.evaluation import evaluate
+from vgp.protocol.pin_store import load
+from vgp.protocol.pins import ChampionPins, Request
+from vgp.registry import changes, reigning
+from vgp.steps import calls as steps
+from vgp.steps import run_request
+from vgp.steps.pins import resolve
 
 DIGITS = {"task": "digits:Digits", "pipeline": "training"}
 

@@ -10,10 +10,10 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from training.errors import ProcessFailed, UserError
-from training.pins import reigning, store
-from training.registry import changes
-from training.release import check, release
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.decision.release import check, release
+from vgp.protocol import pin_store as store
+from vgp.registry import changes, reigning
 
 
 def told(record):

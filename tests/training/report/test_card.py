@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.training.report.test_report import Outline
-from training.data import manifest
-from training.errors import UserError
-from training.evaluation import record
-from training.evaluation.decide import decide
-from training.evaluation.decision import SliceCheck
-from training.evaluation.evaluate import evaluate
-from training.report import card, limits
+from vgp.base.exits import UserError
+from vgp.decision.decide import decide
+from vgp.decision.decision import SliceCheck
+from vgp.decision.report import card, limits
+from vgp.evaluation import record
+from vgp.evaluation.evaluate import evaluate
+from vgp.protocol import manifest
 
 ORIGIN = card.Origin(
     name="coins", pipeline="training", run="training-7", commit="abc", image="image@sha256:1", champion=6,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.report import ladder, page
+from vgp.decision.report import ladder, page
 
 DOCUMENT = Path(__file__).parents[2] / "data/ladder.json"
 

@@ -8,16 +8,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from training import bundle
-from training.data import manifest as manifests
-from training.errors import UserError
-from training.evaluation import reason, record
-from training.evaluation.decide import decide
-from training.evaluation.decision import ConstantCheck, RivalCheck
-from training.evaluation.evaluate import evaluate
-from training.report import cards, plots, report
-from training.report import data as summaries
-from training.report.report import markdown, task_name, title, write
+from vgp.base.exits import UserError
+from vgp.data import bundle
+from vgp.decision import reason
+from vgp.decision.decide import decide
+from vgp.decision.decision import ConstantCheck, RivalCheck
+from vgp.decision.report import cards, plots, report
+from vgp.decision.report import data as summaries
+from vgp.decision.report.report import markdown, task_name, title, write
+from vgp.evaluation import record
+from vgp.evaluation.evaluate import evaluate
+from vgp.protocol import manifest as manifests
 
 VOID = {"meta", "br", "link", "img", "hr", "input", "rect", "path", "use"}
 
@@ -215,7 +216,7 @@ def test_the_same_inputs_give_the_same_bytes_in_another_process(made, tmp_path):
     here = page(tmp_path, arguments)
     paths = [str(arguments[name]) for name in ("data", "model", "evaluation")]
     code = (
-        "import sys; from training.evaluation import decision; from training.report.report import write\n"
+        "import sys; from vgp.evaluation import decision; from vgp.decision.report.report import write\n"
         "data, model, evaluation, path = sys.argv[1:]\n"
         "write(path, data=data, model=model, evaluation=evaluation, decision=decision.load(evaluation))"
     )
@@ -253,7 +254,7 @@ def test_a_task_is_named_in_words(task, name):
 def test_the_task_of_any_table_is_called_by_its_target(made):
     arguments = made()
     measured = record.load(arguments["evaluation"])
-    table = measured.model_copy(update={"task": "training.tasks.table:Table", "target": "Survived"})
+    table = measured.model_copy(update={"task": "vgp.data.tasks.table:Table", "target": "Survived"})
     assert measured.target and title(measured) == "Coins" and title(table) == "Survived"
 
 

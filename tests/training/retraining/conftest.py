@@ -23,7 +23,7 @@ def shop(first_night, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     import shops
 
-    from training.retraining import step
+    from vgp.steps import retraining as step
 
     later = first_night / "data" / "b.csv"
 

@@ -8,15 +8,16 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from training import bundle, steps
-from training.bundle import ModelCard
-from training.config import parse
-from training.data import manifest
-from training.data.events import Events, hours
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.registry import changes, registry
-from training.registry.documents import Version
+from vgp.data import bundle
+from vgp.data.bundle import ModelCard
+from vgp.data.events import Events, hours
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.protocol import manifest
+from vgp.registry import changes, registry
+from vgp.registry.documents import Version
+from vgp.steps import calls as steps
+from vgp.train.config import parse
 
 TASK = "shops:Shops"
 OPTIONS = {"train": "20 days", "test": "10 days", "hidden": [4], "dropout": 0.0}

@@ -2,10 +2,10 @@
 
 from datetime import date
 
-from training import tasks
-from training.pins.documents import Request
-from training.pins.resolve import resolve
-from training.retraining import look
+from vgp.data import tasks
+from vgp.decision.retraining import look
+from vgp.protocol.pins import Request
+from vgp.steps.pins.resolve import resolve
 
 WINDOWS = {"train": "2026-01-01:2026-02-05", "test": "2026-02-06:2026-02-20"}
 TRAINED = (date(2026, 2, 5) - date(1970, 1, 1)).days

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from training.errors import UserError
-from training.retraining import policy
+from vgp.base.exits import UserError
+from vgp.decision.retraining import policy
 
 
 @pytest.mark.parametrize(

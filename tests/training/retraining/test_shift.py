@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from training.data import bins
-from training.data.manifest import Column
-from training.retraining import shift
+from vgp.data import bins
+from vgp.decision.retraining import shift
+from vgp.protocol.manifest import Column
 
 
 def days(random, count, spread, tilt=0.0):

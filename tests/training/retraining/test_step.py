@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from training.registry import changes, registry
-from training.registry.documents import Spent
-from training.retraining import look
+from vgp.decision.retraining import look
+from vgp.registry import changes, registry
+from vgp.registry.documents import Spent
 
 
 def test_a_night_without_new_data_trains_nothing_and_looks_at_nothing(shop, monkeypatch):
@@ -141,8 +141,9 @@ def test_an_attempt_with_earlier_pins_has_the_earlier_decision(shop):
 
 
 def test_a_look_has_the_features_that_preparing_would_compute(shop, tmp_path, monkeypatch):
-    from training import steps
-    from training.data import manifest, sampling
+    from vgp.data import sampling
+    from vgp.protocol import manifest
+    from vgp.steps import calls as steps
 
     shop.new(*range(30, 44))
     resolved = shop.asked(when="always").resolved

@@ -1,9 +1,10 @@
 """warm_start = champion: the weights of the run's champion, where they fit what is trained."""
 
-from training.config import parse
-from training.data import manifest
-from training.pins import store, weights
-from training.pins.documents import DataPins
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import DataPins
+from vgp.steps.pins import weights
+from vgp.train.config import parse
 
 ASKED = {"warm_start": "champion"}
 

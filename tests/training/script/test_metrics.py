@@ -2,8 +2,8 @@
 
 import pytest
 
-from training.errors import UserError
-from training.script import metrics
+from vgp.base.exits import UserError
+from vgp.evaluation.script import metrics
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from training.errors import UserError
-from training.evaluation import predictions_writer as ours
-from training.evaluation.predictions import Header
-from training.script import predictions, test_rows
+from vgp.base.exits import UserError
+from vgp.evaluation import predictions_writer as ours
+from vgp.evaluation.predictions import Header
+from vgp.evaluation.script import predictions, test_rows
 
 TWO = ("no", "yes")
 THREE = ("a", "b", "c")

@@ -8,12 +8,13 @@ from google.api_core.exceptions import BadRequest, FailedPrecondition
 
 from tests.training.conftest import HERE, forget_client
 from tests.vgp.inside.registered import IMAGE, TERMS, CloudClock
-from training.prediction.predictor import Predictor
-from training.registry import changes, registry, versions
-from training.registry.documents import Version
-from training.storage import storage
-from vgp.inside import google_api, model_registry
-from vgp.inside.model_service import ModelService
+from vgp.base import google_api
+from vgp.base.storage import storage
+from vgp.protocol import model_registry
+from vgp.protocol.model_service import ModelService
+from vgp.registry import changes, registry, versions
+from vgp.registry.documents import Version
+from vgp.serve.prediction.predictor import Predictor
 
 ROW = {"city": "Ulm", "area": 50.0, "street": 7}
 WHO = {"who": "a run", "why": "better"}

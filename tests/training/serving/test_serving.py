@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from training.__main__ import main
-from training.errors import UserError
-from training.prediction.predictor import Predictor
-from training.serving import model, server
-from training.serving.app import State, app
-from training.serving.request import Request, request
-from training.storage.objects import Folder
+from vgp.base.exits import UserError
+from vgp.base.storage.objects import Folder
+from vgp.serve.endpoint import model, server
+from vgp.serve.endpoint.app import State, app
+from vgp.serve.endpoint.request import Request, request
+from vgp.serve.prediction.predictor import Predictor
+from vgp.steps.__main__ import main
 
 ROW = {"city": "Ulm", "area": 50.0, "street": 7}
 #: Any one machine learning process may take longer than this only if something hangs.
@@ -174,7 +174,7 @@ def test_it_is_well_only_once_the_model_has_answered(served):
 
 
 def test_more_than_can_wait_are_told_to_come_again(served):
-    from training.serving.app import MOST_WAITING
+    from vgp.serve.endpoint.app import MOST_WAITING
 
     with running(State(served, waiting=MOST_WAITING)) as port:
         assert asks(port, "POST", "/predict", {"instances": [ROW]})[0] == 503
@@ -227,7 +227,7 @@ def test_arguments_come_before_the_variables_of_vertex_ai():
 @pytest.mark.parametrize(
     ("given", "variables", "words"),
     [
-        ({}, {}, "no model is given: python -m training serve FOLDER"),
+        ({}, {}, "no model is given: python -m vgp.steps serve FOLDER"),
         ({"model": "m"}, {"AIP_HTTP_PORT": "http"}, "port 'http': a number"),
         ({"model": "m"}, {"AIP_PREDICT_ROUTE": "predict"}, "AIP_PREDICT_ROUTE='predict': a path that begins with /"),
         ({"model": "m", "sha256": ["model.json=abc"]}, {}, "FILE=SHA256, 64 hexadecimal digits"),

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from training import bundle, steps
-from training.data import manifest as manifests
-from training.errors import ProcessFailed, UserError
-from training.storage import client, download, inflate, storage
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.storage import client, download, inflate, storage
+from vgp.data import bundle
+from vgp.protocol import manifest as manifests
+from vgp.steps import calls as steps
 
 CONTENT = b"".join(b"%d,%d\n" % (i, i * i) for i in range(3000))
 
@@ -143,8 +144,8 @@ def test_one_altered_digit_changes_nothing_of_a_dataset(bucket, proxy, tmp_path,
 
 TASK = """
 import pyarrow as pa
-from training.data.schema import Field
-from training.data.tabular import TabularTask
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
 
 
 class Mine(TabularTask):

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from tests.training.registry.records import key_of, version
-from training import bundle
-from training.capacity.control import Control
-from training.capacity.document import Document
-from training.capacity.fence import claim
-from training.checkpoint.bucket import BucketStore
-from training.checkpoint.holder import Owner
-from training.checkpoint.lease import held
-from training.data.beam.dataset import Dataset
-from training.data.manifest import Manifest
-from training.pins import store as pins
-from training.pins.documents import ChampionPins
-from training.prediction.folder import Asked, Predicted, shard_name
-from training.registry import changes, registry, sweep, versions
-from training.storage import download, objects, storage
-from training.storage.objects import Folder
-from training.storage.slot import Slot
+from vgp.base.storage import download, objects, storage
+from vgp.base.storage.objects import Folder
+from vgp.base.storage.slot import Slot
+from vgp.data import bundle
+from vgp.data.beam.dataset import Dataset
+from vgp.protocol import pin_store as pins
+from vgp.protocol.capacity.control import Control
+from vgp.protocol.capacity.document import Document
+from vgp.protocol.capacity.fence import claim
+from vgp.protocol.manifest import Manifest
+from vgp.protocol.pins import ChampionPins
+from vgp.registry import changes, registry, sweep, versions
+from vgp.serve.prediction.folder import Asked, Predicted, shard_name
+from vgp.train.checkpoint.bucket import BucketStore
+from vgp.train.checkpoint.holder import Owner
+from vgp.train.checkpoint.lease import held
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -5,12 +5,13 @@ import signal
 
 import pytest
 
-from training import bundle
-from training.data import manifest as manifests
-from training.data.rows import open_rows
-from training.errors import UserError
-from training.evaluation import decision, predictions, record
-from training.storage import files
+from vgp.base.exits import UserError
+from vgp.base.storage import files
+from vgp.data import bundle
+from vgp.data.rows import open_rows
+from vgp.decision import decision
+from vgp.evaluation import predictions, record
+from vgp.protocol import manifest as manifests
 
 
 @pytest.fixture(autouse=True)

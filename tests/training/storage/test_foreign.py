@@ -2,8 +2,8 @@
 
 import pytest
 
-from training.errors import UserError
-from training.storage import foreign, storage
+from vgp.base.exits import UserError
+from vgp.base.storage import foreign, storage
 
 
 @pytest.mark.parametrize(

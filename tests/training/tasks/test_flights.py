@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from docs.examples.delays import Delays
 from tests.training.data.computed import engine_of
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.data.sources.files import Files
-from training.data.sources.reading import Reading
-from training.data.tables import features as tables
-from training.data.tables import rebased
 from training.tasks.flights import Flights
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
+from vgp.data.sources.files import Files
+from vgp.data.sources.reading import Reading
+from vgp.data.tables import features as tables
+from vgp.data.tables import rebased
 
 
 @pytest.fixture(scope="session")

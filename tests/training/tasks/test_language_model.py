@@ -8,21 +8,21 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from training import bundle, steps, tasks
-from training.config import parse
-from training.data import text
-from training.data.prepare import prepare
-from training.data.rows import open_rows
-from training.data.tokens import BytePairs, Bytes, learn
-from training.errors import UserError
-from training.evaluation import measure, predictions, predictions_writer
-from training.evaluation.decide import decide
-from training.evaluation.evaluate import evaluate
-from training.fit import train
-from training.models.sampling import continued
-from training.models.transformer import Shape, Transformer, rotate, rotations
-from training.tasks import language_model
 from training.tasks.language_model import LanguageModel
+from vgp.base.exits import UserError
+from vgp.data import bundle, tasks, text
+from vgp.data.prepare import prepare
+from vgp.data.rows import open_rows
+from vgp.data.tasks import language_model
+from vgp.data.tokens import BytePairs, Bytes, learn
+from vgp.decision.decide import decide
+from vgp.evaluation import measure, predictions, predictions_writer
+from vgp.evaluation.evaluate import evaluate
+from vgp.networks.sampling import continued
+from vgp.networks.transformer import Shape, Transformer, rotate, rotations
+from vgp.steps import calls as steps
+from vgp.train.config import parse
+from vgp.train.fit import train
 
 LENGTH = 16
 OPTIONS = {"depth": 1, "sequence_length": LENGTH, "sample_tokens": 20}

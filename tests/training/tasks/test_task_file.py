@@ -5,10 +5,10 @@ import json
 import pytest
 
 from tests.training.declared import TOML, passengers
-from training import tasks
-from training.__main__ import main
-from training.errors import UserError
-from training.tasks import task_file
+from vgp.base.exits import UserError
+from vgp.data import tasks
+from vgp.data.tasks import task_file
+from vgp.steps.__main__ import main
 
 
 def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
@@ -43,7 +43,7 @@ def test_the_steps_of_a_shell_take_the_file_too(tmp_path, monkeypatch, capsys):
         digests.append(json.loads(capsys.readouterr().out)["data"])
     assert digests[0] != digests[1]
     pins = json.loads(next((tmp_path / "pins").glob(digests[1].rpartition("/")[2])).read_text())
-    assert pins["options"] == {"declaration": TOML + "#"} and pins["task"] == "training.tasks.table.task:Table"
+    assert pins["options"] == {"declaration": TOML + "#"} and pins["task"] == "vgp.data.tasks.table.task:Table"
     main(["prepare", str(tmp_path / "out"), "--data", data, "--task", "t.toml", "--set", "test_share=0.5"])
     made = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert made["options"] == {"declaration": TOML + "#", "test_share": 0.5}

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from training.data.schema import Field
-from training.data.tabular import TabularTask
-from training.errors import UserError
-from training.testing import Failed, Parts, prepared
+from vgp.base.exits import UserError
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
+from vgp.testing import Failed, Parts, prepared
 
 
 class Shop(TabularTask):

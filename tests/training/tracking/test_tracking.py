@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from training.errors import UserError
-from training.tracking import address, judged, live
-from training.tracking.live import Live
+from vgp.base.exits import UserError
+from vgp.train.tracking import address, judged, live
+from vgp.train.tracking.live import Live
 
 sys.path.insert(0, str(Path(__file__).parent))
 

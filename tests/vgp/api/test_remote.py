@@ -6,7 +6,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.api import RequestError, submit
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.vertex.patience import Clock
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"

@@ -9,7 +9,7 @@ import pytest
 from vgp.api import load
 from vgp.api.progress import Notebook
 from vgp.api.run import Run
-from vgp.local.output import Event
+from vgp.workflow.local.output import Event
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from vgp.api import Run, RunFailed, load, resume, run
-from vgp.errors import RequestError, WorkFailed
-from vgp.local import run as local
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.workflow.local import run as local
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 

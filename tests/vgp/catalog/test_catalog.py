@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.catalog import catalog
-from vgp.catalog.accelerator import short_name
+from vgp.machines.catalog import catalog
+from vgp.machines.catalog.accelerator import short_name
 
 
 def test_every_machine_of_the_published_list_is_there():

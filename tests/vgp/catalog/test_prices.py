@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from vgp.catalog import catalog, changes, prices, skus
-from vgp.catalog.accelerator import short_name
-from vgp.placement.combination import combinations, without_gpus
+from vgp.machines.catalog import catalog, changes, prices, skus
+from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.placement.combination import combinations, without_gpus
 
 PAGE = (Path(__file__).parents[3] / "docs/machines.md").read_text()
 #: Name and region -> on demand, Spot, bundled local SSD and day, as they were read then; a refresh changes them not.

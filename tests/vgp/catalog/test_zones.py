@@ -1,6 +1,6 @@
 """Zones of accelerators: Google's own example, and what is not known."""
 
-from vgp.catalog import catalog, zones
+from vgp.machines.catalog import catalog, zones
 
 
 def test_no_zone_of_australia_southeast1_has_p4_t4_and_p100():

@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 import yaml
 
+from vgp.base.documents.document import parse
 from vgp.check.check import check
-from vgp.documents.document import parse
 
 DAY = date(2026, 11, 20)
 IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}

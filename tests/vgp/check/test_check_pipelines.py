@@ -6,8 +6,8 @@ from importlib.resources import files
 
 import pytest
 
+from vgp.base.documents.document import Document
 from vgp.check.check import check
-from vgp.documents.document import Document
 
 DAY = date(2026, 11, 20)
 

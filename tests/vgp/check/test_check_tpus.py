@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from vgp.catalog import tpus, vertex_ai
+from vgp.base.documents.document import parse
 from vgp.check.check import check
-from vgp.documents.document import parse
+from vgp.machines.catalog import tpus, vertex_ai
 
 IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}
 #: The table of custom training: machine type, topology, number of machines.

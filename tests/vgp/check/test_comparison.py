@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from vgp.__main__ import main
+from vgp.base.errors import RequestError
 from vgp.check.check import check
 from vgp.check.comparison import Recurring, State, sides
 from vgp.check.markdown import code, markdown
-from vgp.errors import RequestError
 
 JOB = """\
 displayName: fit

@@ -6,12 +6,12 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from vgp.catalog.prices import Price
+from vgp.base.errors import RequestError
 from vgp.check import cost
 from vgp.check.finding import StepRow
 from vgp.check.services import Service
-from vgp.errors import RequestError
-from vgp.placement.combination import Combination
+from vgp.machines.catalog.prices import Price
+from vgp.machines.placement.combination import Combination
 
 
 def row(step="train", usd=2.0, replicas=3, timeout_s=7200.0, tries=1, turns=1, machine="g2-standard-24"):

@@ -6,9 +6,9 @@ from datetime import date
 import pytest
 import yaml
 
+from vgp.base.documents.document import parse
 from vgp.check.check import check
-from vgp.documents.document import parse
-from vgp.placement import plain
+from vgp.machines.placement import plain
 
 DAY = date(2026, 11, 20)
 PLACEHOLDER = "{{$.inputs.parameters['machine']}}"

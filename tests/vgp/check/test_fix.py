@@ -10,12 +10,12 @@ import yaml
 
 from tests.vgp.check.test_check_jobs import DAY, IMAGE, job, pool
 from vgp.__main__ import main
-from vgp.catalog import catalog, tpus
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
 from vgp.check import fix as fixing
 from vgp.check.check import check
 from vgp.check.fix import Options, fixes
-from vgp.documents.document import Document
-from vgp.errors import RequestError
+from vgp.machines.catalog import catalog, tpus
 
 OPTIONS = Options(as_of=DAY)
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.vgp.check.forms import rendered
+from vgp.base.documents.document import Document, parse
 from vgp.check.check import check
-from vgp.documents.document import Document, parse
 
 JOB = {
     "displayName": "j", "location": "us-central1",

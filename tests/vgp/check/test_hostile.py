@@ -15,13 +15,13 @@ import pytest
 from tests.vgp.check.forms import rendered
 from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
 from vgp.__main__ import main
+from vgp.base.documents import budget
+from vgp.base.documents import document as documents
+from vgp.base.documents.reading import MAX_BYTES
 from vgp.check import plain_step
 from vgp.check.check import check
 from vgp.check.sarif import sarif
-from vgp.documents import budget
-from vgp.documents import document as documents
-from vgp.documents.reading import MAX_BYTES
-from vgp.sources.reading import parse
+from vgp.check.sources.reading import parse
 
 DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vgp.check.check import check
-from vgp.sources.reading import parse
+from vgp.check.sources.reading import parse
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"
 POOL = {

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
 from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report
-from vgp.documents.document import Document
-from vgp.errors import RequestError
-from vgp.inside.capacity.plan import Plan, PlannedRung
-from vgp.placement.dearest import Held
+from vgp.machines.placement.dearest import Held
+from vgp.protocol.capacity.plan import Plan, PlannedRung
 
 LONG = "a program that is long enough to be written once, in whatever many rungs it stands: " * 2
 
@@ -43,7 +43,7 @@ def document(plan: Any = PLAN, **container: Any) -> Document:
     text = plan.to_json() if isinstance(plan, Plan) else plan if isinstance(plan, str) else json.dumps(plan)
     climbs = {
         "image": "x.dev/p/r/i:1",
-        "command": ["sh", "-c", "limit_s=$STEP_TIMEOUT_S", "python3", "-m", "vgp.inside.capacity"],
+        "command": ["sh", "-c", "limit_s=$STEP_TIMEOUT_S", "python3", "-m", "vgp.launch.capacity"],
         "args": ["--plan", text, "--executor_input", "{{$}}"],
         "env": [{"name": "STEP_TIMEOUT_S", "value": "7200"}],
         **container,

@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from tests.vgp.check.test_check_jobs import job, judged, pool, snake
-from vgp.catalog import catalog, tpus
+from vgp.base.documents.node import placeholder
 from vgp.check.check import check
-from vgp.documents.node import placeholder
-from vgp.placement import job_fields, provisioning
-from vgp.sources.reading import parse
+from vgp.check.sources.reading import parse
+from vgp.machines.catalog import catalog, tpus
+from vgp.machines.placement import job_fields, provisioning
 
 PLACEHOLDERS = [
     "{{ machine_type }}", "{{x}}", "${IMAGE_URI}", "${var.region}", "$(GPU)", "$REGION", "YOUR-REGION", "your-region",

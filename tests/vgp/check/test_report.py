@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator
 from tests.vgp.check.forms import rendered
 from vgp.check.check import check
 from vgp.check.sarif import sarif
-from vgp.placement.rules import RULES
+from vgp.machines.placement.rules import RULES
 
 TEXT = """\
 workerPoolSpecs:

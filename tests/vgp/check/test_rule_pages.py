@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from vgp.check.check import check
-from vgp.placement.rules import RULES
-from vgp.sources.reading import parse
+from vgp.check.sources.reading import parse
+from vgp.machines.placement.rules import RULES
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"
 

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from vgp.base.documents.document import parse
 from vgp.check.check import check
 from vgp.check.text import lines, show
-from vgp.documents.document import parse
 
 
 @pytest.fixture

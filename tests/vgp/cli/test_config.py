@@ -14,8 +14,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from vgp import settings
+from vgp.base.errors import RequestError
 from vgp.cli import config
-from vgp.errors import RequestError
 
 FILE = """\
 environment = "dev"

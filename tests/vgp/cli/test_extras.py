@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from linked import REPOSITORY, locked
 
+from vgp.base.errors import RequestError
 from vgp.cli import extras
-from vgp.errors import RequestError
 
 TOOL = sorted((REPOSITORY / "vgp").rglob("*.py"))
 DISTRIBUTIONS = metadata.packages_distributions()

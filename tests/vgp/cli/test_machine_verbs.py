@@ -11,15 +11,15 @@ import pytest
 from rich.console import Console
 
 from vgp.__main__ import main
-from vgp.catalog import catalog, changes, skus
-from vgp.catalog.prices import source
+from vgp.base.errors import RequestError
 from vgp.cli import machine_card, machine_list
-from vgp.errors import RequestError
-from vgp.placement.combination import combinations, without_gpus
-from vgp.placement.ladder import ladder
-from vgp.placement.place import place
-from vgp.placement.request import Request
-from vgp.placement.search import Offer, search
+from vgp.machines.catalog import catalog, changes, skus
+from vgp.machines.catalog.prices import source
+from vgp.machines.placement.combination import combinations, without_gpus
+from vgp.machines.placement.ladder import ladder
+from vgp.machines.placement.place import place
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.search import Offer, search
 
 TODAY = date(2026, 11, 20)
 JOB = """\

@@ -123,7 +123,7 @@ def test_the_plan_says_of_each_step_whether_it_may_take_an_earlier_result(cloud:
 def test_the_plan_tells_what_the_coming_runs_would_do_by_the_data_of_now(cloud: Cloud, line: Line) -> None:
     (line.file.parent / "training").symlink_to(Path(__file__).parents[3] / "training")
     line.file.write_text(FILE.replace("parameters = {", 'parameters = {task_options = {train = "1-6", test = "7"}, '))
-    from training import steps
+    from vgp.steps import calls as steps
 
     present = steps.resolve(pipeline="training", task_options={"train": "1-6", "test": "7"}, dry_run=True)
     pins = {"data": f"gs://test-bucket/runs/pins/{present.data.rpartition('/')[2]}", "champion": ""}

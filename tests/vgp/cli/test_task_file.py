@@ -9,13 +9,13 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.__main__ import main
-from vgp.compiling import workflows
-from vgp.compiling.target import Local
+from vgp.base.text.printable import abridged
+from vgp.check.spec.defaults import with_defaults
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import load, repository_of
-from vgp.spec.defaults import with_defaults
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.printable import abridged
 from vgp.vertex.schedules import reconcile
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.target import Local
 
 ROOT = Path(__file__).parents[3]
 TOML = 'target = "y"\nclasses = ["0", "1"]\n[columns]\ny = "category"\nx = "float"\n'

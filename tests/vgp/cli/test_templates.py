@@ -14,7 +14,7 @@ from killing import ask, ended, forks
 from loopback.cloud import Cloud, lost_response, slow
 
 from vgp.__main__ import main
-from vgp.compiling import commit
+from vgp.workflow.compiling import commit
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/test-project/pipelines"
 VERSIONS = "artifactregistry.projects.locations.repositories.packages.versions"

@@ -11,24 +11,24 @@ import pytest
 
 from components.collect import collect
 from components.train import train
-from vgp.catalog import catalog
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
 from vgp.check.check import check
-from vgp.compiling.base_image import base_image
-from vgp.compiling.compile import different_worlds
-from vgp.compiling.vertex import Vertex
-from vgp.documents.document import Document
-from vgp.errors import RequestError
-from vgp.inside.capacity.plan import Plan, filled
-from vgp.inside.capacity.probe_body import probe_body
-from vgp.placement.proposal import proposed
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
-from vgp.placement.search import Need
+from vgp.check.spec.engines import of_steps
+from vgp.check.spec.ladder import first_container, worlds
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import scripts
+from vgp.launch.capacity.probe_body import probe_body
+from vgp.machines.catalog import catalog
+from vgp.machines.placement.proposal import proposed
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.search import Need
+from vgp.protocol.capacity.plan import Plan, filled
 from vgp.settings import Settings
-from vgp.spec.engines import of_steps
-from vgp.spec.ladder import first_container, worlds
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.script import scripts
+from vgp.workflow.compiling.base_image import base_image
+from vgp.workflow.compiling.compile import different_worlds
+from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE, OTHER = "us-docker.pkg.dev/p/r/training:1", "us-docker.pkg.dev/p/r/blackwell:cuda13.0"
 KEY = "projects/my-project/locations/us-central1/keyRings/r/cryptoKeys/k"
@@ -117,7 +117,7 @@ def test_a_probe_of_a_compiled_rung_is_a_message_of_googles(tmp_path):
 
 def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
     container = container_of(spec)
-    assert container["image"] == IMAGE and container["command"][3:] == ["python3", "-m", "vgp.inside.capacity"]
+    assert container["image"] == IMAGE and container["command"][3:] == ["python3", "-m", "vgp.launch.capacity"]
     assert "trap" in container["command"][2], "SIGTERM is passed on"
     assert " -k " not in container["command"][2], "and no SIGKILL follows it: the launcher may go on"
     assert container["args"][2:] == ["--executor_input", "{{$}}"]

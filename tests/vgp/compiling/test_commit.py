@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vgp.compiling import commit
+from vgp.workflow.compiling import commit
 
 
 @pytest.fixture

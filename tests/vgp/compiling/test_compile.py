@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from vgp import settings
+from vgp.base.errors import RequestError
 from vgp.check import cost
-from vgp.compiling import compile, workflows
-from vgp.compiling.difference import differences
-from vgp.compiling.vertex import Vertex
-from vgp.errors import RequestError
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
-from vgp.spec import strict
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec import strict
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
+from vgp.workflow.compiling import compile, workflows
+from vgp.workflow.compiling.difference import differences
+from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
 FILE = REPOSITORY / "pipelines.toml"
@@ -159,7 +159,7 @@ def test_an_impossible_machine_is_refused_and_the_old_spec_stays(repository: Pat
 
 
 def test_the_form_starts_from_the_trainers_own_defaults(compiled: PipelineSpec) -> None:
-    from training.config import TrainConfig
+    from vgp.train.config import TrainConfig
 
     form = compiled.defaults
     shared = form.keys() & TrainConfig.model_fields.keys() - {"task"}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from kfp import dsl
 
-from vgp.compiling.email import with_email
-from vgp.errors import RequestError
-from vgp.spec import strict
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.base.errors import RequestError
+from vgp.check.spec import strict
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling.email import with_email
 
 NAME = "vertex-pipelines-notification-email"
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from components.image import step
-from training.data.settings import VARIABLE, engines
 from vgp import settings
-from vgp.catalog.services import dataflow_usd
+from vgp.base.documents.document import Document
+from vgp.base.engine_settings import VARIABLE, engines
+from vgp.base.errors import RequestError
 from vgp.check import check
-from vgp.compiling import compile, workflows
-from vgp.compiling.engines import on_vertex
-from vgp.compiling.target import Local, Target
-from vgp.compiling.vertex import Vertex
-from vgp.documents.document import Document
-from vgp.errors import RequestError
-from vgp.placement.rules import PlacementError
+from vgp.machines.catalog.services import dataflow_usd
+from vgp.machines.placement.rules import PlacementError
+from vgp.workflow.compiling import compile, workflows
+from vgp.workflow.compiling.engines import on_vertex
+from vgp.workflow.compiling.target import Local, Target
+from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
 IMAGE = "us-docker.pkg.dev/p/r/training:1"

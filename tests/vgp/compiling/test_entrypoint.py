@@ -18,10 +18,10 @@ from kfp import dsl
 from components.decide import decide
 from components.prepare import prepare
 from components.train import train
-from vgp.compiling.entrypoint import entrypoint, passing_on
-from vgp.compiling.vertex import Vertex
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings
+from vgp.workflow.compiling.entrypoint import entrypoint, passing_on
+from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
 NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")

@@ -8,10 +8,10 @@ from google.cloud.aiplatform_v1.types import CustomJob
 from google.protobuf import json_format
 
 from tests.vgp.compiling.test_vertex import IMAGE, compiled
-from vgp.compiling.vertex import Vertex
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
 from vgp.settings import Settings
+from vgp.workflow.compiling.vertex import Vertex
 
 ACCOUNT = "runner@my-project.iam.gserviceaccount.com"
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from vgp.compiling.compact import compact
-from vgp.compiling.joined import joined
-from vgp.inside import launching
+from vgp.protocol import launching
+from vgp.workflow.compiling.compact import compact
+from vgp.workflow.compiling.joined import joined
 
 MODULES = [path for path in Path(launching.__path__[0]).glob("*.py") if path.name != "__init__.py"]
 TEXT = joined(launching)

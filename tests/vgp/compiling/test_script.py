@@ -14,22 +14,22 @@ from kfp import dsl
 from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 
 from components.image import step
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
 from vgp.check import launcher_job
 from vgp.check.check import check
-from vgp.compiling import compile, script
-from vgp.compiling.compact import compact
-from vgp.compiling.joined import joined
-from vgp.compiling.target import Local
-from vgp.compiling.vertex import Vertex
-from vgp.documents.document import Document
-from vgp.errors import RequestError
-from vgp.inside import launching
-from vgp.inside.image import IMAGE
-from vgp.placement.request import Request
+from vgp.check.spec import script_arguments, strict
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import OF_THE_RUN, START, read, scripts
+from vgp.machines.placement.request import Request
+from vgp.protocol import launching
+from vgp.protocol.image import IMAGE
 from vgp.settings import Settings, load
-from vgp.spec import script_arguments, strict
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.script import OF_THE_RUN, START, read, scripts
+from vgp.workflow.compiling import compile, script
+from vgp.workflow.compiling.compact import compact
+from vgp.workflow.compiling.joined import joined
+from vgp.workflow.compiling.target import Local
+from vgp.workflow.compiling.vertex import Vertex
 
 OURS, MINE = "us-docker.pkg.dev/p/r/ours:1", "us-docker.pkg.dev/p/r/mine@sha256:" + "0" * 64
 #: What a shell, JSON, YAML, kfp or an editor could make something else of.

@@ -7,18 +7,18 @@ import pytest
 from pydantic import ValidationError
 
 from components.image import step
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
 from vgp.check.check import check
-from vgp.compiling.sizes import with_sizes
-from vgp.compiling.vertex import Vertex
-from vgp.documents.document import Document
-from vgp.errors import RequestError
-from vgp.inside.capacity.plan import Plan
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
+from vgp.check.spec import sizes
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.strict import verify
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
+from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
-from vgp.spec import sizes
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.strict import verify
+from vgp.workflow.compiling.sizes import with_sizes
+from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
 SIZES = {

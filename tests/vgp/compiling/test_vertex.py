@@ -10,16 +10,16 @@ import pytest
 from components.decide import decide
 from components.image import step
 from components.train import train
+from vgp.base.documents.document import Document
 from vgp.check.check import check
-from vgp.compiling.vertex import Vertex
-from vgp.documents.document import Document
-from vgp.placement import network
-from vgp.placement.place import place
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement import network
+from vgp.machines.placement.place import place
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
 from vgp.settings import Settings
 from vgp.settings.mlflow import Mlflow
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from vgp.compiling import workflows
-from vgp.compiling.target import Local
-from vgp.compiling.vertex import Vertex
-from vgp.errors import RequestError
-from vgp.placement.request import Request
+from vgp.base.errors import RequestError
+from vgp.check.spec import strict
+from vgp.machines.placement.request import Request
 from vgp.settings import Repository, Settings, repository_of
-from vgp.spec import strict
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.target import Local
+from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
 #: A workflow with a component and a helper that are all called as ours are.

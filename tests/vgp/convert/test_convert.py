@@ -14,14 +14,14 @@ from google.protobuf import json_format
 
 from tests.vgp.convert.verb import DAY, convert
 from vgp.__main__ import main
-from vgp.convert import convert as conversions
-from vgp.convert import job_body, steps
-from vgp.convert.conversion import as_yaml
-from vgp.documents.document import parse
-from vgp.errors import RequestError
-from vgp.placement.place import place
-from vgp.placement.request import Request
-from vgp.sources import gcloud_line
+from vgp.base.documents.document import parse
+from vgp.base.errors import RequestError
+from vgp.check.convert import convert as conversions
+from vgp.check.convert import job_body, steps
+from vgp.check.convert.conversion import as_yaml
+from vgp.check.sources import gcloud_line
+from vgp.machines.placement.place import place
+from vgp.machines.placement.request import Request
 
 # The two examples of Google's legacy page on GPUs.
 FIRST = {

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from tests.vgp.convert.verb import convert
-from vgp.convert.conversion import as_yaml, leaves
-from vgp.convert.convert import converted
-from vgp.convert.source import document
-from vgp.documents.field_path import dotted
-from vgp.errors import RequestError
+from vgp.base.documents.field_path import dotted
+from vgp.base.errors import RequestError
+from vgp.check.convert.conversion import as_yaml, leaves
+from vgp.check.convert.convert import converted
+from vgp.check.convert.source import document
 
 #: The short run is the same every time; a long one: FUZZ_EXAMPLES=2000 pytest tests/vgp/convert/test_convert_account.py
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 40))

@@ -12,11 +12,11 @@ from google.protobuf import json_format
 
 from tests.vgp.convert.verb import DAY, convert
 from vgp.__main__ import main
-from vgp.convert.conversion import Conversion
-from vgp.convert.convert import converted
-from vgp.convert.job_body import SPEC
-from vgp.convert.sdk_program import V1, program
-from vgp.documents.document import parse
+from vgp.base.documents.document import parse
+from vgp.check.convert.conversion import Conversion
+from vgp.check.convert.convert import converted
+from vgp.check.convert.job_body import SPEC
+from vgp.check.convert.sdk_program import V1, program
 
 POOL = {
     "machineSpec": {"machineType": "g2-standard-24", "acceleratorType": "NVIDIA_L4", "acceleratorCount": 2},

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from tests.vgp.convert.verb import DAY, convert
+from vgp.base.documents.document import parse
 from vgp.check.check import check
-from vgp.documents.document import parse
 
 IMAGE = "us-docker.pkg.dev/p/r/i:1"
 STUDY = {

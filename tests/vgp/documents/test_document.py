@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.documents.document import MAX_DOCUMENTS, parse
+from vgp.base.documents.document import MAX_DOCUMENTS, parse
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from vgp.__main__ import main
-from vgp.documents.reading import Unreadable, read
-from vgp.errors import RequestError
+from vgp.base.documents.reading import Unreadable, read
+from vgp.base.errors import RequestError
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from vgp.documents.reading import Unreadable
-from vgp.documents.toml_text import MAX_BYTES, MAX_LEVELS, levels, load, loads
+from vgp.base.documents.reading import Unreadable
+from vgp.base.documents.toml_text import MAX_BYTES, MAX_LEVELS, levels, load, loads
 
 DEEP = 100_000
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from loopback.tunnel import certificate
 
-from vgp.inside import webhook
+from vgp.base import webhook
 
 from .receiver import Receiver
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loopback.tunnel import context
 
-from vgp.inside import webhook
+from vgp.base import webhook
 
 
 class Receiver:

@@ -7,9 +7,9 @@ from typing import Any
 
 from loopback.cloud import Cloud
 
-from training.registry import changes
-from training.registry.documents import Record, Version
-from vgp.inside.model_registry import Clock, Terms
+from vgp.protocol.model_registry import Clock, Terms
+from vgp.registry import changes
+from vgp.registry.documents import Record, Version
 
 IMAGE = f"us-central1-docker.pkg.dev/test-project/images/training@sha256:{'a' * 64}"
 FOLDER = "gs://test-bucket/registry/flights"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from loopback.cloud import Cloud, status
 
-from vgp.inside import commit, google_api
+from vgp.base import google_api
+from vgp.protocol import commit
 from vgp.settings import Settings, load
 from vgp.vertex.runs import pipeline_job
 

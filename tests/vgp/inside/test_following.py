@@ -3,8 +3,8 @@
 import pytest
 from loopback.cloud import Cloud, status
 
-from vgp.inside import google_api
-from vgp.inside.following import follow
+from vgp.base import google_api
+from vgp.steps.following import follow
 
 from .registered import IMAGE, PARENT, Registry
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response, reset, status
 
-from training.registry import changes
-from vgp.inside import google_api, model_registry
-from vgp.inside.model_registry import Terms, differences, reconcile
-from vgp.inside.model_service import ModelService
-from vgp.inside.model_upload import Refused
+from vgp.base import google_api
+from vgp.protocol import model_registry
+from vgp.protocol.model_registry import Terms, differences, reconcile
+from vgp.protocol.model_service import ModelService
+from vgp.protocol.model_upload import Refused
+from vgp.registry import changes
 
 from .registered import FOLDER, IMAGE, TERMS, CloudClock, Registry, later, shown
 
@@ -47,7 +48,7 @@ def test_every_version_comes_with_what_serves_it_and_what_it_is_found_by(cloud, 
     assert second["artifactUri"] == version.model == f"{FOLDER}/versions/{version.key}"
     assert second["containerSpec"] == {
         "imageUri": IMAGE,
-        "command": ["python3", "-m", "training", "serve"],
+        "command": ["python3", "-m", "vgp.steps", "serve"],
         "args": ["--name", "flights", "--version", "2", "--task", "mine:Flights", "--sha256", f"model.json={'1' * 64}",
                  "--sha256", f"model.safetensors={2:064x}"],
         "ports": [{"containerPort": 8080}],

@@ -9,8 +9,9 @@ from kfp import dsl
 from loopback.cloud import Cloud, lost_response, slow, status
 
 from components.notify import notify
-from vgp.inside import experiment, google_api
+from vgp.base import google_api
 from vgp.settings import load
+from vgp.steps import experiment
 from vgp.vertex import clients
 
 from .nights import PRICES, SPEC

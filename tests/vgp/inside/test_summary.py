@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from vgp.inside.capacity import way
-from vgp.inside.page import markdown
-from vgp.inside.summary import Summary, summary_of
+from vgp.protocol.capacity import way
+from vgp.protocol.summary import Summary, summary_of
+from vgp.steps.notice_page import markdown
 
 from .nights import PRICES, all_of, night
 

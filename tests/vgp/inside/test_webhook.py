@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from vgp.inside import webhook
+from vgp.base import webhook
 
 from .receiver import Receiver
 

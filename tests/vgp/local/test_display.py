@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vgp.local.display import _why_skipped
-from vgp.local.proof import Step
+from vgp.workflow.local.display import _why_skipped
+from vgp.workflow.local.proof import Step
 
 RESOLVE = Step(
     "resolve", "succeeded", parameters={"Output": "skip", "why": "no data is new since version 1\nwas trained."}

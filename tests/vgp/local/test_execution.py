@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from vgp.errors import RequestError
-from vgp.local import execution, worker
-from vgp.local import folder as folders
-from vgp.local.folder import Run
-from vgp.local.output import Event
-from vgp.local.proof import prove
-from vgp.local.run import Result, finished, resumed
+from vgp.base.errors import RequestError
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.local import execution, worker
+from vgp.workflow.local import folder as folders
+from vgp.workflow.local.folder import Run
+from vgp.workflow.local.output import Event
+from vgp.workflow.local.proof import prove
+from vgp.workflow.local.run import Result, finished, resumed
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 REPOSITORY = repository_of(SMALL)
@@ -161,8 +161,8 @@ def test_what_nothing_pins_is_not_proven_by_an_earlier_start(tmp_path: Path, nig
 COMMAND = """
 import json, sys
 from pathlib import Path
-from vgp.local import execution, process
-from vgp.local.folder import Run
+from vgp.workflow.local import execution, process
+from vgp.workflow.local.folder import Run
 from vgp.settings import repository_of
 folder, pids = Path(sys.argv[1]), sys.argv[2]
 repository = repository_of(Path(sys.argv[3]))
@@ -195,7 +195,7 @@ def test_no_process_outlives_a_run_that_is_stopped(
 
 HUNG_UP = """
 import os, signal
-from vgp.local import process
+from vgp.workflow.local import process
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with process.group(["sleep", "0.2"], {}) as child:
     os.kill(os.getpid(), signal.SIGHUP)
@@ -211,8 +211,8 @@ ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [bold]
 HERE = """
 import json, sys
 from pathlib import Path
-from vgp.local import execution
-from vgp.local.folder import Run
+from vgp.workflow.local import execution
+from vgp.workflow.local.folder import Run
 from vgp.settings import repository_of
 run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
 steps = execution.execute(run, lambda event: None)

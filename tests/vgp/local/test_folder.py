@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from vgp.errors import RequestError
-from vgp.local import folder
-from vgp.local.run import resumed
+from vgp.base.errors import RequestError
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.local import folder
+from vgp.workflow.local.run import resumed
 
 REPOSITORY = repository_of(Path(__file__).parents[1] / "small" / "pipelines.toml")
 #: kfp allows no _ in the name of a pipeline, and Python no - in that of a module.

@@ -8,9 +8,9 @@ import pytest
 from kfp import dsl
 
 from components.image import step
-from vgp.errors import RequestError
-from vgp.local import portable
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.base.errors import RequestError
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.local import portable
 
 REPOSITORY = Path(__file__).parents[3]
 OWN = "example.com/own:1"
@@ -67,9 +67,9 @@ def test_a_container_without_a_python_function_is_refused_before_any_work(
 
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
-    from vgp.compiling import workflows
-    from vgp.compiling.target import Local
     from vgp.settings import repository_of
+    from vgp.workflow.compiling import workflows
+    from vgp.workflow.compiling.target import Local
 
     made = workflows.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
     portable.refuse(made, tmp_path, REPOSITORY)

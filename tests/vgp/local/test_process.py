@@ -8,7 +8,7 @@ import pytest
 
 COMMAND = """
 import sys
-from vgp.local import process
+from vgp.workflow.local import process
 saves = "trap '' TERM; echo saves; sleep 300; sleep 300"
 try:
     with process.group(["sh", "-c", saves], {}) as child:

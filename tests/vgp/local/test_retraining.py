@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from tests.vgp.local.test_execution import states, write_run
-from vgp.compiling import workflows
-from vgp.compiling.target import Local, marked
-from vgp.local import execution
-from vgp.local.folder import Run
-from vgp.local.proof import prove
-from vgp.local.run import Result
+from vgp.check.spec.dag import Component, table
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
-from vgp.spec.dag import Component, table
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import outlook
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.target import Local, marked
+from vgp.workflow.local import execution
+from vgp.workflow.local.folder import Run
+from vgp.workflow.local.proof import prove
+from vgp.workflow.local.run import Result
 
 REPOSITORY = repository_of(Path(__file__).parents[3] / "pipelines.toml")
 #: What the steps return in place of their work.

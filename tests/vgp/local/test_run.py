@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from training import steps
-from training.config import TrainConfig
-from training.processes.launch import THREADS
+from vgp.steps import calls as steps
+from vgp.train.config import TrainConfig
+from vgp.train.processes.launch import THREADS
 
 REPOSITORY = Path(__file__).parents[3]
 SETTINGS = ('task_options={"train": "1-2", "test": "3"}', "epochs=2")

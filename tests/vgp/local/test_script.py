@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from vgp.compiling import workflows
-from vgp.compiling.target import Local
-from vgp.errors import RequestError
-from vgp.local import portable, run
+from vgp.base.errors import RequestError
 from vgp.settings import load
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.target import Local
+from vgp.workflow.local import portable, run
 
 WORKFLOW = """
 from components.image import step

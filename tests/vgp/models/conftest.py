@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from training.__main__ import main as training
-from training.registry import changes, registry, versions
-from training.registry.documents import Version
 from vgp.__main__ import main
-from vgp.local import training_code
+from vgp.registry import changes, registry, versions
+from vgp.registry.documents import Version
+from vgp.steps.__main__ import main as training
+from vgp.workflow.local import training_code
 
 ROOT = Path(__file__).parents[3]
 Told = tuple[int, str, str]

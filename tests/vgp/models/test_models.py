@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from loopback.cloud import Cloud
 
-from training.registry import changes
-from training.registry.documents import Spent, Version
-from training.registry.registry import open as open_
 from vgp.__main__ import main
+from vgp.registry import changes
+from vgp.registry.documents import Spent, Version
+from vgp.registry.registry import open as open_
 
 from .conftest import ROOT, Told, filled
 
@@ -195,7 +195,7 @@ def test_a_repository_without_the_training_code_says_so(
     (tmp_path / "pipelines").mkdir()
     with pytest.raises(SystemExit, match="2"):
         main(["models", "list"])
-    assert "has no training/registry, which keeps the versions of models" in capsys.readouterr().err
+    assert "has no vgp/registry, which keeps the versions of models" in capsys.readouterr().err
 
 
 def test_the_list_names_the_environments_that_share_the_registry_and_the_models_that_stayed_behind(

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from vgp.models import view
+from vgp.vertex.models import view
 
 
 def printed(*versions: dict[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.catalog import catalog
-from vgp.placement.combination import Combination, combinations, known, without_gpus
+from vgp.machines.catalog import catalog
+from vgp.machines.placement.combination import Combination, combinations, known, without_gpus
 
 BUILT_IN = """
 a2-highgpu-1g NVIDIA_TESLA_A100 1 | a2-highgpu-2g NVIDIA_TESLA_A100 2 | a2-highgpu-4g NVIDIA_TESLA_A100 4

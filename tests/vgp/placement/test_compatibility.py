@@ -4,10 +4,10 @@ from datetime import date, timedelta
 
 import pytest
 
-from vgp.catalog import catalog
-from vgp.placement import compatibility
-from vgp.placement.combination import combinations
-from vgp.placement.compatibility import problems
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import compatibility
+from vgp.machines.placement.combination import combinations
+from vgp.machines.placement.compatibility import problems
 
 BEFORE_P100_ENDED = date(2026, 8, 20)
 AFTER = date(2026, 11, 20)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-import training.data.settings as step
-from vgp.placement import engines
-from vgp.placement.request import Request
+import vgp.base.engine_settings as step
+from vgp.machines.placement import engines
+from vgp.machines.placement.request import Request
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.catalog import catalog
-from vgp.placement import job_fields
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import job_fields
 
 KEY = "compute.googleapis.com/reservation-name"
 NAME = "projects/p/zones/us-central1-a/reservations/r"

@@ -6,11 +6,11 @@ import pytest
 from google.cloud.aiplatform_v1.types import CustomJobSpec
 from pydantic import ValidationError
 
-from vgp.placement.custom_job_fields import FIELDS, told
-from vgp.placement.job_options import JobOptions
-from vgp.placement.place import place
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
+from vgp.machines.placement.custom_job_fields import FIELDS, told
+from vgp.machines.placement.job_options import JobOptions
+from vgp.machines.placement.place import place
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"
 ATTACHMENT = "projects/my-project/regions/us-central1/networkAttachments/training"

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from training.loop.accelerator import peak_flops
-from vgp.catalog import catalog
-from vgp.catalog.peaks import peak_tflops
-from vgp.placement import ladder as module
-from vgp.placement.dearest import Terms, dearest_way
-from vgp.placement.ladder import ladder
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
-from vgp.placement.rung import Rung
+from vgp.machines.catalog import catalog
+from vgp.machines.catalog.peaks import peak_tflops
+from vgp.machines.placement import ladder as module
+from vgp.machines.placement.dearest import Terms, dearest_way
+from vgp.machines.placement.ladder import ladder
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.rung import Rung
+from vgp.train.loop.accelerator import peak_flops
 
 TODAY = date(2026, 11, 20)
 H100 = {"accelerator": "H100", "count": 8}
@@ -117,7 +117,7 @@ def test_a_persistent_resource_is_a_rung_without_strategy():
 
 
 def test_a_ladder_on_a_plain_step_is_refused_with_what_to_do():
-    from vgp.placement.place import place
+    from vgp.machines.placement.place import place
 
     asked = Request.model_validate({"capacity": [H100]})
     with pytest.raises(PlacementError, match=r"capacity is not possible there(?s:.)*retries = 5"):

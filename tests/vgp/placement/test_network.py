@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from vgp.catalog.catalog import machines
-from vgp.placement import network
-from vgp.placement.place import place
-from vgp.placement.request import Request
-from vgp.spec import script
+from vgp.check.spec import script
+from vgp.machines.catalog.catalog import machines
+from vgp.machines.placement import network
+from vgp.machines.placement.place import place
+from vgp.machines.placement.request import Request
 
 SCRIPT = "/usr/local/gib/scripts/set_nccl_env.sh"
 

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vgp.catalog import catalog
+from vgp.base.documents.document import Document
 from vgp.check.check import check
-from vgp.documents.document import Document
-from vgp.placement import plain
-from vgp.placement.combination import combinations
-from vgp.placement.place import place
-from vgp.placement.quantities import memory_gb_of, vcpu_of
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import plain
+from vgp.machines.placement.combination import combinations
+from vgp.machines.placement.place import place
+from vgp.machines.placement.quantities import memory_gb_of, vcpu_of
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
 
 DAY = date(2026, 8, 20)
 

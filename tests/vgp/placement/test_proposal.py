@@ -4,13 +4,13 @@ from datetime import date
 
 import pytest
 
-from vgp.catalog import catalog
-from vgp.errors import RequestError
-from vgp.placement import plain
-from vgp.placement.ladder import ladder
-from vgp.placement.proposal import Proposal, proposed
-from vgp.placement.request import Request
-from vgp.placement.search import Need
+from vgp.base.errors import RequestError
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import plain
+from vgp.machines.placement.ladder import ladder
+from vgp.machines.placement.proposal import Proposal, proposed
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.search import Need
 
 TODAY = date(2026, 11, 20)
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from vgp.placement.request import Request
-from vgp.placement.script import process_launcher
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.script import process_launcher
 
 COMMAND = ["python", "train.py", "--epochs", "{epochs}"]
 

@@ -5,15 +5,15 @@ from itertools import product
 
 import pytest
 
-from vgp.catalog import catalog
-from vgp.catalog.prices import PROVISIONING
 from vgp.cli import machine_list
-from vgp.placement import refusal
-from vgp.placement.combination import Combination, combinations, without_gpus
-from vgp.placement.place import place
-from vgp.placement.request import Request
-from vgp.placement.rules import PlacementError
-from vgp.placement.search import Need, search
+from vgp.machines.catalog import catalog
+from vgp.machines.catalog.prices import PROVISIONING
+from vgp.machines.placement import refusal
+from vgp.machines.placement.combination import Combination, combinations, without_gpus
+from vgp.machines.placement.place import place
+from vgp.machines.placement.request import Request
+from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.search import Need, search
 
 DAY = date(2026, 11, 20)
 COUNTS = (1, 2, 3, 4, 8, 16)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.catalog import tpus as catalog
-from vgp.placement import tpus
+from vgp.machines.catalog import tpus as catalog
+from vgp.machines.placement import tpus
 
 V5E, V7 = "ct5lp-hightpu-4t", "tpu7x-standard-4t"
 BOARD = "cloud-tpu"

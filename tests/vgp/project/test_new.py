@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from vgp.errors import RequestError
-from vgp.project import manifest, originals
-from vgp.project.new import contents, write
+from vgp.base.errors import RequestError
+from vgp.workflow.project import manifest, originals
+from vgp.workflow.project.new import contents, write
 
 REPOSITORY = Path(__file__).parents[3]
 VGP = "vertex-gpu-pipelines==0.1.0"
@@ -41,7 +41,7 @@ def test_no_placeholder_and_no_path_of_this_machine_is_left(files: dict[str, str
 
 
 def test_the_training_code_is_that_of_this_repository(files: dict[str, str]) -> None:
-    for name in ("training/fit.py", "training/report/template.html", "components/train.py"):
+    for name in ("vgp/train/fit.py", "vgp/decision/report/template.html", "components/train.py"):
         assert files[name] == (REPOSITORY / name).read_text()
     assert files["training/lock/constraints.txt"] == (REPOSITORY / "constraints.txt").read_text()
     assert "training/Dockerfile" not in files, "the project has its own"
@@ -64,7 +64,7 @@ def test_the_image_of_a_project_is_built_from_its_own_code(tmp_path: Path) -> No
     (folder / "training/.env").write_text("TOKEN=x")
     source = find(folder)
     assert source.dockerfile == "Dockerfile"
-    assert {"tasks/digits.py", "training/fit.py", "requirements.txt"} < set(source.files)
+    assert {"tasks/digits.py", "vgp/train/fit.py", "requirements.txt"} < set(source.files)
     assert not [name for name in source.files if name.startswith(("pipelines/", "tests/")) or ".env" in name]
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from vgp.errors import RequestError
-from vgp.project.manifest import PATH, digest
-from vgp.project.new import write
-from vgp.project.update import apply, other_base, plan
+from vgp.base.errors import RequestError
+from vgp.workflow.project.manifest import PATH, digest
+from vgp.workflow.project.new import write
+from vgp.workflow.project.update import apply, other_base, plan
 
 VGP = "vertex-gpu-pipelines==0.1.0"
-CHANGED, EDITED, OLD = "training/fit.py", "training/steps.py", "training/deep/old.py"
+CHANGED, EDITED, OLD = "vgp/train/fit.py", "vgp/steps/calls.py", "training/deep/old.py"
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def test_a_fresh_copy_needs_nothing(project: Path) -> None:
 def test_an_older_copy_becomes_this_versions_and_a_second_run_does_nothing(project: Path) -> None:
     fresh = contents(project)
     age(project, CHANGED, OLD)
-    (project / "training/config.py").unlink()
+    (project / "vgp/train/config.py").unlink()
     changes = {change.path: change.action for change in apply(plan(project, VGP))}
-    assert changes == {CHANGED: "change", OLD: "remove", "training/config.py": "add"}
+    assert changes == {CHANGED: "change", OLD: "remove", "vgp/train/config.py": "add"}
     assert contents(project) == fresh
     assert not (project / "training/deep").exists()
     assert plan(project, VGP).changes == ()
@@ -80,7 +80,7 @@ def test_an_edited_file_that_would_change_stops_everything(project: Path) -> Non
         (project / path).write_text("mine")
     before = contents(project)
     with pytest.raises(
-        RequestError, match="you edited what this version changes: training/deep/old.py, training/steps"
+        RequestError, match="you edited what this version changes: training/deep/old.py, vgp/steps/calls"
     ):
         apply(plan(project, VGP))
     assert contents(project) == before
@@ -140,9 +140,9 @@ def test_an_older_command_does_not_take_a_newer_copy_back(project: Path) -> None
 
 def test_nothing_is_written_through_a_link_out_of_the_project(project: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    (project / "training/report").rename(elsewhere)
-    (project / "training/report").symlink_to(elsewhere)
-    with pytest.raises(RequestError, match="training/report/.* is a link out of the project"):
+    (project / "vgp/decision/report").rename(elsewhere)
+    (project / "vgp/decision/report").symlink_to(elsewhere)
+    with pytest.raises(RequestError, match="vgp/decision/report/.* is a link out of the project"):
         plan(project, VGP)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings.document import Document, read, write_value
 
 TEXT = '''\

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vgp import settings
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import first_file, gcloud
 from vgp.settings.first_file import QUESTIONS
 

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from vgp import settings
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 
 Write = Callable[[str], Path]
 

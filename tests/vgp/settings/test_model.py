@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from vgp import settings
-from vgp.placement.request import Request
+from vgp.machines.placement.request import Request
 from vgp.settings import Schedule, Settings, rules
 from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify

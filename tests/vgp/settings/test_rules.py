@@ -2,9 +2,9 @@
 
 import pytest
 
+from vgp.base.text import google_names
+from vgp.base.text.image_name import image_name
 from vgp.settings import rules
-from vgp.text import google_names
-from vgp.text.image_name import image_name
 
 DIGEST = "sha256:" + "0" * 64
 RIGHT = {

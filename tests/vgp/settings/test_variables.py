@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import variables
 from vgp.settings.model import Settings
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.vgp.check.forms import rendered
 from vgp.check.check import check
-from vgp.sources import notebook as notebooks
-from vgp.sources.reading import parse
+from vgp.check.sources import notebook as notebooks
+from vgp.check.sources.reading import parse
 
 RUN = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=GPUS)'
 COMMAND = "gcloud ai custom-jobs create --region=us-central1 --config=job.yaml"

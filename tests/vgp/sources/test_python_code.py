@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from vgp.check.check import check
-from vgp.sources.reading import parse
+from vgp.check.sources.reading import parse
 
 POOLS = """
 from google.cloud import aiplatform

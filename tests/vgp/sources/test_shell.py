@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.check.check import check
-from vgp.sources.reading import load, parse
+from vgp.check.sources.reading import load, parse
 
 POOL = (
     "--worker-pool-spec=machine-type={machine},accelerator-type={kind},accelerator-count={count},"

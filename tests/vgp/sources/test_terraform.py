@@ -6,7 +6,7 @@ import pytest
 
 from vgp.check.check import check
 from vgp.check.fix import Options, fixes
-from vgp.sources.reading import parse
+from vgp.check.sources.reading import parse
 
 MACHINE = """
       machine_spec {{

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.errors import RequestError
-from vgp.spec.arguments import checked, parsed
-from vgp.spec.parameters import Parameter
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.base.errors import RequestError
+from vgp.check.spec.arguments import checked, parsed
+from vgp.check.spec.parameters import Parameter
+from vgp.check.spec.pipeline_spec import PipelineSpec
 
 SPEC: dict[str, Any] = {
     "root": {

@@ -10,13 +10,13 @@ import pytest
 from loopback.cloud import Cloud
 from rich.console import Console
 
-from vgp.compiling import workflows
-from vgp.compiling.target import Local, Target
-from vgp.compiling.vertex import Vertex
+from vgp.check.spec.caching import as_pinned, cached, pins_first, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, load, repository_of
-from vgp.spec.caching import as_pinned, cached, pins_first, switched
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs.submission import Options, submit
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.target import Local, Target
+from vgp.workflow.compiling.vertex import Vertex
 
 TESTS = Path(__file__).parents[1]
 PINNED = ["decide", "evaluate", "prepare", "train"]

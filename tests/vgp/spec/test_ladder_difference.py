@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from vgp.inside.capacity.plan import Plan, PlannedRung
-from vgp.spec.difference import differences
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.difference import differences
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol.capacity.plan import Plan, PlannedRung
 
 TRAINING = PipelineSpec.read(Path(__file__).parents[2] / "golden" / "training.json")
 PROGRAM = "a program that is long enough to be written once, in whatever many rungs it stands: " * 2
@@ -34,7 +34,7 @@ def climbing(*rungs: PlannedRung, image: str = "x.dev/p/r/i:1", **more: Any) -> 
     spec: dict[str, Any] = copy.deepcopy(dict(TRAINING.content))
     plan = Plan(step="train", rungs=rungs, **more).to_json()
     arguments = ["--plan", plan, "--executor_input", "{{$}}"]
-    container = {"image": image, "command": ["python3", "-m", "vgp.inside.capacity"], "args": arguments}
+    container = {"image": image, "command": ["python3", "-m", "vgp.launch.capacity"], "args": arguments}
     spec["deploymentSpec"]["executors"]["exec-train"] = {"container": container}
     del spec["components"]["comp-train"]["inputDefinitions"]["parameters"]["worker_pool_specs"]
     return PipelineSpec(spec)

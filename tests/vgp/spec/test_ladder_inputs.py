@@ -6,12 +6,12 @@ import warnings
 import pytest
 
 from components.image import step
-from vgp.compiling.vertex import Vertex
-from vgp.errors import RequestError
-from vgp.placement.request import Request
+from vgp.base.errors import RequestError
+from vgp.check.spec.ladder_inputs import refuse
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.request import Request
 from vgp.settings import Settings
-from vgp.spec.ladder_inputs import refuse
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling.vertex import Vertex
 
 LADDER = [{"strategy": "spot"}, {}]
 

@@ -8,9 +8,10 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.__main__ import main
-from vgp.spec import arguments, placeholders
-from vgp.spec.parameters import Parameter
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec import arguments
+from vgp.check.spec.parameters import Parameter
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import placeholders
 
 REPLACED = (
     "{{$.pipeline_job_uuid}}",

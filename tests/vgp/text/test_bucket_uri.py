@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.text.bucket_uri import cut, join
+from vgp.base.text.bucket_uri import cut, join
 
 
 @pytest.mark.parametrize(

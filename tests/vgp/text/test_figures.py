@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.text.figures import GB_PER_GIB, listed, number, plural, took, usd
+from vgp.base.text.figures import GB_PER_GIB, listed, number, plural, took, usd
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from vgp.errors import RequestError
-from vgp.text import files
+from vgp.base.errors import RequestError
+from vgp.base.text import files
 
 
 def test_a_new_file_and_its_folders_are_made(tmp_path):

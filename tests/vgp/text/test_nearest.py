@@ -2,7 +2,7 @@
 
 import time
 
-from vgp.text.nearest import MAX_NAME, at_most, counted, did_you_mean, nearest
+from vgp.base.text.nearest import MAX_NAME, at_most, counted, did_you_mean, nearest
 
 
 def test_a_near_name_is_proposed():

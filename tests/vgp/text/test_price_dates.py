@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from vgp.text import price_dates
+from vgp.base.text import price_dates
 
 DAY = date(2026, 8, 1)
 

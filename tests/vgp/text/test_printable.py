@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from vgp.text.figures import took, usd
-from vgp.text.printable import one_line, printable
-from vgp.text.times import rfc3339
+from vgp.base.text.figures import took, usd
+from vgp.base.text.printable import one_line, printable
+from vgp.base.text.times import rfc3339
 
 
 @given(st.text(st.characters()))

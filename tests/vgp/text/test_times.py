@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from vgp.text.times import local
+from vgp.base.text.times import local
 
 
 def test_a_time_of_another_year_says_which():

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from training.pins import epoch as pins
+from vgp.protocol import epoch as pins
 from vgp.vertex import cache_epoch
 
 

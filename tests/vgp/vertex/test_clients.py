@@ -3,8 +3,8 @@
 import pytest
 from loopback.cloud import Cloud, status
 
-from vgp.errors import RequestError, WorkFailed
-from vgp.inside import google_api
+from vgp.base import google_api
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained

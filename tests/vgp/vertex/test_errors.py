@@ -8,7 +8,7 @@ from google.cloud.aiplatform_v1.types import PipelineJob
 from google.protobuf import json_format
 from loopback.cloud import Cloud, reset, status
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import advice, explained

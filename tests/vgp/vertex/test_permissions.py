@@ -111,7 +111,7 @@ def attributes(folder: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize(
     ("folder", "by"),
-    [("vgp/vertex", "caller"), ("vgp/cli", "caller"), ("vgp/inside", "runner"), ("training", "runner")],
+    [("vgp/vertex", "caller"), ("vgp/cli", "caller"), ("vgp/protocol", "runner"), ("training", "runner")],
 )
 def test_every_request_that_the_code_sends_has_a_row(folder: str, by: str) -> None:
     listed = {call.client for call in calls() if call.by == by}
@@ -122,7 +122,7 @@ def test_every_request_that_the_code_sends_has_a_row(folder: str, by: str) -> No
 
 def _others(file: str) -> set[str]:
     """What is called so and is none of Google's: multiprocessing's get_context, and stores of our own."""
-    ours = set() if file.startswith("training/storage/") else STORAGE_VERBS
+    ours = set() if file.startswith("vgp/base/storage/") else STORAGE_VERBS
     return {"get_context", *ours} if file.startswith("training/") else set()
 
 
@@ -144,7 +144,7 @@ def _by_hand(node: ast.Call) -> bool:
 def test_every_api_that_a_step_reads_has_a_row() -> None:
     listed = {call.method.split(".")[0] for call in calls() if call.by == "runner"}
     hosts: set[str] = set()
-    for folder in ("vgp/inside", "training", "components"):
+    for folder in ("vgp/protocol", "training", "components"):
         for path in (ROOT / folder).rglob("*.py"):
             text = path.read_text()
             hosts |= set(re.findall(r"//(?:[\w{}.]*-)?([a-z]+)\.googleapis\.com", text)) - {"www"}  # a scope's name

@@ -12,9 +12,9 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from vgp.catalog import catalog, changes, skus
-from vgp.errors import RequestError, WorkFailed
-from vgp.placement import compatibility
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.machines.catalog import catalog, changes, skus
+from vgp.machines.placement import compatibility
 from vgp.settings import Settings, load
 from vgp.vertex import clients
 from vgp.vertex.refresh import refresh

@@ -4,5 +4,4 @@ groups.py    objects below runs/, put together: a run, a folder of checkpoints, 
 needed.py    what champions, open runs and pins still need
 plan.py      each group with why it stays or goes
 remove.py    deletes: nothing that has changed since it was looked at
-view.py      the plan as a table and as JSON
-"""
+view.py      the plan as a table and as JSON"""

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
+from vgp.base.text.bucket_uri import cut, join
 from vgp.settings import Settings
-from vgp.text.bucket_uri import cut, join
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 

@@ -8,9 +8,9 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from vgp.text.figures import plural
-from vgp.text.table import Cell, table
-from vgp.text.times import rfc3339
+from vgp.base.text.figures import plural
+from vgp.base.text.table import Cell, table
+from vgp.base.text.times import rfc3339
 from vgp.vertex.cleaning.plan import Decision, Plan
 from vgp.vertex.cleaning.remove import Removed
 

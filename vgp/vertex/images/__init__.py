@@ -8,5 +8,4 @@ dockerignore.py   patterns of Docker, and what a .dockerignore leaves out
 upload.py         the source, put where Cloud Build takes it from
 cloud_build.py    builds: asked for once, followed to the end
 build_log.py      the log of a build, as it grows
-registry.py       what a tag stands for in Artifact Registry
-"""
+registry.py       what a tag stands for in Artifact Registry"""

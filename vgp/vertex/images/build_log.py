@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+from vgp.base.text import bucket_uri
+from vgp.base.text.printable import printable
 from vgp.settings import Settings
-from vgp.text import bucket_uri
-from vgp.text.printable import printable
 from vgp.vertex import clients
 
 

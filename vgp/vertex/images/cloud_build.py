@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
+from vgp.base.text.printable import one_line
 from vgp.settings import Settings
-from vgp.text.printable import one_line
 from vgp.vertex import clients, rest
 from vgp.vertex.errors import explained
 from vgp.vertex.images.build_log import Log

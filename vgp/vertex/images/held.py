@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import scripts
+from vgp.protocol import placeholders
 from vgp.settings import Settings
-from vgp.spec import placeholders
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.script import scripts
 from vgp.vertex.images.source import Selection, is_known_to_git
 
 _CLASS = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")

@@ -12,14 +12,14 @@ from typing import Any
 
 from rich.console import Console
 
-from vgp.compiling import commit
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text import files
 from vgp.settings import FILE_NAME, Settings, write_value
-from vgp.text import files
 from vgp.vertex import clients
 from vgp.vertex.images import cloud_build, registry, upload
 from vgp.vertex.images.source import Source, archive, find
 from vgp.vertex.preflight.image import Image
+from vgp.workflow.compiling import commit
 
 #: Where `plan` puts Cloud Build's configuration.
 CONFIGURATION = Path("build/image.json")

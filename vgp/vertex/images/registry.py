@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.errors import explained

@@ -11,11 +11,11 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgp.compiling.commit import Refused, git
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings.repository import DOCKERFILES
 from vgp.vertex.images.dockerfile import sources
 from vgp.vertex.images.dockerignore import Ignored, matches, matches_any
+from vgp.workflow.compiling.commit import Refused, git
 
 
 @dataclass(frozen=True)

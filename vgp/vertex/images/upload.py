@@ -2,8 +2,8 @@
 
 from contextlib import closing, suppress
 
+from vgp.base.text import bucket_uri
 from vgp.settings import Settings
-from vgp.text import bucket_uri
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 

@@ -1,6 +1,6 @@
 """The registry of a bucket, and what Vertex AI's Model Registry shows of it: told, and brought after it.
 
-Whoever changes the record calls `follow`; a step of a run does the same from within (vgp/inside/model_registry.py).
+Whoever changes the record calls `follow`; a step of a run does the same from within (vgp/protocol/model_registry.py).
 """
 
 import json
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed
-from vgp.inside import model_registry
-from vgp.inside.model_registry import Terms
-from vgp.inside.model_service import ModelService
-from vgp.inside.model_upload import Refused
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.bucket_uri import cut
+from vgp.protocol import model_registry
+from vgp.protocol.model_registry import Terms
+from vgp.protocol.model_service import ModelService
+from vgp.protocol.model_upload import Refused
 from vgp.settings import Settings
-from vgp.text.bucket_uri import cut
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 
-#: The record's file in the folder of a model: training/registry/documents.py.
+#: The record's file in the folder of a model: vgp/registry/documents.py.
 RECORD = "registry.json"
 
 

@@ -25,16 +25,15 @@ bigquery.py     what steps use of BigQuery
 dataflow.py     what steps use of Dataflow
 repository.py   the repository of templates
 access.py       whether an account may do what a run needs
-policy.py       permissions and the roles that hold them, read from policies
-"""
+policy.py       permissions and the roles that hold them, read from policies"""
 
 from collections.abc import Callable, Sequence
 from textwrap import indent
 
+from vgp.base.errors import WorkFailed
 from vgp.check.finding import StepRow
-from vgp.errors import WorkFailed
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.preflight import (
     account,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.errors import explained

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from vgp.placement.engines import Engines
+from vgp.check.spec.engines import of_steps
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.engines import Engines
 from vgp.settings import Settings
-from vgp.spec.engines import of_steps
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from vgp.placement.engines import BigQuery
+from vgp.base.text import bucket_uri
+from vgp.check.spec.engines import of_steps
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.engines import BigQuery
 from vgp.settings import Settings
-from vgp.spec.engines import of_steps
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text import bucket_uri
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import needed, role_for
 from vgp.vertex.preflight.access import Policies, Thing, runner
@@ -115,7 +115,7 @@ def _location(settings: Settings, uri: str, there: str, asked: list[BigQuery]) -
 
 
 def _near(dataset: str, bucket: str) -> bool:
-    """The rule by which the step goes: training/storage/bigquery/lookup.py."""
+    """The rule by which the step goes: vgp/base/storage/bigquery/lookup.py."""
     here, there = dataset.lower(), bucket.lower()
     return here == there or there.startswith(_AREAS.get(here, (here,))) or here.startswith(_AREAS.get(there, (there,)))
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vgp.catalog.catalog import regions
+from vgp.base.text import bucket_uri
+from vgp.base.text.figures import listed
 from vgp.check.finding import StepRow
+from vgp.machines.catalog.catalog import regions
 from vgp.settings import Settings
-from vgp.text import bucket_uri
-from vgp.text.figures import listed
 from vgp.vertex import clients
 from vgp.vertex.preflight import retention
 from vgp.vertex.preflight.access import Policies, Thing, runner

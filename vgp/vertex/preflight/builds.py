@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from vgp.base.text import bucket_uri
 from vgp.settings import Settings
-from vgp.text import bucket_uri
 from vgp.vertex import clients, rest, service_accounts
 from vgp.vertex.permissions import needed
 from vgp.vertex.preflight.access import Policies, Thing

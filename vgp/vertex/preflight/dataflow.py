@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgp.catalog import catalog
-from vgp.placement.engines import Job
+from vgp.check.spec.engines import of_steps
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.catalog import catalog
+from vgp.machines.placement.engines import Job
 from vgp.settings import Settings
-from vgp.spec.engines import of_steps
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, rest, service_accounts
 from vgp.vertex.permissions import needed
 from vgp.vertex.preflight import bucket, image, quota, region

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vgp.check.finding import StepRow
-from vgp.placement.provisioning import is_preemptible
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.provisioning import is_preemptible
 from vgp.vertex.preflight.order import Order, order
 
 #: Metric, the quota's id where it is known, and region.

@@ -7,8 +7,8 @@ overlapping: which of them runs is known only then.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vgp.spec.dag import Component, Task
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.dag import Component, Task
+from vgp.check.spec.pipeline_spec import PipelineSpec
 
 
 @dataclass

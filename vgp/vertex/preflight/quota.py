@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from vgp.base.text.figures import listed
 from vgp.check.finding import StepRow
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.figures import listed
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.asking import patience

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vgp.catalog import catalog
 from vgp.check.finding import StepRow
-from vgp.placement import provisioning
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import provisioning
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.preflight.account import Project

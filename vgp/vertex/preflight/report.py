@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from vgp.text.printable import one_line, printable
+from vgp.base.text.printable import one_line, printable
 from vgp.vertex.preflight.finding import Finding, Level
 
 _MARKS = {

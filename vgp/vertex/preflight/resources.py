@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from vgp.check.spec import ladder
+from vgp.check.spec.dag import table
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec import ladder
-from vgp.spec.dag import table
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import rest
 from vgp.vertex.names import short
 from vgp.vertex.preflight.account import Project

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from vgp.text.figures import took
+from vgp.base.text.figures import took
 from vgp.vertex.cache_epoch import EPOCH_DAYS
 
 #: A result of the epoch's first day is taken on its last, by a run that goes on for a while.

@@ -24,5 +24,4 @@ compare.py        `compare`: runs side by side
 follow.py         `wait`: a run followed until it ends
 cancel.py         `cancel`
 logs.py           `logs`: what its steps wrote
-log_filter.py     which entries of Cloud Logging those are
-"""
+log_filter.py     which entries of Cloud Logging those are"""

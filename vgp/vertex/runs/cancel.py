@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained

@@ -10,12 +10,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text import price_dates
+from vgp.base.text.figures import took
+from vgp.base.text.printable import abridged, one_line
+from vgp.base.text.table import table
 from vgp.settings import Settings
-from vgp.text import price_dates
-from vgp.text.figures import took
-from vgp.text.printable import abridged, one_line
-from vgp.text.table import table
 from vgp.vertex import names
 from vgp.vertex.runs import cost, outputs, report, search
 from vgp.vertex.runs.state import Run, whole

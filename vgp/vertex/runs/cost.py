@@ -8,12 +8,12 @@ does not tell: it is named as having no price.
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from vgp.catalog.accelerator import short_name
+from vgp.base.documents.document import Document
 from vgp.check.check import check
 from vgp.check.cost import Cost
 from vgp.check.cost import price_dates as dates_of
 from vgp.check.finding import StepRow
-from vgp.documents.document import Document
+from vgp.machines.catalog.accelerator import short_name
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
 

@@ -8,7 +8,7 @@ google-cloud-pipeline-components 2.22) and the display name that the step gave i
 from contextlib import suppress
 from dataclasses import replace
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained

@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import Any
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained

@@ -14,10 +14,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from vgp.inside.capacity.way import Way
+from vgp.base.text.figures import took
+from vgp.base.text.printable import one_line
+from vgp.protocol.capacity.way import Way
 from vgp.settings import Settings
-from vgp.text.figures import took
-from vgp.text.printable import one_line
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience

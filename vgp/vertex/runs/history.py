@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.figures import plural, usd
+from vgp.base.text.printable import one_line
 from vgp.check.cost import Cost
-from vgp.errors import RequestError, WorkFailed
 from vgp.settings import Settings
-from vgp.text.figures import plural, usd
-from vgp.text.printable import one_line
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs import cost, search

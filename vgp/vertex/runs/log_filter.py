@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from urllib.parse import quote
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.text.nearest import did_you_mean
-from vgp.text.times import rfc3339
 from vgp.vertex.clients import project
 from vgp.vertex.runs.search import quoted
 from vgp.vertex.runs.state import Run

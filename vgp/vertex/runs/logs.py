@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.printable import one_line, printable
+from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.text.printable import one_line, printable
-from vgp.text.times import rfc3339
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any
 
-from vgp.spec import placeholders
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.bucket_uri import is_bucket_uri
+from vgp.base.text.bucket_uri import is_bucket_uri
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import placeholders
 from vgp.vertex import names
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.pipeline_job import PINNED_BY

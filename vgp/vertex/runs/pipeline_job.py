@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgp import __version__
-from vgp.errors import RequestError
-from vgp.inside import commit
+from vgp.base.errors import RequestError
+from vgp.check.spec.caching import switched
+from vgp.check.spec.defaults import registry_is
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import commit
 from vgp.settings import Settings
-from vgp.spec.caching import switched
-from vgp.spec.defaults import registry_is
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import whole

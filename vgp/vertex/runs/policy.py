@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from vgp.errors import RequestError
-from vgp.text.times import duration
+from vgp.base.errors import RequestError
+from vgp.base.text.times import duration
 from vgp.vertex import names
 
 #: After these nothing more happens to a run.

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.text.times import rfc3339
 from vgp.vertex import names
 from vgp.vertex.runs import cost, outputs
 from vgp.vertex.runs.cost import Rows

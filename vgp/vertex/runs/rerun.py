@@ -10,21 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
 from vgp.check import cost
 from vgp.check.check import check
-from vgp.compiling import workflows
-from vgp.documents.document import Document
-from vgp.errors import RequestError
+from vgp.check.spec import arguments, sizes
+from vgp.check.spec.caching import cached, switched
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec import arguments, sizes
-from vgp.spec.caching import cached, switched
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import attempts, pinned, search
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, digest
 from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.started import Started
 from vgp.vertex.runs.state import Run, read
+from vgp.workflow.compiling import workflows
 
 #: What a run is made from; the rest of a PipelineJob is what became of it.
 _INPUTS = (

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.times import duration
 from vgp.settings import Settings
-from vgp.text.nearest import did_you_mean
-from vgp.text.times import duration
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run, read

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.figures import took
+from vgp.base.text.printable import one_line
 from vgp.settings import Settings
-from vgp.text.figures import took
-from vgp.text.printable import one_line
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience

@@ -9,9 +9,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from vgp.base.text.printable import abridged, one_line
+from vgp.base.text.times import local
 from vgp.settings import Settings
-from vgp.text.printable import abridged, one_line
-from vgp.text.times import local
 from vgp.vertex import names
 from vgp.vertex.runs import outputs, report, search, view
 from vgp.vertex.runs import ways as ladders

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgp.base.text.times import rfc3339
+from vgp.check.spec.caching import cached
 from vgp.settings import Settings
-from vgp.spec.caching import cached
-from vgp.text.times import rfc3339
 from vgp.vertex import names
 from vgp.vertex.runs.pinned import PARAMETER
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY

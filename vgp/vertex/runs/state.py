@@ -6,10 +6,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from vgp.inside.capacity.way import Way
-from vgp.inside.summary import Summary, summary_of
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.times import moment
+from vgp.base.text.times import moment
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol.capacity.way import Way
+from vgp.protocol.summary import Summary, summary_of
 from vgp.vertex import names
 from vgp.vertex.runs.steps import Step, steps_of
 

@@ -11,9 +11,9 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from vgp.spec.dag import Component, Task
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.times import moment
+from vgp.base.text.times import moment
+from vgp.check.spec.dag import Component, Task
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 
 #: PipelineTaskDetail.State -> our word, where lower case would not do.

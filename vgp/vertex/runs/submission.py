@@ -8,15 +8,13 @@ from typing import Any
 
 from rich.console import Console
 
+from vgp.base.errors import RequestError
 from vgp.check import cost, text
 from vgp.check.report import Report
-from vgp.compiling import commit, workflows
-from vgp.compiling.compile import checked, compiled
-from vgp.errors import RequestError
+from vgp.check.spec import arguments
+from vgp.check.spec.caching import switched
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec import arguments
-from vgp.spec.caching import switched
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.images import held
 from vgp.vertex.preflight import refuse_cheaply
@@ -28,6 +26,8 @@ from vgp.vertex.runs.started import Started
 from vgp.vertex.runs.state import read
 from vgp.vertex.runs.view import write
 from vgp.vertex.templates.template import resolve
+from vgp.workflow.compiling import commit, workflows
+from vgp.workflow.compiling.compile import checked, compiled
 
 
 @dataclass(frozen=True)

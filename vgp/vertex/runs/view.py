@@ -11,12 +11,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.text.figures import took, usd
+from vgp.base.text.price_dates import words
+from vgp.base.text.printable import one_line, printable
+from vgp.base.text.table import table
+from vgp.base.text.times import local
 from vgp.settings import Settings
-from vgp.text.figures import took, usd
-from vgp.text.price_dates import words
-from vgp.text.printable import one_line, printable
-from vgp.text.table import table
-from vgp.text.times import local
 from vgp.vertex.errors import advice
 from vgp.vertex.runs import cost
 from vgp.vertex.runs.cost import Rows

@@ -7,15 +7,15 @@ from dataclasses import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from vgp.errors import WorkFailed
-from vgp.inside.capacity import job_service, ways
-from vgp.inside.capacity.way import MOST, Attempt, Way
+from vgp.base.errors import WorkFailed
+from vgp.base.text.figures import took, usd
+from vgp.base.text.price_dates import words
+from vgp.base.text.printable import one_line
+from vgp.base.text.table import table
+from vgp.base.text.times import local
+from vgp.protocol.capacity import job_service, ways
+from vgp.protocol.capacity.way import MOST, Attempt, Way
 from vgp.settings import Settings
-from vgp.text.figures import took, usd
-from vgp.text.price_dates import words
-from vgp.text.printable import one_line
-from vgp.text.table import table
-from vgp.text.times import local
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.state import Run

@@ -19,5 +19,4 @@ monthly.py       how often the schedules of a pipelines.toml run in a month
 outlook.py       what the next runs would do: the data now, against the last good run
 hits.py          which steps would take earlier results
 terraform.py     the declared schedules as Terraform resources
-view.py          what a person sees of all this
-"""
+view.py          what a person sees of all this"""

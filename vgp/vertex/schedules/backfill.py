@@ -10,11 +10,11 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import dropwhile, islice, takewhile
 from typing import Any
 
+from vgp.base.errors import RequestError
 from vgp.check import cost
-from vgp.errors import RequestError
-from vgp.inside import commit
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import commit
 from vgp.settings import Settings
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names, rest
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock

@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from vgp.base.text.figures import plural, usd
+from vgp.base.text.table import table
+from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.text.figures import plural, usd
-from vgp.text.table import table
-from vgp.text.times import rfc3339
 from vgp.vertex import names
 from vgp.vertex.runs.started import NOTHING_STARTED
 from vgp.vertex.runs.state import Run

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
 from vgp.settings import Settings
 from vgp.settings.schedule import NAME
-from vgp.text.nearest import did_you_mean
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import live

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from vgp.base.errors import RequestError
 from vgp.check.finding import StepRow
-from vgp.errors import RequestError
+from vgp.check.spec.caching import cached, pins_first
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule, Settings
-from vgp.spec.caching import cached, pins_first
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.schedules.cron import Cron

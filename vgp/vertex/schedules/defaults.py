@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules.cron import Cron
 
 CHAMPION, NIGHTS = "champion", "nights"

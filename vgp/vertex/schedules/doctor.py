@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Schedule, Settings
-from vgp.text.nearest import did_you_mean
-from vgp.text.times import moment, rfc3339
 from vgp.vertex import names, rest
 from vgp.vertex.errors import advice, explained
 from vgp.vertex.runs import search

@@ -6,8 +6,8 @@ from datetime import datetime
 from rich.console import Group
 from rich.text import Text
 
-from vgp.text.figures import plural
-from vgp.text.printable import one_line
+from vgp.base.text.figures import plural
+from vgp.base.text.printable import one_line
 from vgp.vertex.schedules.doctor import Diagnosis
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NOTHING_NEW, OPEN, RAN, WAITING, Night
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vgp.inside import commit
-from vgp.spec.dag import Json
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.dag import Json
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import commit
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.live import job
 

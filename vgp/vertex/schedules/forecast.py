@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
+from vgp.base.text import price_dates
+from vgp.base.text.figures import usd
 from vgp.check import cost
-from vgp.text import price_dates
-from vgp.text.figures import usd
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.defaults import CHAMPION, NIGHTS

@@ -1,6 +1,6 @@
 """Which steps of a coming run would take the result of an earlier one: the cache's key of each, compared part by part.
 
-The key is what vgp/spec/caching.py tells. Of outputs that are not known before the run, who makes them stands for them:
+The key is what vgp/check/spec/caching.py tells. Of outputs that are not known before the run, who makes them stands for them:
 they are the same where their maker is a hit.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.spec.dag import Component, Json, Task, table
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.dag import Component, Json, Task, table
+from vgp.check.spec.pipeline_spec import PipelineSpec
 
 #: {{$.inputs.parameters['pipelinechannel--data']}} in a constant.
 _INPUT = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")

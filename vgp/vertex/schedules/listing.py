@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Settings
-from vgp.text.times import moment, rfc3339
 from vgp.vertex import names
 from vgp.vertex.errors import explained
 from vgp.vertex.runs.search import Filter, listed

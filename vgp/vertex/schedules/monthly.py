@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from vgp.base.documents import toml_text
+from vgp.base.documents.reading import Unreadable
 from vgp.check.comparison import Recurring
-from vgp.documents import toml_text
-from vgp.documents.reading import Unreadable
 from vgp.settings.schedule import Schedule
 from vgp.vertex.schedules.cron import Cron
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
-from vgp.spec.caching import cached
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.times import moment
+from vgp.base.text.times import moment
+from vgp.check.spec.caching import cached
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step, steps_of
 from vgp.vertex.schedules import live

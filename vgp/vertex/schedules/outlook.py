@@ -1,6 +1,6 @@
 """What a schedule's coming runs would do: the pins that its data has now, against those of its last good run.
 
-The pins are asked of the training code, `python -m training resolve --dry-run`, in a process of its own: the tool does
+The pins are asked of the training code, `python -m vgp.steps resolve --dry-run`, in a process of its own: the tool does
 not know what a task reads. Where that code is not there, it is not known, and said.
 """
 
@@ -13,11 +13,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from vgp.base.text.figures import listed
+from vgp.base.text.printable import one_line
+from vgp.check.spec.dag import Component
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec.dag import Component
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.figures import listed
-from vgp.text.printable import one_line
 from vgp.vertex import cache_epoch, clients
 from vgp.vertex.runs import outputs, pinned, search
 from vgp.vertex.runs.history import LastRuns, last_runs
@@ -175,7 +175,7 @@ def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, 
     texts = (f"{flag}={value if isinstance(value, str) else json.dumps(value)}" for flag, value in given.items())
     # By the folder of the pins the registry is found, in which the champion reigns.
     place = f"--to={clients.bucket(settings)}/runs/pins"
-    command = [sys.executable, "-m", "training", "resolve", "--dry-run", "--json", place, *texts]
+    command = [sys.executable, "-m", "vgp.steps", "resolve", "--dry-run", "--json", place, *texts]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from vgp.compiling.difference import differences
+from vgp.check.spec.difference import Difference
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec.difference import Difference
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.schedules import fields, live
 from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import Change
+from vgp.workflow.compiling.difference import differences
 
 Kind = Literal["create", "update", "replace", "nothing", "prune", "undeclared", "other"]
 #: Kinds of which `apply` does something.

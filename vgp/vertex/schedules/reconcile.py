@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
 from vgp.check.finding import StepRow
-from vgp.compiling import commit, workflows
-from vgp.compiling.compile import checked, compiled
-from vgp.errors import RequestError
+from vgp.check.spec import arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule, Settings
-from vgp.spec import arguments
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.text.nearest import did_you_mean
 from vgp.vertex.errors import explained
 from vgp.vertex.images import held
 from vgp.vertex.names import schedule_link, short
@@ -21,6 +19,8 @@ from vgp.vertex.schedules.apply import Outcome, apply, prune
 from vgp.vertex.schedules.declaration import Declaration, declaration
 from vgp.vertex.schedules.plan import Action, plan
 from vgp.vertex.templates.template import resolve
+from vgp.workflow.compiling import commit, workflows
+from vgp.workflow.compiling.compile import checked, compiled
 
 
 @dataclass(frozen=True)

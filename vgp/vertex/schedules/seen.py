@@ -7,9 +7,9 @@ objects, {"seen": "windows"} where it does not.
 import json
 from typing import Any
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
+from vgp.base.text.bucket_uri import cut
 from vgp.settings import Settings
-from vgp.text.bucket_uri import cut
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.runs import pinned

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vgp.inside import commit
+from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.pipeline_job import MANAGED_BY

@@ -8,10 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from vgp.compiling.difference import unified
-from vgp.spec.difference import Difference
-from vgp.text.printable import abridged, one_line, printable
-from vgp.text.table import facts, table
+from vgp.base.text.printable import abridged, one_line, printable
+from vgp.base.text.table import facts, table
+from vgp.check.spec.difference import Difference
 from vgp.vertex import names
 from vgp.vertex.schedules import forecast
 from vgp.vertex.schedules.declaration import Declaration
@@ -19,6 +18,7 @@ from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.listing import Row
 from vgp.vertex.schedules.outlook import Outlook
 from vgp.vertex.schedules.plan import Action
+from vgp.workflow.compiling.difference import unified
 
 _SIGNS = {
     "create": ("+", "green"), "update": ("~", "yellow"), "replace": ("±", "yellow"), "nothing": ("=", "dim"),

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
+from vgp.base.text.bucket_uri import cut, join
 from vgp.settings import Settings
-from vgp.spec.template_reference import PREFIX
-from vgp.text.bucket_uri import cut, join
+from vgp.settings.template_reference import PREFIX
 from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.templates.store import Package, Version

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from vgp.settings import Settings
-from vgp.spec import template_reference
-from vgp.spec.template_reference import LATEST, Reference
+from vgp.settings import Settings, template_reference
+from vgp.settings.template_reference import LATEST, Reference
 from vgp.vertex.templates.place import open_store
 from vgp.vertex.templates.store import as_time
 from vgp.vertex.templates.template import Template, absent, resolve

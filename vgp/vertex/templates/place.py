@@ -1,8 +1,8 @@
 """The place where templates lie: an Artifact Registry repository or a folder in a bucket, by how its address begins."""
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.base.text.bucket_uri import is_bucket_uri
 from vgp.settings import Settings, rules
-from vgp.text.bucket_uri import is_bucket_uri
 from vgp.vertex.templates.bucket import Bucket
 from vgp.vertex.templates.repository import Repository
 from vgp.vertex.templates.store import Store

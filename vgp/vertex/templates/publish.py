@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from vgp.compiling import commit
-from vgp.compiling.compile import compiled
-from vgp.settings import Settings
-from vgp.spec import template_reference
-from vgp.spec.template_reference import LATEST
+from vgp.settings import Settings, template_reference
+from vgp.settings.template_reference import LATEST
 from vgp.vertex.images import held
 from vgp.vertex.templates.upload import Uploaded, upload
+from vgp.workflow.compiling import commit
+from vgp.workflow.compiling.compile import compiled
 
 
 def publish(

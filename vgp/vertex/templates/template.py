@@ -5,12 +5,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed
-from vgp.settings import Settings
-from vgp.spec import template_reference
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.template_reference import PREFIX, Reference
-from vgp.text.nearest import did_you_mean
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.nearest import did_you_mean
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.settings import Settings, template_reference
+from vgp.settings.template_reference import PREFIX, Reference
 from vgp.vertex.templates.place import open_store
 from vgp.vertex.templates.store import Store
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgp.errors import RequestError, WorkFailed
-from vgp.settings import Settings
-from vgp.spec import template_reference
-from vgp.spec.template_reference import PREFIX
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.settings import Settings, template_reference
+from vgp.settings.template_reference import PREFIX
 from vgp.vertex.templates.place import open_store
 from vgp.vertex.templates.store import Store, Version, as_time
 from vgp.vertex.templates.template import absent, pinned, verified

@@ -7,8 +7,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vgp.text.printable import abridged, one_line
-from vgp.text.table import facts, table
+from vgp.base.text.printable import abridged, one_line
+from vgp.base.text.table import facts, table
 
 #: Types of parameters, as the form of the console asks for them.
 _TYPES = {

@@ -7,9 +7,9 @@ import pytest
 from loopback.cloud import Cloud
 from loopback.fixture import cloud, without_lookups
 
-from training.data.beam import dataflow as runner
-from training.data.beam import following, work
-from training.storage import dataflow as jobs
+from vgp.base.storage import dataflow as jobs
+from vgp.data.beam import dataflow as runner
+from vgp.data.beam import following, work
 
 __all__ = ["cloud", "without_lookups"]
 

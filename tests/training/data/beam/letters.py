@@ -9,9 +9,9 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from training.data import place
-from training.storage import storage
-from training.task import Task
+from vgp.base.storage import storage
+from vgp.data import place
+from vgp.data.task import Task
 
 WORDS = ("anna", "otto", "lagerregal", "nebel", "regen", "hannah", "kajak", "sand", "radar", "wolke")
 

@@ -13,13 +13,13 @@ from loopback.cloud import late, lost_response, reset, slow, status
 from loopback.dataflow import Job
 from loopback.errors import ApiError
 
-from training.data.beam import dataflow as runner
-from training.data.beam import submission
-from training.data.beam.following import follow
-from training.data.beam.work import leave
-from training.data.prepare import prepare
-from training.errors import Preempted, ProcessFailed, UserError
-from training.storage.dataflow import Jobs, explained
+from vgp.base.exits import Preempted, ProcessFailed, UserError
+from vgp.base.storage.dataflow import Jobs, explained
+from vgp.data.beam import dataflow as runner
+from vgp.data.beam import submission
+from vgp.data.beam.following import follow
+from vgp.data.beam.work import leave
+from vgp.data.prepare import prepare
 
 OUT = "gs://test-bucket/out/data"
 #: Kills of the step that follows a job, in a drill.

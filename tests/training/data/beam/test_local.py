@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from training import tasks
-from training.data import tree
-from training.data.beam import local
-from training.data.beam.local import Local
-from training.data.destination import Destination
-from training.data.pool import ProcessDied
-from training.data.processes import Processes
-from training.errors import ProcessFailed, UserError
-from training.storage import storage
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.storage import storage
+from vgp.data import tasks, tree
+from vgp.data.beam import local
+from vgp.data.beam.local import Local
+from vgp.data.destination import Destination
+from vgp.data.pool import ProcessDied
+from vgp.data.processes import Processes
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_a_record_that_cannot_be_read_is_named_with_its_file(made):
 
 
 def test_what_beam_puts_aside_lies_where_the_next_preparation_removes_it_after_a_kill(made, monkeypatch, tmp_path):
-    from training.data.beam import graph
+    from vgp.data.beam import graph
 
     build, during = graph.build, []
 
@@ -114,6 +113,6 @@ def test_without_the_extra_a_sentence_says_what_to_install(made, monkeypatch):
 
 
 def test_beam_is_imported_only_where_it_is_asked_for():
-    code = "import sys, training.data.prepare, training.data.beam.dataflow; print('apache_beam' in sys.modules)"
+    code = "import sys, vgp.data.prepare, vgp.data.beam.dataflow; print('apache_beam' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "False\n"

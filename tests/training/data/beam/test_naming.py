@@ -1,8 +1,8 @@
 """Names of Dataflow jobs."""
 
-from training import tasks
-from training.data.beam.naming import job_name
-from training.storage.storage import File
+from vgp.base.storage.storage import File
+from vgp.data import tasks
+from vgp.data.beam.naming import job_name
 
 
 def test_the_name_follows_from_run_step_and_data_and_not_from_the_attempt():

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from tests.training.data.computed import Rows
-from training.data.engines.duckdb import DuckDB
-from training.data.schema import Field
+from vgp.data.engines.duckdb import DuckDB
+from vgp.data.schema import Field
 
 
 def test_what_is_made_of_a_row_alone_is_kept_and_what_looks_at_others_is_not(tmp_path):

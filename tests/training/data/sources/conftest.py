@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from training.data.schema import Field
-from training.data.sources.files import Files
-from training.data.sources.reading import Reading
-from training.data.sources.resolve import resolve
+from vgp.data.schema import Field
+from vgp.data.sources.files import Files
+from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import resolve
 
 FIELDS = (Field("n", pa.int32()), Field("when", pa.timestamp("s", tz="UTC")), Field("word", pa.string()))
 

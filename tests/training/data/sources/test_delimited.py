@@ -1,12 +1,12 @@
 import pyarrow as pa
 import pytest
 
-from training.data import schema
-from training.data.schema import Field
-from training.data.sources import opening
-from training.data.sources.delimited import WINDOW_BYTES
-from training.data.sources.values import TEXT
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data import schema
+from vgp.data.schema import Field
+from vgp.data.sources import opening
+from vgp.data.sources.delimited import WINDOW_BYTES
+from vgp.data.sources.values import TEXT
 
 from .conftest import FIELDS
 

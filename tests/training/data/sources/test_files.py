@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from training.data.schema import Field
-from training.data.sources import opening
-from training.data.sources.files import Files
-from training.data.sources.reading import Reading
-from training.data.sources.resolve import resolve
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.schema import Field
+from vgp.data.sources import opening
+from vgp.data.sources.files import Files
+from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import resolve
 
 CELLS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=8), min_size=2, max_size=2)
 WORDS = (Field("a", pa.string(), True), Field("b", pa.string(), True))

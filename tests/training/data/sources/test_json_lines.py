@@ -6,9 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from training.data.schema import Field
-from training.data.sources import opening
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.schema import Field
+from vgp.data.sources import opening
 
 FIELDS = (Field("n", pa.int32()), Field("word", pa.string()), Field("size", pa.float64(), True))
 GOOD = {"n": 7, "word": "x", "size": 1.5, "more": {"a": [1]}}

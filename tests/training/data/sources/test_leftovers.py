@@ -2,9 +2,9 @@
 
 import pytest
 
-from training.data.sources.resolve import resolve
-from training.errors import UserError
-from training.storage import storage
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.data.sources.resolve import resolve
 
 #: As Spark, Hive, Delta, Beam and macOS leave them.
 FILES = (

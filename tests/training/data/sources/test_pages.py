@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from training.data.schema import Field
-from training.data.sources import pages
-from training.data.sources.compact import Compact
-from training.data.sources.pages import Page
+from vgp.data.schema import Field
+from vgp.data.sources import pages
+from vgp.data.sources.compact import Compact
+from vgp.data.sources.pages import Page
 
 ROWS = 1 << 16
 DIFFERENT = [f"text number {n * 7919 % 150_001}" for n in range(150_000)]

@@ -8,11 +8,11 @@ import pyarrow.parquet
 import pyarrow.parquet.encryption as encryption
 import pytest
 
-from training.data.schema import Field
-from training.data.sources import parquet as sources_parquet
-from training.data.sources.values import held
-from training.errors import UserError
-from training.storage import inflate
+from vgp.base.exits import UserError
+from vgp.base.storage import inflate
+from vgp.data.schema import Field
+from vgp.data.sources import parquet as sources_parquet
+from vgp.data.sources.values import held
 
 MOMENT = pa.timestamp("us", tz="UTC")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.sources import records
+from vgp.data.sources import records
 
 
 def plainly(block: str) -> list[int]:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from training.data.sources.resolve import resolve
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.sources.resolve import resolve
 
 
 def test_several_files_globs_and_folders_are_taken_once_each(tmp_path: Path):

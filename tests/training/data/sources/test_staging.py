@@ -6,14 +6,14 @@ import os
 import pyarrow as pa
 import pytest
 
-from training.data.schema import Field
-from training.data.sources import opening, staging
-from training.data.sources.files import Files
-from training.data.sources.reading import Reading
-from training.data.sources.resolve import resolve
-from training.errors import UserError
-from training.storage import download, storage
-from training.storage.finding import File
+from vgp.base.exits import UserError
+from vgp.base.storage import download, storage
+from vgp.base.storage.finding import File
+from vgp.data.schema import Field
+from vgp.data.sources import opening, staging
+from vgp.data.sources.files import Files
+from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import resolve
 
 FIELDS = (Field("a", pa.int64()), Field("b", pa.string()))
 NAMES = [f"{i:02}.csv{'.gz' * (i % 2)}" for i in range(12)]

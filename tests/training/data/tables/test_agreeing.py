@@ -5,8 +5,8 @@ import ibis
 import pytest
 import sqlglot
 
-from training.data.tables import agreeing, order
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.tables import agreeing, order
 
 ROWS = ibis.table(
     {"k": "int64", "a": "float64", "b": "float64", "s": "string", "m": "timestamp('UTC')", "d": "date"}, name="rows"

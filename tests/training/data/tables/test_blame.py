@@ -5,12 +5,12 @@ import pyarrow as pa
 import pytest
 
 from tests.training.data.computed import engine_of
-from training.data.engines import Uncomputable
-from training.data.events import Events, hours
-from training.data.schema import Field
-from training.data.tables import blame
-from training.data.tabular import TabularTask
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.engines import Uncomputable
+from vgp.data.events import Events, hours
+from vgp.data.schema import Field
+from vgp.data.tables import blame
+from vgp.data.tabular import TabularTask
 
 SCHEMA = (
     Field("id", pa.int64()),
@@ -119,7 +119,7 @@ def test_an_error_of_no_expression_stays_as_it_is(tmp_path):
 
 
 def test_an_infinite_feature_is_named_with_its_first_row(tmp_path):
-    from training.data.columns import Infinite
+    from vgp.data.columns import Infinite
 
     mine = task(features=lambda self, rows: {"n": rows.n, "made": rows.x / (rows.n - rows.n)})
     told = complaint(mine, table(x=0.0), tmp_path, Infinite("made"))

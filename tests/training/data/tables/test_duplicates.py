@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from tests.training.data.computed import engine_of, stated_ids, stated_number
-from training.data.engines import ID
-from training.data.tables import duplicates
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.engines import ID
+from vgp.data.tables import duplicates
 
 
 def ids_of(table: pa.Table, scratch, key: tuple[str, ...] = ()) -> list[int]:
@@ -86,5 +86,5 @@ def test_ids_that_are_counted_in_groups_are_those_that_are_sorted(tmp_path, monk
     with engine_of(rows, tmp_path) as engine:
         asked = (engine.source(), "k", 1), (engine.source(), "k", 10)
         sorted_here = [engine.repeated(*question) for question in asked]
-        monkeypatch.setattr("training.data.engines.duckdb.MOST_SORTED", 0)
+        monkeypatch.setattr("vgp.data.engines.duckdb.MOST_SORTED", 0)
         assert sorted_here == [engine.repeated(*question) for question in asked] == [[1], [1, 5]]

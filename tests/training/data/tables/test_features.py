@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 
 from tests.training.data.computed import engine_of
-from training.data import identity
-from training.data.engines import canonical
-from training.data.engines.duckdb import DuckDB
-from training.data.events import Events, hours
-from training.data.schema import Field
-from training.data.tables import features
-from training.data.tabular import TabularTask
+from vgp.data import identity
+from vgp.data.engines import canonical
+from vgp.data.engines.duckdb import DuckDB
+from vgp.data.events import Events, hours
+from vgp.data.schema import Field
+from vgp.data.tables import features
+from vgp.data.tabular import TabularTask
 
 SCHEMA = (Field("day", pa.date32()), Field("x", pa.float64()), Field("done", pa.bool_(), known="after"))
 ROWS = ibis.table(canonical.schema(SCHEMA), name="source")

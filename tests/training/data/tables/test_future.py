@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from tests.training.data.computed import engine_of
-from training.data.events import Events, hours
-from training.data.schema import Field
-from training.data.tables import features, future
-from training.data.tables.duplicates import identified
-from training.data.tables.survey import survey
-from training.data.tabular import TabularTask
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.events import Events, hours
+from vgp.data.schema import Field
+from vgp.data.tables import features, future
+from vgp.data.tables.duplicates import identified
+from vgp.data.tables.survey import survey
+from vgp.data.tabular import TabularTask
 
 DRAW = np.random.default_rng(0)
 ROWS = 600

@@ -3,8 +3,8 @@
 import ibis
 import pytest
 
-from training.data.tables import order
-from training.errors import UserError
+from vgp.base.exits import UserError
+from vgp.data.tables import order
 
 ROWS = ibis.table({"place": "string", "time": "int64", "n": "int64", "x": "float64"}, name="rows")
 AT_PLACE = ibis.window(group_by=ROWS.place)

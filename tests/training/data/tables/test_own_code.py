@@ -7,9 +7,9 @@ import sys
 import ibis
 import pytest
 
-from training import errors
-from training.data.tables import rebased
-from training.errors import UserError
+from vgp.base import exits as errors
+from vgp.base.exits import UserError
+from vgp.data.tables import rebased
 
 TASK = """
 import json
@@ -17,8 +17,8 @@ import json
 import ibis
 import pyarrow as pa
 
-from training.data.schema import Field
-from training.data.tabular import TabularTask
+from vgp.data.schema import Field
+from vgp.data.tabular import TabularTask
 
 PLANS = {"basic": 1}
 

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.declared import proposed, write
-from training.__main__ import main
-from training.data import prepare as preparing
-from training.errors import UserError
-from training.tasks.table import new, numbers, proposal, sample, written
-from training.tasks.table.parsing import parse
-from training.tasks.table.proposal import Asked
+from vgp.base.exits import UserError
+from vgp.data import prepare as preparing
+from vgp.data.tasks.table import new, numbers, proposal, sample, written
+from vgp.data.tasks.table.parsing import parse
+from vgp.data.tasks.table.proposal import Asked
+from vgp.steps.__main__ import main
 
 DRAW = random.Random(11)
 Y = [DRAW.choice("ab") for _ in range(240)]

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.training.declared import TOML
-from training.errors import UserError
-from training.tasks.table.parsing import MOST_BYTES, parse
+from vgp.base.exits import UserError
+from vgp.data.tasks.table.parsing import MOST_BYTES, parse
 
 
 def test_a_declaration_says_the_type_of_every_column():

@@ -10,15 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.declared import passengers, proposed, write
-from training import outcome, tasks
-from training.data.prepare import prepare
-from training.data.sources import files, opening
-from training.errors import UserError
-from training.evaluation import predictions
-from training.tasks import flights
-from training.tasks.table import new, proposal, sample, spread, written
-from training.tasks.table.parsing import parse
-from training.tasks.table.proposal import Asked
+from vgp.base.exits import UserError
+from vgp.data import tasks
+from vgp.data.prepare import prepare
+from vgp.data.sources import files, opening
+from vgp.data.tasks import flights
+from vgp.data.tasks.table import new, proposal, sample, spread, written
+from vgp.data.tasks.table.parsing import parse
+from vgp.data.tasks.table.proposal import Asked
+from vgp.evaluation import predictions
+from vgp.protocol import outcome
 
 DRAW = random.Random(5)
 NOISE = [DRAW.gauss(0, 1) for _ in range(400)]

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.declared import proposed
-from training.errors import UserError
-from training.tasks.table import proposal, sample, written
-from training.tasks.table.parsing import parse
-from training.tasks.table.proposal import Asked
-from training.tasks.table.task import Table
+from vgp.base.exits import UserError
+from vgp.data.tasks.table import proposal, sample, written
+from vgp.data.tasks.table.parsing import parse
+from vgp.data.tasks.table.proposal import Asked
+from vgp.data.tasks.table.task import Table
 
 DRAW = random.Random(11)
 ROWS = 1200

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from tests.training.declared import TOML, passengers
-from training import tasks
-from training.data import prepare as preparing
-from training.data.manifest import Column
-from training.data.rows import open_rows
-from training.errors import UserError
-from training.models.networks import Grouped
+from vgp.base.exits import UserError
+from vgp.data import prepare as preparing
+from vgp.data import tasks
+from vgp.data.rows import open_rows
+from vgp.networks.networks import Grouped
+from vgp.protocol.manifest import Column
 
 
 @pytest.fixture(scope="module")

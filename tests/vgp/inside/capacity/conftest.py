@@ -13,12 +13,12 @@ from google.auth.crypt import RSASigner
 from loopback.cloud import Cloud
 from loopback.custom_jobs import NAMES
 
-from vgp.inside.capacity import attempt
-from vgp.inside.capacity.__main__ import main
-from vgp.inside.capacity.clock import Clock
-from vgp.inside.capacity.folder import ControlFolder
-from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
-from vgp.inside.capacity.step_run import StepRun
+from vgp.launch.capacity import attempt
+from vgp.launch.capacity.__main__ import main
+from vgp.launch.capacity.step_run import StepRun
+from vgp.protocol.capacity.clock import Clock
+from vgp.protocol.capacity.folder import ControlFolder
+from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 
 CREATE = "aiplatform.projects.locations.customJobs.create"
 GET = "aiplatform.projects.locations.customJobs.get"

@@ -5,7 +5,7 @@ import pytest
 from loopback.cloud import lost_response, repeated, reset, status
 from loopback.errors import ApiError
 
-from vgp.inside.capacity import attempt
+from vgp.launch.capacity import attempt
 
 from .conftest import CANCEL, CREATE, EXITED, GET, LIST, QUOTA, STOCKOUT, executor_input, ladder_of, rung
 
@@ -134,7 +134,7 @@ def test_a_timeout_moves_on_only_where_something_was_saved(launcher, saved, caps
 def test_a_step_ends_at_its_deadline_and_before_its_seven_days_do(
     launcher, capsys, monkeypatch, deadline_s, ends_s, words
 ):
-    monkeypatch.setattr("vgp.inside.capacity.situation.SEVEN_DAYS_S", 5400.0)
+    monkeypatch.setattr("vgp.launch.capacity.situation.SEVEN_DAYS_S", 5400.0)
     launcher.plan = ladder_of(rung("spot", timeout_s=86_400), deadline_s=deadline_s)
     launcher.jobs_do({"seconds": 86_400})
     assert launcher.run() == 1 and launcher.outcomes == ["timeout"]

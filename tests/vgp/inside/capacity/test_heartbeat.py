@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from vgp.inside.capacity.clock import Clock
-from vgp.inside.capacity.errors import Superseded
-from vgp.inside.capacity.folder import Document
-from vgp.inside.capacity.heartbeat import Heartbeat
+from vgp.launch.capacity.errors import Superseded
+from vgp.launch.capacity.heartbeat import Heartbeat
+from vgp.protocol.capacity.clock import Clock
+from vgp.protocol.capacity.folder import Document
 
 from .test_journal import Folder
 

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from vgp.inside.capacity.attempt import Attempts
-from vgp.inside.capacity.clock import Clock
-from vgp.inside.capacity.errors import Superseded
-from vgp.inside.capacity.folder import Changed, Document
-from vgp.inside.capacity.heartbeat import NOBODY, Heartbeat
-from vgp.inside.capacity.journal import Journal
-from vgp.inside.capacity.ladder import Attempt, Ladder, Probe
-from vgp.inside.capacity.patience import Patience
-from vgp.inside.capacity.sweep import Sweep
+from vgp.launch.capacity.attempt import Attempts
+from vgp.launch.capacity.errors import Superseded
+from vgp.launch.capacity.heartbeat import NOBODY, Heartbeat
+from vgp.launch.capacity.journal import Journal
+from vgp.launch.capacity.patience import Patience
+from vgp.launch.capacity.sweep import Sweep
+from vgp.protocol.capacity.clock import Clock
+from vgp.protocol.capacity.folder import Changed, Document
+from vgp.protocol.capacity.ladder import Attempt, Ladder, Probe
 
 from .conftest import ladder_of, rung
 

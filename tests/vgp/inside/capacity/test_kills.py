@@ -11,7 +11,7 @@ import pytest
 import requests
 from loopback.cloud import Cloud, status
 
-from vgp.inside.capacity import attempt
+from vgp.launch.capacity import attempt
 
 from .conftest import CREATE, QUOTA, STOCKOUT, CloudClock, Killed, Launcher, ladder_of, rung
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.inside.capacity.__main__ import main
-from vgp.inside.capacity.plan import PROJECT
+from vgp.launch.capacity.__main__ import main
+from vgp.protocol.capacity.plan import PROJECT
 
 from .conftest import executor_input, ladder_of, rung
 

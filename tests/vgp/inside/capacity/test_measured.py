@@ -1,8 +1,8 @@
 import json
 
-from vgp.inside.capacity.ladder import Ladder
-from vgp.inside.capacity.measured import at_risk_s, change_over_s, pace_s
-from vgp.inside.capacity.progress import Progress
+from vgp.launch.capacity.measured import at_risk_s, change_over_s, pace_s
+from vgp.launch.capacity.progress import Progress
+from vgp.protocol.capacity.ladder import Ladder
 
 from .conftest import ladder_of, rung
 from .test_situation import NOW, attempt, ladder

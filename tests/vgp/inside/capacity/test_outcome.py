@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.inside.capacity.outcome import in_words, outcome, refusal
+from vgp.launch.capacity.outcome import in_words, outcome, refusal
 
 from .conftest import EXITED, QUOTA, STOCKOUT
 

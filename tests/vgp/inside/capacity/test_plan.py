@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from vgp.inside.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung, filled
+from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung, filled
 
 PROGRAM = "print('a program that every rung starts')\n" * 500
 

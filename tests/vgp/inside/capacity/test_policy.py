@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.capacity import rivals
 from benchmarks.capacity.simulation import Outcome, Policy, World, simulate
 from benchmarks.capacity.supply import ALWAYS, HOUR, Supply, drawn
-from vgp.inside.capacity.policy import Offer, Record, Situation, decide
-from vgp.inside.capacity.prospect import MARGIN_S
+from vgp.launch.capacity.policy import Offer, Record, Situation, decide
+from vgp.launch.capacity.prospect import MARGIN_S
 
 SPOT = Offer(index=0, strategy="spot", usd_per_hour=3.5)
 DEMAND = Offer(index=1, strategy="standard", usd_per_hour=10.0)

@@ -6,10 +6,10 @@ import pytest
 from loopback.cloud import lost_response, repeated, status
 from loopback.faults import Fault
 
-from vgp.inside.capacity import attempt, probes
-from vgp.inside.capacity.plan import filled
-from vgp.inside.capacity.probe_body import probe_body
-from vgp.inside.capacity.probes import may_send
+from vgp.launch.capacity import attempt, probes
+from vgp.launch.capacity.probe_body import probe_body
+from vgp.launch.capacity.probes import may_send
+from vgp.protocol.capacity.plan import filled
 
 from .conftest import CREATE, QUOTA, STOCKOUT, ladder_of, rung
 
@@ -233,6 +233,6 @@ def test_where_the_plan_has_none_none_is_sent(on_demand):
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    from vgp.inside.capacity.clock import read
+    from vgp.protocol.capacity.clock import read
 
     return (read(later) or 0) - (read(earlier) or 0)

@@ -5,7 +5,7 @@ import signal
 import pytest
 from loopback.cloud import reset, status
 
-from vgp.inside.capacity import run_state
+from vgp.launch.capacity import run_state
 
 from .conftest import CREATE, ladder_of, rung
 

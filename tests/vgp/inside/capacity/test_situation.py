@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from vgp.inside.capacity.ladder import Attempt, Ladder, Probe
-from vgp.inside.capacity.policy import decide
-from vgp.inside.capacity.progress import Progress, progress_of
-from vgp.inside.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
-from vgp.inside.capacity.verdict import verdict
+from vgp.launch.capacity.policy import decide
+from vgp.launch.capacity.progress import Progress, progress_of
+from vgp.launch.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
+from vgp.launch.capacity.verdict import verdict
+from vgp.protocol.capacity.ladder import Attempt, Ladder, Probe
 
 from .conftest import ladder_of, rung
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from vgp.inside.capacity.step_run import StepRun
+from vgp.launch.capacity.step_run import StepRun
 
 from .conftest import executor_input
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.vgp.inside.nights import PRICES, all_of, night
-from vgp.inside.capacity.way import Way, read
-from vgp.inside.capacity.ways import has_ladder, of_run
-from vgp.inside.page import markdown
-from vgp.inside.summary import summary_of
+from vgp.protocol.capacity.way import Way, read
+from vgp.protocol.capacity.ways import has_ladder, of_run
+from vgp.protocol.summary import summary_of
 from vgp.settings import Settings
+from vgp.steps.notice_page import markdown
 from vgp.vertex import clients
 
 DOCUMENT = json.loads((Path(__file__).parents[3] / "data/ladder.json").read_text())
@@ -100,7 +100,7 @@ def test_only_a_pipeline_with_a_launcher_has_ladders() -> None:
     def spec(*words: Any) -> dict[str, Any]:
         return {"deploymentSpec": {"executors": {"exec-train": {"container": {"command": list(words)}}, "x": {}}}}
 
-    assert has_ladder(spec("sh", "-c", "exec python3 -m vgp.inside.capacity --plan x"))
+    assert has_ladder(spec("sh", "-c", "exec python3 -m vgp.launch.capacity --plan x"))
     assert not has_ladder(spec("python3", 3)) and not has_ladder({})
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from vgp.compiling.compact import compact
-from vgp.compiling.joined import joined
-from vgp.inside import launching
-from vgp.inside.launching.machines import cluster
-from vgp.inside.launching.rank import Rank
-from vgp.inside.launching.ranks import ranks_of
-from vgp.spec.script import START
+from vgp.check.spec.script import START
+from vgp.protocol import launching
+from vgp.protocol.launching.machines import cluster
+from vgp.protocol.launching.rank import Rank
+from vgp.protocol.launching.ranks import ranks_of
+from vgp.workflow.compiling.compact import compact
+from vgp.workflow.compiling.joined import joined
 
 TEXT = compact(joined(launching))
 #: What may come from the machine that runs the tests.
@@ -97,6 +97,6 @@ def ranks(launch: str, **environment: str) -> list[Rank]:
 
 @pytest.fixture
 def free_port() -> int:
-    from vgp.inside.launching.machines import free_ports
+    from vgp.protocol.launching.machines import free_ports
 
     return free_ports(1)[0]

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from vgp.inside.launching.folders import Folders
-from vgp.inside.launching.request import parsed
+from vgp.protocol.launching.folders import Folders
+from vgp.protocol.launching.request import parsed
 
 from .conftest import Launcher, script
 

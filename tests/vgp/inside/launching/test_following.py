@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vgp.inside.launching import following
-from vgp.inside.launching.following import PATIENCE_S, Following
+from vgp.protocol.launching import following
+from vgp.protocol.launching.following import PATIENCE_S, Following
 
 from .conftest import TEXT, Launcher, script
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.inside.launching import gpus
-from vgp.inside.launching.request import Mistake
+from vgp.protocol.launching import gpus
+from vgp.protocol.launching.request import Mistake
 
 from .conftest import ranks
 

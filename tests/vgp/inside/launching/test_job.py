@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from vgp.inside.launching.job import STOP_S
+from vgp.protocol.launching.job import STOP_S
 
 from .conftest import TEXT, Launcher, runs, script
 

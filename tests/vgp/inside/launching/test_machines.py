@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from vgp.inside.launching.machines import host_and_port
+from vgp.protocol.launching.machines import host_and_port
 
 from .conftest import Launcher, spec
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.inside.launching.meeting import end_of, is_private
+from vgp.protocol.launching.meeting import end_of, is_private
 
 from .conftest import Launcher, script
 

@@ -2,8 +2,8 @@
 
 import json
 
-from vgp.inside.launching.machines import Node, host_and_port
-from vgp.inside.launching.variables import tensorflow_variables
+from vgp.protocol.launching.machines import Node, host_and_port
+from vgp.protocol.launching.variables import tensorflow_variables
 
 from .conftest import ranks, spec
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, status
 
-from training.checkpoint.holder import holder_of
-from training.pins.epoch import EPOCH_DAYS
 from vgp.__main__ import main
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings, load
+from vgp.train.checkpoint.holder import holder_of
 from vgp.vertex import clients, names
 from vgp.vertex.cleaning import plan as plans
 from vgp.vertex.cleaning import view

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import START
 from vgp.settings import load
-from vgp.spec.pipeline_spec import PipelineSpec
-from vgp.spec.script import START
 from vgp.vertex.images.held import refuse_missing
 
 IMAGE = "us-docker.pkg.dev/me/images/mine:1"

@@ -12,7 +12,7 @@ import pytest
 from loopback.cloud import Cloud, lost_response, reset, status
 from rich.console import Console
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load
 from vgp.vertex import clients
 from vgp.vertex.images import cloud_build
@@ -381,7 +381,7 @@ def test_a_dry_run_asks_nothing_and_prints_the_command(
 def test_every_step_of_the_compiled_pipeline_runs_in_the_image_of_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from vgp.compiling.compile import compiled
+    from vgp.workflow.compiling.compile import compiled
 
     def images(digest: str) -> list[str]:
         monkeypatch.setenv("PIPELINES_IMAGE", f"us-central1-docker.pkg.dev/p/images/training@sha256:{digest}")

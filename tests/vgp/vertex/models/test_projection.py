@@ -7,13 +7,12 @@ import pytest
 from loopback.cloud import Cloud, status
 
 from tests.vgp.inside.registered import IMAGE, Registry, shown
-from vgp.errors import RequestError, WorkFailed
-from vgp.inside import model_registry
-from vgp.models import asking
-from vgp.models.place import Place
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.protocol import model_registry
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.models import projection
+from vgp.vertex.models import asking, projection
+from vgp.vertex.models.place import Place
 from vgp.vertex.permissions import calls
 
 ROOT = "gs://test-bucket/registry"

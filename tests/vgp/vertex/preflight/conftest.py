@@ -4,8 +4,8 @@ import pytest
 from loopback.cloud import Cloud, status
 
 from vgp.check.finding import StepRow
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, load
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight import preflight
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.vertex.preflight.access import Policies, Thing, agents, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.policy import JOBS, Policy

@@ -3,7 +3,7 @@
 import pytest
 from loopback.cloud import status
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.vertex import clients
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.placement.engines import Engines, Job
+from vgp.machines.placement.engines import Engines, Job
 
 from .conftest import IMAGE, IMAGES, RUNNER
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.catalog import catalog
 from vgp.check.finding import RungRow, StepRow
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.catalog import catalog
 from vgp.vertex.preflight.needs import needs
 from vgp.vertex.preflight.order import order
 

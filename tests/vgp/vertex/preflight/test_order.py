@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from kfp import dsl
 
+from vgp.base.documents.document import Document
 from vgp.check.check import check
-from vgp.compiling import workflows
-from vgp.compiling.vertex import Vertex
-from vgp.documents.document import Document
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, repository_of
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.preflight.order import order
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[4]
 

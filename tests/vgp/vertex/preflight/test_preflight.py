@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vgp.__main__ import main
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.vertex.preflight import cheap, refuse_cheaply
 
 from .conftest import L4, RUNNER

@@ -6,9 +6,9 @@ import warnings
 import pytest
 
 from components.image import step
-from vgp.compiling.vertex import Vertex
-from vgp.placement.request import Request
+from vgp.machines.placement.request import Request
 from vgp.settings import Settings
+from vgp.workflow.compiling.vertex import Vertex
 
 BOARD = "projects/test-project/locations/us-central1/tensorboards/12"
 ATTACHMENT = "projects/test-project/regions/us-central1/networkAttachments/lab"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response, status
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.runs.cancel import cancel
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loopback.cloud import Cloud
 from rich.console import Console
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.vertex.runs.compare import Row, comparison, digest, rows
 
 json_values = st.recursive(

@@ -15,7 +15,7 @@ import pytest
 from loopback.cloud import Cloud, reset, slow, status
 from rich.console import Console
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import ways

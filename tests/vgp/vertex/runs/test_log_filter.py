@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 from loopback.logs import LogFilter
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex.runs.log_filter import chosen, expressions, known, link
 from vgp.vertex.runs.steps import Step

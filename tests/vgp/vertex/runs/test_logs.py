@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, reset, status
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.patience import Patience
 from vgp.vertex.runs.logs import Selection, entries, following, lines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, slow
 
-from training.pins.epoch import EPOCH_DAYS
+from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job, rerun

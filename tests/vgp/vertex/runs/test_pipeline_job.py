@@ -12,16 +12,16 @@ import pytest
 from loopback.cloud import Cloud, lost_response, reset, slow, status
 
 from vgp.__main__ import main
-from vgp.compiling.compile import compiled
-from vgp.errors import RequestError, WorkFailed
-from vgp.placement.request import Request
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.check.spec.caching import cached
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement.request import Request
 from vgp.settings import Settings
 from vgp.settings.mlflow import Mlflow
 from vgp.settings.notify import Notify
-from vgp.spec.caching import cached
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job
+from vgp.workflow.compiling.compile import compiled
 
 GET = "aiplatform.projects.locations.pipelineJobs.get"
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.vertex.runs.policy import ENDED, Policy, chosen
 
 NOTHING: dict[str, Any] = {

@@ -10,10 +10,10 @@ import pytest
 from google.protobuf import json_format
 from loopback.cloud import Cloud, lost_response, reset, status
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
+from vgp.check.spec.caching import switched
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.spec.caching import switched
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.rerun import body, rerun
 from vgp.vertex.runs.state import Run, read

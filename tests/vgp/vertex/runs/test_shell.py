@@ -8,8 +8,8 @@ import pytest
 from google.cloud.aiplatform.utils.console_utils import custom_job_console_uri
 from loopback.cloud import Cloud
 
-from vgp.errors import RequestError, WorkFailed
-from vgp.inside.capacity.ways import LAUNCHER
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.protocol.capacity.ways import LAUNCHER
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.custom_jobs import BILLING

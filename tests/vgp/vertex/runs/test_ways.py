@@ -13,7 +13,7 @@ from loopback.cloud import Cloud
 from rich.console import Console
 
 from vgp.check.finding import RungRow, StepRow
-from vgp.inside.capacity.way import read as told
+from vgp.protocol.capacity.way import read as told
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import cost, report, ways

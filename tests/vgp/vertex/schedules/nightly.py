@@ -65,7 +65,7 @@ class Project:
     until: date = date.min
 
     def __post_init__(self) -> None:
-        from training.pins.resolve import resolve
+        from vgp.steps.pins.resolve import resolve
 
         self.resolve = self.resolve or resolve
         self.bucket = clients.storage(self.settings).bucket("test-bucket")
@@ -87,7 +87,7 @@ class Project:
 
     def resolved(self, task: Task) -> dict[str, Any]:
         """What the step `resolve` does, at the cloud's time."""
-        from training import run_folder
+        from vgp.protocol import run_folder
 
         record = task.output_uri(task.root, "record")
         output = run_folder.parse(record)
@@ -108,14 +108,14 @@ class Project:
         return "".join("C" if step in taken else "R" for step in PINNED)
 
     def asked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """As `python -m training resolve --dry-run`, at the cloud's time."""
+        """As `python -m vgp.steps resolve --dry-run`, at the cloud's time."""
         pipeline, now = inputs["pipeline"], self.cloud.clock.now()
         pins = self.resolve(self.request(inputs), "pins", pipeline=pipeline, now=now, dry_run=True)
         return {"data": pins.data, "champion": pins.champion}, ""
 
     def request(self, inputs: Mapping[str, Any]) -> Any:
-        from training import tasks
-        from training.pins.documents import Request
+        from vgp.data import tasks
+        from vgp.protocol.pins import Request
 
         asked = {name: inputs[name] for name in ("data", "task_options", "champion")}
         return Request(task=tasks.spec(inputs["task"]), **asked)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response, reset, status
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.schedules import control, fields, live

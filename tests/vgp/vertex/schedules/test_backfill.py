@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings
 from vgp.vertex.patience import Clock
 from vgp.vertex.schedules import backfill_page, control, reconcile

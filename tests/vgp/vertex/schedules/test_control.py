@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex import names
 from vgp.vertex.schedules import control

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from google.protobuf import json_format
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.declaration import Declaration

@@ -1,7 +1,7 @@
 import pytest
 
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import defaults
 
 

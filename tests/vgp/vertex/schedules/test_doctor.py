@@ -10,7 +10,7 @@ from loopback.cloud import Cloud
 from rich.cells import cell_len
 from rich.console import Console
 
-from vgp.errors import RequestError
+from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex.runs import pipeline_job, rerun
 from vgp.vertex.schedules import control, nights

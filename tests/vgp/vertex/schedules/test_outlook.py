@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud
 
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, load
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import outlook
 from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.hits import hits, keys

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, status
 
-from vgp.errors import WorkFailed
+from vgp.base.errors import WorkFailed
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules import live
 from vgp.vertex.schedules.apply import apply, prune

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, load
 from vgp.vertex.schedules import reconcile
 
@@ -115,9 +115,9 @@ def test_the_cheap_checks_come_first_and_stop_everything(cloud: Cloud, write: An
 
 
 def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -> None:
-    from vgp.compiling.compile import compiled
     from vgp.vertex.schedules import live
     from vgp.vertex.templates.upload import upload
+    from vgp.workflow.compiling.compile import compiled
 
     settings = write(NIGHTLY + 'template = "training:latest"')
     upload(settings, "training", compiled("training", settings).spec.text.encode(), tags=["latest"])
@@ -137,8 +137,8 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
 
 
 def test_a_workflow_is_found_in_templates_by_the_name_that_kfp_gave_it(cloud: Cloud, write: Any) -> None:
-    from vgp.compiling.compile import compiled
     from vgp.vertex.templates.upload import upload
+    from vgp.workflow.compiling.compile import compiled
 
     Path("pipelines").unlink()
     Path("pipelines").mkdir()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgp.compiling import difference
-from vgp.spec.caching import switched
-from vgp.spec.difference import Difference
-from vgp.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.caching import switched
+from vgp.check.spec.difference import Difference
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling import difference
 
 from .conftest import SPEC
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from loopback.cloud import Cloud
 
-from vgp.inside.summary import summary_of
+from vgp.protocol.summary import summary_of
 from vgp.settings import load
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.rerun import rerun

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from vgp.check.finding import StepRow
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule
-from vgp.spec.pipeline_spec import PipelineSpec
 from vgp.vertex.schedules import view
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.declaration import Declaration

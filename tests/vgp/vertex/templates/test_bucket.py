@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response, reset, slow, status
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.templates.bucket import Bucket

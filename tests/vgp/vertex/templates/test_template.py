@@ -10,7 +10,7 @@ import requests
 import yaml
 from loopback.cloud import Cloud, lost_response, reset, status
 
-from vgp.errors import RequestError, WorkFailed
+from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.templates.listing import packages, tags_of, versions

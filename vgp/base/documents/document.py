@@ -1,0 +1,215 @@
+"""Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vgp.base.documents import json_text, yaml_lines, yaml_text
+from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.json_text import Repeating
+from vgp.base.documents.place import Place
+from vgp.base.documents.reading import Unreadable, read
+
+MAX_DOCUMENTS, MAX_REPEATED = 2_000, 20
+#: Each line of such a file is a document.
+_JSON_LINES = (".jsonl", ".ndjson")
+LIMITS = yaml_text.Limits(values=1_000_000, characters=100_000_000, levels=200)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON or YAML document: what it says, and its text."""
+
+    file: str
+    data: Any
+    text: str
+    is_yaml: bool = False
+    #: Which of several documents in its file, from 0; None where it is the only one.
+    index: int | None = None
+    #: Lines of the file above the text.
+    above: int = 0
+    #: Why there is no data: the text cannot be read, or is too much.
+    fault: Unreadable | Exhausted | None = None
+    #: Where a key is given more than once.
+    repeated: tuple[FieldPath, ...] = ()
+    #: Where each part stands, if the text is no JSON or YAML; None: it is.
+    places: Mapping[FieldPath, Place] | None = None
+    #: What ends the request before it asks for a machine: where, what, and the fix.
+    broken: tuple[tuple[FieldPath, str, str], ...] = ()
+    #: What is not known of the request as a whole: where, and what.
+    notes: tuple[tuple[FieldPath, str], ...] = ()
+    #: What of the request cannot be read, in a sentence each; the rest is judged.
+    unread: tuple[str, ...] = ()
+    #: What to do about the fault.
+    fix: str = ""
+    #: Whether the text of a fault has the words of a request.
+    asks: bool = True
+
+    @property
+    def default_step(self) -> str:
+        """What a job without a name is called."""
+        return "job" if self.index is None else f"job[{self.index}]"
+
+    def line(self, path: FieldPath) -> int:
+        """Line (from 1) of the key at `path`, or of its nearest parent that is in the file."""
+        return self.lines([path])[path]
+
+    def lines(self, paths: Iterable[FieldPath]) -> dict[FieldPath, int]:
+        """The lines of several paths, for which the text is read once."""
+        if self.places is not None:
+            return {path: _nearest_place(self.places, path).line for path in paths}
+        if self.fault is not None:
+            return dict.fromkeys(paths, self.above + 1)
+        here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
+        return {path: self.above + line for path, line in here.items()}
+
+    def cell(self, path: FieldPath) -> str:
+        """Of a notebook the cell and the line in it, else empty."""
+        return _nearest_place(self.places, path).cell if self.places is not None else ""
+
+
+def _nearest_place(places: Mapping[FieldPath, Place], path: FieldPath) -> Place:
+    """That of the part, or of the nearest around it that has one."""
+    return next((places[path[:size]] for size in range(len(path), -1, -1) if path[:size] in places), Place(1))
+
+
+def load(path: Path) -> list[Document]:
+    """The documents of a file; raises Unreadable."""
+    return parse(str(path), read(path, instead="; give - and the text on standard input"))
+
+
+#: {{ x }} of a template without the quotes that make a text of it, as `machineType: {{ x }}`.
+_BARE = re.compile(r"(?m)(?<=[:\-,\[] )[ \t]*\{\{[^{}\n\"'$]*\}\}(?=[ \t]*(?:[,\]}#]|$))")
+
+
+def parse(file: str, text: str) -> list[Document]:
+    """The documents in `text` but for empty ones; one that cannot be read has its `fault`, and the others are read.
+
+    Templates without quotes are read as the texts that they would be with them, where nothing can be read otherwise.
+    """
+    documents = _parsed(file, text)
+    if any(isinstance(each.fault, Unreadable) for each in documents) and _BARE.search(text):
+        quoted = _parsed(file, _BARE.sub(lambda match: f'"{match.group().strip()}"', text))
+        return documents if any(each.fault for each in quoted) else quoted
+    return documents
+
+
+def _parsed(file: str, text: str) -> list[Document]:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if file.lower().endswith(_JSON_LINES):
+        return numbered(list(_json_lines(file, text)))
+    document = _json(file, text) if text.lstrip()[:1] in ("{", "[") else None
+    if document is not None:
+        return [document]
+    documents: list[Document] = []
+    for part, above in _parts(text):
+        documents += _yaml(file, part, above)
+        if len(documents) > MAX_DOCUMENTS:
+            documents[MAX_DOCUMENTS:] = [Document(file, None, "", above=above, fault=_too_many())]
+            break
+    return numbered(documents)
+
+
+def _json_lines(file: str, text: str) -> Iterator[Document]:
+    """A document of each line of JSON Lines that is not blank."""
+    lines = ((above, line) for above, line in enumerate(text.split("\n")) if line.strip())
+    for number, (above, line) in enumerate(lines):
+        if number == MAX_DOCUMENTS:
+            yield Document(file, None, "", above=above, fault=_too_many())
+            return
+        document = _json(file, line)
+        if document is None:
+            fault = Unreadable(file, f"line {above + 1} is no JSON: each line of JSON Lines is an object")
+            document = Document(file, None, "", fault=fault)
+        yield replace(document, above=above)
+
+
+def numbered(documents: list[Document]) -> list[Document]:
+    """The documents of one file, each with its number if there are several."""
+    if len(documents) < 2:
+        return documents
+    return [replace(document, index=index) for index, document in enumerate(documents)]
+
+
+def _too_many() -> Exhausted:
+    return Exhausted(f"The file has more than {MAX_DOCUMENTS:,} documents.")
+
+
+def _json(file: str, text: str) -> Document | None:
+    """None: it is no JSON; unless the file says that it is, it may still be YAML."""
+    try:
+        if json_text.values(text, LIMITS.values) > LIMITS.values:
+            raise Exhausted(f"The document has more than {LIMITS.values:,} values.")
+        data, repeating = json_text.loads(text)
+        if json_text.levels(data) > LIMITS.levels:
+            raise RecursionError
+    except Exhausted as error:
+        return Document(file, None, "", fault=error)
+    except RecursionError:
+        too_deep = Exhausted(f"The document is nested more than {LIMITS.levels} levels deep.")
+        return Document(file, None, "", fault=too_deep)
+    except ValueError as error:
+        fault, above = Unreadable(file, f"no JSON: {error}"), getattr(error, "lineno", 1) - 1
+        return Document(file, None, "", above=above, fault=fault) if file.lower().endswith(".json") else None
+    return Document(file, data, text, repeated=_paths(data, repeating))
+
+
+_MARKER = re.compile(r"^(?:---|\.\.\.)(?=\s|$)", re.MULTILINE)
+_PROLOGUE = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?\n|%[^\n]*+\n)*+")
+
+
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """The text of each YAML document, and the lines above it. No document can hold a marker at the start of a line."""
+    start = above = 0
+    for marker in _MARKER.finditer(text):
+        end = marker.start() if marker.group() == "---" else marker.end()
+        # Comments and directives above a first --- belong to the document below it.
+        if not _PROLOGUE.fullmatch(text, start, end):
+            yield text[start:end], above
+            above += text.count("\n", start, end)
+            start = end
+    yield text[start:], above
+
+
+def _yaml(file: str, text: str, above: int) -> list[Document]:
+    documents = []
+    try:
+        for data, repeating in yaml_text.documents(text, LIMITS):
+            if data is not None:
+                repeated = _paths(data, repeating)
+                documents.append(Document(file, data, text, is_yaml=True, above=above, repeated=repeated))
+    except yaml_text.TooMuch as error:
+        documents.append(Document(file, None, "", above=above, fault=Exhausted(str(error))))
+    except yaml.YAMLError as error:
+        fault = Unreadable(file, f"no YAML: {_problem(error, above)}")
+        mark = getattr(error, "problem_mark", None)
+        documents.append(Document(file, None, "", above=above + (mark.line if mark else 0), fault=fault))
+    return documents
+
+
+def _problem(error: yaml.YAMLError, above: int) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())[:300]
+    text = " ".join(part for part in (error.context, error.problem) if part)
+    return f"{text[:300]} (line {above + mark.line + 1}, column {mark.column + 1})"
+
+
+def _paths(data: Any, repeating: Repeating) -> tuple[FieldPath, ...]:
+    """Where the mappings stand that give a key more than once, with that key; the first MAX_REPEATED."""
+    keys: dict[int, list[Any]] = {}
+    for mapping, key in repeating:
+        keys.setdefault(id(mapping), []).append(key)
+    paths: list[FieldPath] = []
+    waiting: list[tuple[FieldPath, Any]] = [((), data)] if keys else []
+    while waiting and keys and len(paths) < MAX_REPEATED:
+        path, value = waiting.pop()
+        paths += [(*path, key) for key in keys.pop(id(value), ())]
+        children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        waiting += [((*path, key), child) for key, child in children]
+    return tuple(paths[:MAX_REPEATED])

@@ -1,0 +1,112 @@
+"""JSON texts of any author: their data with repeated keys noted, and the lines on which paths stand."""
+
+import json
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from vgp.base.documents.field_path import FieldPath
+
+Repeating = list[tuple[dict[Any, Any], Any]]
+
+#: Longer numbers stay texts: nothing here is counted in more than fifteen digits.
+MAX_DIGITS = 400
+
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
+
+
+def loads(text: str) -> tuple[Any, Repeating]:
+    """The data, and the objects in it that give a key more than once, with that key.
+
+    Raises:
+        ValueError: the text is no JSON.
+        RecursionError: it is nested too deeply.
+    """
+    repeating: Repeating = []
+
+    def collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            repeating.extend((value, key) for key, count in counts.items() if count > 1)
+        return value
+
+    data = json.loads(text, object_pairs_hook=collected, parse_int=_whole)
+    return data, repeating
+
+
+def _whole(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MAX_DIGITS else digits
+
+
+def values(text: str, most: int) -> int:
+    """How many values the text has, counted no further than `most`: before any of them is made."""
+    if text.count(",") + text.count("[") + text.count("{") < most:
+        return 0
+    count, before = 1, ""
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        # What is not empty has one value more than commas.
+        count += token == "," or (before in ("[", "{") and token not in ("]", "}"))
+        before = token
+        if count > most:
+            break
+    return count
+
+
+def levels(data: Any) -> int:
+    """How deep the data is nested."""
+    depth, level = 0, [data] if isinstance(data, dict | list) else []
+    while level:
+        depth += 1
+        children = (child for value in level for child in (value.values() if isinstance(value, dict) else value))
+        level = [child for child in children if isinstance(child, dict | list)]
+    return depth
+
+
+def lines(text: str, paths: set[FieldPath]) -> dict[FieldPath, int]:
+    """The line (from 1) of each path, or of its nearest parent in the text, which is read once."""
+    wanted = {path[:depth] for path in paths for depth in range(1, len(path) + 1)}
+    offsets: dict[FieldPath, int] = {}
+    for path, offset in _places(text, wanted) if wanted else ():
+        offsets.setdefault(path, offset)
+        if len(offsets) == len(wanted):
+            break
+    breaks = [match.start() for match in re.finditer("\n", text)]
+    return {path: bisect_left(breaks, _deepest(offsets, path)) + 1 for path in paths}
+
+
+def _deepest(offsets: dict[FieldPath, int], path: FieldPath) -> int:
+    known = (offsets[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in offsets)
+    return next(known, 0)
+
+
+def _places(text: str, wanted: set[FieldPath]) -> Iterator[tuple[FieldPath, int]]:
+    """(path, offset) of each key or item that is wanted, from the tokens of a valid JSON text."""
+    path: list[Any] = []
+    kinds: list[str] = []
+    expects_key = fresh_item = False
+    deepest = max(map(len, wanted))
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if fresh_item and token != "]" and len(path) <= deepest and tuple(path) in wanted:
+            yield tuple(path), match.start()
+        fresh_item = False
+        if token in ("{", "["):
+            kinds.append(token)
+            path.append(0 if token == "[" else None)
+            expects_key, fresh_item = token == "{", token == "["
+        elif token in ("}", "]"):
+            kinds.pop()
+            path.pop()
+        elif token == ",":
+            expects_key, fresh_item = kinds[-1] == "{", kinds[-1] == "["
+            if fresh_item:
+                path[-1] = int(path[-1] or 0) + 1
+        elif token != ":" and expects_key:
+            path[-1] = token[1:-1] if "\\" not in token else json.loads(token, strict=False)
+            expects_key = False
+            if len(path) <= deepest and tuple(path) in wanted:
+                yield tuple(path), match.start()

@@ -1,0 +1,187 @@
+"""YAML texts of any author, read from the events of PyYAML's C parser, within limits.
+
+PyYAML itself builds a tree of nodes first, which takes five times as long, crashes on very deep nesting, and takes the
+last of two equal keys without a word.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from vgp.base.documents.json_text import MAX_DIGITS, Repeating
+
+_RESOLVER = yaml.resolver.Resolver()
+_TAG = "tag:yaml.org,2002:"
+#: What `<<` and an open anchor are while the text is read.
+_MERGE, _OPEN = object(), object()
+#: Keys that are given again: no reader agrees with another on what such a text says.
+MAX_REPEATED = 10_000
+_PARTS = (yaml.ScalarEvent, yaml.NodeEvent, yaml.CollectionEndEvent)
+
+
+class TooMuch(ValueError):
+    """The text has more values, levels or characters than may be: which, in a sentence."""
+
+
+@dataclass
+class Limits:
+    """Of one document, its aliases written out."""
+
+    values: int
+    characters: int
+    levels: int
+
+
+@dataclass
+class _Container:
+    """A list or a mapping that is still being read; `key` waits for its value."""
+
+    value: Any
+    anchor: str | None
+    before: tuple[int, int]
+    key: Any = _OPEN
+    merged: list[dict[Any, Any]] = field(default_factory=list)
+
+
+def events(text: str) -> Iterator[Any]:
+    """The events of the text, one at a time; raises yaml.YAMLError."""
+    loader = yaml.CSafeLoader(text)
+    try:
+        while not isinstance(event := loader.get_event(), yaml.StreamEndEvent):
+            yield event
+    finally:
+        loader.dispose()
+
+
+def documents(text: str, limits: Limits) -> Iterator[tuple[Any, Repeating]]:
+    """Each document's data, and the mappings in it that give a key more than once, with that key.
+
+    Raises:
+        yaml.YAMLError: the text is no YAML, or has tags beyond it.
+        TooMuch: a document passes a limit.
+    """
+    reader = None
+    for event in events(text):
+        if reader is not None and isinstance(event, _PARTS):
+            reader.take(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            reader = _Reader(limits)
+        elif isinstance(event, yaml.DocumentEndEvent) and reader is not None:
+            yield reader.root, reader.repeating
+
+
+class _Reader:
+    """Builds one document from its events, without recursion; an alias is the same object once more, and counted."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.root: Any = None
+        self.repeating: Repeating = []
+        self.stack: list[_Container] = []
+        self.anchors: dict[str, tuple[Any, int, int]] = {}
+        self.values = self.characters = 0
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            self.count(1, len(event.value))
+            self.put(_scalar(event), event.anchor, 1, len(event.value))
+        elif isinstance(event, yaml.AliasEvent):
+            value, values, characters = self.anchors.get(event.anchor, (None, 0, 0))
+            if event.anchor not in self.anchors:
+                problem = f"nothing above has the anchor &{event.anchor}"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+            if value is _OPEN:
+                raise TooMuch(f"The alias *{event.anchor} stands inside of what it names: written out, it never ends.")
+            self.count(values, characters)
+            self.put(value, None, values, characters)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self.open(event)
+        else:
+            self.close()
+
+    def open(self, event: Any) -> None:
+        if event.tag not in (None, "!", f"{_TAG}map", f"{_TAG}seq"):
+            problem = f"the tag {event.tag} is none of plain YAML"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        if len(self.stack) >= self.limits.levels:
+            raise TooMuch(f"The document is nested more than {self.limits.levels} levels deep.")
+        container: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+        self.stack.append(_Container(container, event.anchor, (self.values, self.characters)))
+        if event.anchor:
+            self.anchors[event.anchor] = (_OPEN, 0, 0)
+        self.count(1, 0)
+
+    def close(self) -> None:
+        done = self.stack.pop()
+        # Own keys win over merged ones, and of several merged mappings the first.
+        for key, value in ((key, value) for mapping in done.merged for key, value in mapping.items()):
+            done.value.setdefault(key, value)
+        self.put(done.value, done.anchor, self.values - done.before[0], self.characters - done.before[1])
+
+    def put(self, value: Any, anchor: str | None, values: int, characters: int) -> None:
+        """A whole value: into the container that is open, and under its anchor."""
+        if anchor:
+            self.anchors[anchor] = (value, values, characters)
+        if not self.stack:
+            self.root = value
+            return
+        parent = self.stack[-1]
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+        elif parent.key is _OPEN:
+            if isinstance(value, dict | list):
+                raise yaml.YAMLError("a key is a list or a mapping")
+            parent.key = value
+        else:
+            key, parent.key = parent.key, _OPEN
+            self.pair(parent, key, value)
+
+    def pair(self, parent: _Container, key: Any, value: Any) -> None:
+        if key is not _MERGE:
+            if key in parent.value:
+                self.repeating.append((parent.value, key))
+                if len(self.repeating) > MAX_REPEATED:
+                    raise TooMuch(f"The document gives more than {MAX_REPEATED:,} keys again.")
+            parent.value[key] = value
+            return
+        mappings = value if isinstance(value, list) else [value]
+        if not all(isinstance(mapping, dict) for mapping in mappings):
+            raise yaml.YAMLError("<< merges mappings, and one of its values is none")
+        self.count(sum(map(len, mappings)), 0)
+        parent.merged += mappings
+
+    def count(self, values: int, characters: int) -> None:
+        self.values += values
+        self.characters += characters
+        most = self.limits
+        if self.values > most.values or self.characters > most.characters:
+            what = f"{most.values:,} values" if self.values > most.values else f"{most.characters:,} characters"
+            raise TooMuch(f"The document has more than {what}, its aliases written out.")
+
+
+def _scalar(event: Any) -> Any:
+    """null, a truth value, number, date or text. What looks like a number or date and is none stays a text."""
+    if event.tag in (None, "!"):
+        if event.tag or not event.implicit[0] or len(event.value) > MAX_DIGITS:
+            return event.value
+        return _plain(event.value)
+    return _built(event.tag, event.value)
+
+
+@lru_cache(maxsize=4096)
+def _plain(text: str) -> Any:
+    return _built(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)), text)
+
+
+def _built(tag: str, text: str) -> Any:
+    if tag == f"{_TAG}merge":
+        return _MERGE
+    if tag in (f"{_TAG}str", f"{_TAG}value") or (len(text) > MAX_DIGITS and tag != f"{_TAG}binary"):
+        return text
+    try:
+        return yaml.constructor.SafeConstructor().construct_object(yaml.ScalarNode(tag, text))
+    except (ValueError, TypeError, AttributeError, OverflowError, KeyError):
+        return text

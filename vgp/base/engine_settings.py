@@ -1,0 +1,128 @@
+"""What the engines that prepare data may use: read from one variable, and no part of what they compute.
+
+PREPARE_ENGINES='{"memory_gb": 4, "bigquery": {"max_gb": 500}}' python -m vgp.steps prepare ...
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from vgp.base.exits import UserError
+from vgp.base.options import nearest
+from vgp.base.printable import MOST_LETTERS, quoted
+from vgp.base.storage import strict
+
+VARIABLE = "PREPARE_ENGINES"
+EXAMPLE = '{"memory_gb": 4, "bigquery": {"project": "my-project", "max_gb": 500}}'
+
+
+def _bucket_uri(value: str) -> str:
+    if value and not (value.startswith("gs://") and value.strip("/") != "gs:"):
+        raise ValueError("must be a folder of a bucket, gs://BUCKET/FOLDER")
+    return value.rstrip("/")
+
+
+BucketUri = Annotated[str, AfterValidator(_bucket_uri)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class BigQuery(_Strict):
+    """Where queries run and what they may cost."""
+
+    project: str = ""
+    """The project that queries run in and are billed to; empty = that of the credentials."""
+    dataset: str = "vertex_gpu_pipelines"
+    """The dataset for what is computed on the way; made where it is missing."""
+    location: str = ""
+    """Where the source is, such as EU or us-central1; empty = found."""
+    max_gb: float = Field(default=100.0, gt=0)
+    """Most that the queries of one step may read, in GiB: more is refused before anything is billed."""
+    expiry_days: int = Field(default=7, ge=1, le=365)
+    """Days after which BigQuery deletes what was computed on the way."""
+
+
+class Dataflow(_Strict):
+    """The job that works on shards with many machines."""
+
+    project: str = ""
+    """The project of the job; empty = that of the credentials."""
+    region: str = ""
+    """Its region; it should be that of the bucket."""
+    machine: str = "n2-standard-4"
+    """Google's name of the workers' machine."""
+    max_workers: int = Field(default=10, ge=1, le=4000)
+    """Most workers at a time."""
+    disk_gb: int = Field(default=50, ge=30)
+    """Disk of each worker."""
+    service_account: str = ""
+    """E-mail of the account that the workers run as; empty = the project's default."""
+    subnetwork: str = ""
+    """regions/REGION/subnetworks/NAME; workers then have no public address. Empty = the network `default`."""
+    temp: BucketUri = ""
+    """Folder of a bucket for the job's files."""
+    image: str = ""
+    """Container of the workers: the one that this process runs in."""
+    max_hours: float = Field(default=24.0, gt=0)
+    """When the job is cancelled."""
+
+
+class Engines(_Strict):
+    """What preparing may use. No value changes a byte of what is prepared."""
+
+    memory_gb: float = Field(default=0.0, ge=0)
+    """Most memory of the engine on this machine, in GiB; 0 = by the size of the input."""
+    workers: int = Field(default=0, ge=0)
+    """Processes or threads on this machine; 0 = as many as there are cores to use."""
+    bigquery: BigQuery = BigQuery()
+    dataflow: Dataflow | None = None
+    """None = shards are worked on by processes of this machine."""
+
+
+def engines(environment: Mapping[str, str] = os.environ) -> Engines:
+    """The settings in the variable PREPARE_ENGINES; without it the defaults.
+
+    Raises:
+        UserError: it is no JSON object, or holds an unknown setting or a value that breaks its rule: names each.
+    """
+    text = environment.get(VARIABLE, "")
+    if not text.strip():
+        return Engines()
+    try:
+        strict.loads(text.encode())
+    except ValueError as error:
+        raise UserError(
+            f"{VARIABLE} cannot be read as JSON ({error}): {quoted(text)}. Write it like {EXAMPLE}."
+        ) from None
+    try:
+        return Engines.model_validate_json(text)
+    except ValidationError as error:
+        raise UserError("\n".join(f"{VARIABLE}: {_sentence(problem)}" for problem in error.errors())) from None
+
+
+def _sentence(problem: Any) -> str:
+    *tables, name = map(str, problem["loc"]) if problem["loc"] else [""]
+    where = ".".join([*tables, name])
+    match problem["type"]:
+        case "extra_forbidden":
+            return f"there is no setting {quoted(where)}. {nearest(name, _fields(tables))}"
+        case "model_type" | "model_attributes_type":
+            return f"{where or 'it'} takes an object, {EXAMPLE if not where else '{...}'}."
+    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{where} is {_shown(problem['input'])}; it {message}."
+
+
+def _shown(value: Any) -> str:
+    return quoted(value) if isinstance(value, str) else json.dumps(value)[:MOST_LETTERS]
+
+
+def _fields(tables: list[str]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {"bigquery": BigQuery, "dataflow": Dataflow}
+    return list(models.get(".".join(tables), Engines).model_fields)

@@ -1,0 +1,175 @@
+"""Google's clients of BigQuery: one for each process, and what their errors mean.
+
+They honour BIGQUERY_EMULATOR_HOST (of Google's own client: a URL) and BIGQUERY_STORAGE_EMULATOR_HOST (host:port).
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from vgp.base.exits import ProcessFailed, UserError
+
+STORAGE_EMULATOR = "BIGQUERY_STORAGE_EMULATOR_HOST"
+#: Seconds for which a call is tried again when BigQuery does not answer.
+DEADLINE_S = 120.0
+#: What a quota means for whoever meets it, by BigQuery's reason: https://cloud.google.com/bigquery/docs/error-messages.
+QUOTAS = {
+    "quotaExceeded": "a quota of the project is used up for now: start the step again later, or ask for more under "
+    "IAM & Admin > Quotas in the console",
+    "rateLimitExceeded": "too many jobs at a time: start the step again in a few minutes",
+    "jobRateLimitExceeded": "too many jobs at a time: start the step again in a few minutes",
+    "resourcesExceeded": "the query is too large for the project's slots: let a .sql file do a part of it into a "
+    "table first, or set the task's option engine to duckdb",
+    "responseTooLarge": "the result is too large: it needs a table, which is a fault of this program",
+    "bytesBilledLimitExceeded": "it would read more than it may: raise max_gb of [steps.prepare.bigquery]",
+    "billingTierLimitExceeded": "the project's billing does not allow it",
+    "billingNotEnabled": "the project has no billing: link an account under Billing in the console",
+}
+
+
+class Refused(UserError):
+    """BigQuery does not take a query, or cannot compute it.
+
+    Args:
+        reason: What BigQuery says, in a line.
+    """
+
+    def __init__(self, message: str, reason: str):
+        super().__init__(message)
+        self.reason = reason
+
+
+def project(chosen: str = "") -> str:
+    """The project that queries run in and are billed to.
+
+    Raises:
+        UserError: nothing says which.
+    """
+    if name := chosen or os.environ.get("GOOGLE_CLOUD_PROJECT", ""):
+        return name
+    _, name = _credentials()
+    if not name:
+        raise UserError(
+            "BigQuery needs a project that queries are billed to: set `project` in [steps.prepare.bigquery] of "
+            "pipelines.toml, or the variable GOOGLE_CLOUD_PROJECT, or run `gcloud config set project PROJECT`."
+        )
+    return name
+
+
+def client(project: str) -> Any:
+    return _client(project, os.getpid())
+
+
+def reader() -> Any:
+    return _reader(os.getpid())
+
+
+@cache
+def _client(project: str, process: int) -> Any:
+    from google.cloud import bigquery
+
+    with explained("BigQuery"):
+        return bigquery.Client(project=project, credentials=_credentials()[0])
+
+
+@cache
+def _reader(process: int) -> Any:
+    from google.cloud.bigquery_storage_v1 import BigQueryReadClient
+
+    with explained("BigQuery"):
+        if not (emulator := os.environ.get(STORAGE_EMULATOR)):
+            return BigQueryReadClient(credentials=_credentials()[0])
+        import grpc
+        from google.cloud.bigquery_storage_v1.services.big_query_read.transports import BigQueryReadGrpcTransport
+
+        options = [("grpc.max_receive_message_length", -1)]
+        return BigQueryReadClient(transport=BigQueryReadGrpcTransport(channel=grpc.insecure_channel(emulator, options)))
+
+
+def forget() -> None:
+    """Clients are made anew at their next use, as the environment is then."""
+    for made in (_client, _reader):
+        made.cache_clear()
+
+
+def _credentials() -> tuple[Any, str]:
+    """The default credentials and their project; an emulator takes anybody."""
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import DefaultCredentialsError
+
+    try:
+        credentials, name = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+    except DefaultCredentialsError:
+        if os.environ.get("BIGQUERY_EMULATOR_HOST"):
+            return AnonymousCredentials(), ""
+        raise UserError(
+            "BigQuery needs Google credentials and there are none: run `gcloud auth application-default login`."
+        ) from None
+    return credentials, name or ""
+
+
+def patient() -> Any:
+    """The client's own way to try again."""
+    from google.cloud.bigquery.retry import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_timeout(DEADLINE_S)
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Says the errors that only the user can mend in their words, and the others in one line.
+
+    Args:
+        what: The table or query that is asked for.
+    """
+    from google.api_core.exceptions import BadRequest, Conflict, Forbidden, GoogleAPIError, NotFound, Unauthorized
+    from google.auth.exceptions import GoogleAuthError
+    from requests import RequestException
+
+    try:
+        yield
+    except GoogleAPIError as error:
+        if (reason := reason_of(error)) in QUOTAS:
+            raise UserError(f"{what}: {QUOTAS[reason]}. BigQuery says: {sentence(error)}") from None
+        if isinstance(error, Forbidden | Unauthorized):
+            raise UserError(f"{what} may not be read: {sentence(error)} {_access(str(error))}".strip()) from None
+        if isinstance(error, NotFound):
+            raise UserError(f"{what} is not there: {sentence(error)}") from None
+        if isinstance(error, BadRequest | Conflict):
+            raise Refused(f"{what} is refused by BigQuery: {sentence(error)}", sentence(error)) from None
+        raise ProcessFailed(f"{what} failed in BigQuery: {sentence(error)}") from None
+    except (GoogleAuthError, RequestException) as error:
+        raise ProcessFailed(f"{what}: BigQuery could not be reached: {type(error).__name__}: {error}") from None
+
+
+def reason_of(error: Any) -> str:
+    """BigQuery's own word for what went wrong, such as `quotaExceeded`."""
+    return str(_first_detail(error).get("reason", ""))
+
+
+def _first_detail(error: Any) -> dict[str, Any]:
+    """What BigQuery sent; of a job that failed the client's own message repeats it, with its parts."""
+    details = getattr(error, "errors", None) or [{}]
+    return details[0] if isinstance(details[0], dict) else {}
+
+
+def sentence(error: Any) -> str:
+    """What BigQuery says, in one line: without what clients put around it."""
+    cause = getattr(error, "cause", None) or error
+    text = str(_first_detail(cause).get("message") or getattr(cause, "message", "") or cause)
+    text = re.sub(r"^(GET|POST|PUT|PATCH|DELETE) \S+?(?:\?\S+)?: ", "", text).partition("\n")[0].strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _access(text: str) -> str:
+    if "VPC Service Controls" in text:
+        return ""
+    if "jobs.create" in text:
+        return "The account needs roles/bigquery.user on the project that pays."
+    if "readsessions" in text:
+        return "The account needs roles/bigquery.readSessionUser (in roles/bigquery.user) on the project that pays."
+    return "The account needs roles/bigquery.dataViewer on its dataset."

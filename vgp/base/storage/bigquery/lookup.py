@@ -1,0 +1,228 @@
+"""What BigQuery tells about tables: pinned as they are or were at a moment, and found again as they were pinned."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.base.storage.bigquery import client, locations, names
+from vgp.base.storage.bigquery.names import TableName
+from vgp.base.storage.bigquery.query import MOST_LETTERS, QueryText
+from vgp.base.storage.finding import File
+from vgp.base.storage.past import Past
+from vgp.base.storage.pinned import PinnedRelation, PinnedTable
+
+#: https://cloud.google.com/bigquery/docs/time-travel#configure_the_time_travel_window (2026-11)
+DEFAULT_PAST_HOURS = 168
+#: Our clock may be ahead of BigQuery's, which shows no future.
+SKEW = timedelta(hours=1)
+#: https://cloud.google.com/bigquery/docs/views-intro#view_limitations (2026-11)
+MOST_NESTED_VIEWS = 16
+_KINDS = ("TABLE", "CLONE", "SNAPSHOT")
+_FIRST = {
+    "DATE": "DATE '0001-01-01'",
+    "DATETIME": "DATETIME '0001-01-01 00:00:00'",
+    "TIMESTAMP": "TIMESTAMP '0001-01-01 00:00:00+00'",
+    "INTEGER": "-9223372036854775808",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or a view, as it is now."""
+
+    name: TableName
+    kind: str
+    modified_ms: int
+    created_ms: int
+    location: str
+    #: Text of a view.
+    query: str
+    #: What every query must say of it, without leaving out a row; "" where nothing need be said.
+    restriction: str
+    #: Whether rows are arriving that its last change does not tell of.
+    streaming: bool
+    rows: int
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Asks BigQuery in the name of the project that pays."""
+
+    project: str
+
+    def table(self, name: TableName, asker: str = "") -> Table:
+        """Raises UserError: it is not there, may not be read, or is of a kind that has no versions.
+
+        Args:
+            asker: The query that reads it, if one does, for messages.
+        """
+        asked, dataset = client.client(self.project), f"{name.project}.{name.dataset}"
+        with client.explained(f"{asker}: {name.uri}" if asker else name.uri):
+            found = asked.get_table(str(name), retry=client.patient(), timeout=60)
+            location = found.location or asked.get_dataset(dataset, retry=client.patient(), timeout=60).location
+        return _described(name, found, location)
+
+    def past_hours(self, name: TableName) -> int:
+        """How far back a table can be read."""
+        from google.api_core.exceptions import Forbidden
+
+        asked = client.client(self.project)
+        try:
+            with client.explained(name.uri):
+                try:
+                    dataset = asked.get_dataset(f"{name.project}.{name.dataset}", retry=client.patient(), timeout=60)
+                except Forbidden:  # the right to read a table alone does not show its dataset
+                    return DEFAULT_PAST_HOURS
+        except UserError:
+            return DEFAULT_PAST_HOURS
+        return int(dataset.max_time_travel_hours or DEFAULT_PAST_HOURS)
+
+    def pinned(
+        self, parts: Sequence[str], past: Past | None = None, now: datetime | None = None
+    ) -> tuple[PinnedRelation, ...]:
+        """Tables and queries as they are, or as they were where `past` can be seen, which is noted in it.
+
+        Args:
+            parts: bq://project.dataset.table, or paths and globs of .sql files.
+
+        Raises:
+            UserError: one cannot be read, or not again, or they lie in different places.
+        """
+        now, relations = now or datetime.now(UTC), dict[str, PinnedRelation]()
+        for part in parts:
+            for file in [None] if names.is_table(part) else storage.find(part):
+                relation = self._relation(part, file, past, now)
+                relations[relation.name] = relation
+        locations.check_one_place(list(relations.values()))
+        return tuple(relations[name] for name in sorted(relations))
+
+    def _relation(self, part: str, file: File | None, past: Past | None, now: datetime) -> PinnedRelation:
+        if file is None:
+            name = names.parse(part)
+            table = self.table(name)
+            if not table.query:
+                return PinnedRelation(
+                    name=name.uri, sql=f"SELECT * FROM {name.sql}", tables=(self._pinned(table, past, now),),
+                    plain=True, restriction=table.restriction, location=table.location,
+                )  # fmt: skip
+            query = QueryText(f"the view {name.uri}", table.query, name.project)
+        else:
+            part = storage.plain(file.path)
+            path = f"{part}#{file.generation}" if file.generation else part
+            query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
+        tables: dict[TableName, Table] = {}
+        sql = self._expanded(query, tables)
+        location = locations.of_query(part, {name: table.location for name, table in tables.items()})
+        pinned_tables = tuple(self._pinned(tables[name], past, now) for name in sorted(tables))
+        return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
+
+    def _expanded(self, query: QueryText, tables: dict[TableName, Table], depth: int = 0) -> str:
+        """The text of a query with the texts of its views in it; the tables that are left go to `tables`."""
+        if depth > MOST_NESTED_VIEWS:
+            raise UserError(f"{query.title}: views of views of views, more than {MOST_NESTED_VIEWS} deep.")
+        inner: dict[TableName, str] = {}
+        for name in query.tables:
+            table = self.table(name, query.title)
+            if table.query:
+                view = QueryText(f"the view {name.uri}", table.query, name.project)
+                inner[name] = self._expanded(view, tables, depth + 1)
+            else:
+                tables[name] = table
+        return query.rewritten(lambda name: inner.get(name, ""))
+
+    def _pinned(self, table: Table, past: Past | None, now: datetime) -> PinnedTable:
+        if table.kind == "SNAPSHOT":
+            return PinnedTable(name=str(table.name), as_of_ms=0)
+        latest = table.modified_ms + 1
+        if table.streaming:
+            latest = max(latest, _ms(now - timedelta(minutes=1)))
+        if past is None:
+            return PinnedTable(name=str(table.name), as_of_ms=latest)
+        moment = _ms(past.moment)
+        if unchanged := latest <= moment + 1:
+            moment = latest
+        reach = now - past.moment < timedelta(hours=self.past_hours(table.name)) and table.created_ms <= moment
+        past.shown[table.name.uri] = unchanged or reach
+        return PinnedTable(name=str(table.name), as_of_ms=moment if unchanged or reach else latest)
+
+    def moments(self, relations: Sequence[PinnedRelation], now: datetime | None = None) -> Mapping[TableName, int]:
+        """When each pinned table is read, in milliseconds since 1970: 0 = as it is.
+
+        A table that nobody changed since may be older than BigQuery's memory: it is read as it was last midnight, the
+        same moment for whoever tries again on the same day.
+
+        Raises:
+            UserError: a table is no more as it was pinned, and its past is out of reach.
+        """
+        now = now or datetime.now(UTC)
+        pinned = {names.parse(table.name): table.as_of_ms for relation in relations for table in relation.tables}
+        return {name: self._moment(name, as_of_ms, now) for name, as_of_ms in pinned.items()}
+
+    def _moment(self, name: TableName, as_of_ms: int, now: datetime) -> int:
+        if not as_of_ms:
+            return 0
+        table = self.table(name)
+        if table.modified_ms < as_of_ms and not table.streaming:
+            midnight = (now - SKEW).replace(hour=0, minute=0, second=0, microsecond=0)
+            return max(as_of_ms, _ms(midnight))
+        if table.created_ms > as_of_ms:
+            raise UserError(
+                f"{name.uri} was pinned as of {_text(as_of_ms)}, and was deleted and made anew on "
+                f"{_text(table.created_ms)}: start a run that resolves its data anew."
+            )
+        hours = self.past_hours(name)
+        if now - timedelta(hours=hours) + timedelta(minutes=10) > datetime.fromtimestamp(as_of_ms / 1000, UTC):
+            raise UserError(
+                f"{name.uri} was pinned as of {_text(as_of_ms)} and changed since, on {_text(table.modified_ms)}: "
+                f"BigQuery shows the past of {hours / 24:g} days. Start a run that resolves its data anew; what must "
+                "be read again later belongs into a table snapshot."
+            )
+        return as_of_ms
+
+    def sql(self, relation: PinnedRelation, moments: Mapping[TableName, int]) -> str:
+        """The relation's SELECT at these moments."""
+        clause = {name: f"FOR SYSTEM_TIME AS OF TIMESTAMP '{_text(ms)}'" for name, ms in moments.items() if ms}
+        text = QueryText(relation.name, relation.sql).rewritten(clause=lambda name: clause.get(name, ""))
+        return f"{text} WHERE {relation.restriction}" if relation.restriction else text
+
+
+def _described(name: TableName, found: Any, location: str) -> Table:
+    if found.table_type == "EXTERNAL":
+        files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
+        raise UserError(
+            f"{name.uri} is an external table, of which BigQuery keeps no versions. "
+            + (f"Give its files: {files}." if files.startswith("gs://") else "Copy it into a table.")
+        )
+    view = found.view_query or found.mview_query or ""
+    if not view and found.table_type not in _KINDS:
+        raise UserError(f"{name.uri} is of the kind {found.table_type}, which cannot be read as rows: give a table.")
+    if view and found.view_use_legacy_sql:
+        raise UserError(f"the view {name.uri} is written in legacy SQL: write it anew in GoogleSQL.")
+    return Table(
+        name, found.table_type, _ms(found.modified), _ms(found.created), location, view,
+        _restriction(found), found.streaming_buffer is not None, int(found.num_rows or 0),
+    )  # fmt: skip
+
+
+def _restriction(found: Any) -> str:
+    """What a table asks of every query, said so that it leaves out no row."""
+    if not found.require_partition_filter:
+        return ""
+    if found.range_partitioning:
+        column, kind = found.range_partitioning.field, "INTEGER"
+    else:
+        column = found.time_partitioning.field or "_PARTITIONTIME"
+        kind = next((field.field_type for field in found.schema if field.name == column), "TIMESTAMP")
+    return f"(`{column}` >= {_FIRST[kind]} OR `{column}` IS NULL)"
+
+
+def _ms(moment: datetime) -> int:
+    """Rounded down, as BigQuery tells it."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _text(ms: int) -> str:
+    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "+00"

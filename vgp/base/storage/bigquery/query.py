@@ -1,0 +1,251 @@
+"""The text of a query: parsed for what it reads, refused for what makes it another one tomorrow.
+
+The text itself stays as it was written; only names of tables are replaced in it, at the places that the parser tells.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vgp.base.exits import UserError
+from vgp.base.printable import quoted
+from vgp.base.storage.bigquery import names
+from vgp.base.storage.bigquery.names import TableName
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+#: The longest query that BigQuery takes, in characters: https://cloud.google.com/bigquery/quotas#query_jobs (2026-11).
+MOST_LETTERS = 1 << 20
+#: Prefixes of functions that BigQuery itself brings; others are somebody's own, and may be changed.
+OWN_FUNCTIONS = ("safe", "net", "keys", "hll_count", "aead", "d3a_count", "hll_sketch")
+_DRAWN = (
+    "draws rows at random, so that no second run could read the same ones. Cut by a hash of a key: "
+    "MOD(ABS(FARM_FINGERPRINT(CAST(id AS STRING))), 100) < 10"
+)
+_CLOCK = (
+    "is another value whenever it runs, so that no second run could read the same rows. Write the date itself, or "
+    "leave it out: the windows `train` and `test` follow the data, and as_of looks back"
+)
+#: What may not be in a query, by the parser's or BigQuery's name, and why not.
+MOVING = {
+    "RAND": _DRAWN, "GENERATE_UUID": _DRAWN.replace("draws rows", "draws values"), "TABLESAMPLE": _DRAWN,
+    "CURRENT_DATE": _CLOCK, "CURRENT_TIMESTAMP": _CLOCK, "CURRENT_DATETIME": _CLOCK, "CURRENT_TIME": _CLOCK,
+    "SESSION_USER": "is another value for whoever runs it. Write the name itself",
+    "EXTERNAL_QUERY": "reads another database, of which nothing tells a version. Copy it into a table",
+    "PREDICT": "asks a model, which may be replaced at any time. Store its answers in a table",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A table in the text of a query."""
+
+    name: TableName
+    #: Where its name stands, and where a clause about it goes: behind its alias.
+    start: int
+    end: int
+    clause: int
+    has_alias: bool
+
+
+class QueryText:
+    """One SELECT of BigQuery. `title` is what people call it."""
+
+    def __init__(self, title: str, text: str, project: str = ""):
+        """Parses the text.
+
+        Args:
+            project: Of a view its own: there a table may be named without one.
+
+        Raises:
+            UserError: it does not parse, is no single SELECT, or does what a query that is repeated may not.
+        """
+        self.title, self.text, self.project = title, text, project
+        if len(text) > MOST_LETTERS:
+            raise UserError(f"{title} has {len(text):,} characters; a query may have {MOST_LETTERS:,}.")
+        self.tree = self._parsed()
+        self.text = _without_semicolon(text)
+        self._check()
+        self.references = sorted(self._references(), key=lambda reference: reference.start)
+
+    @property
+    def tables(self) -> list[TableName]:
+        """The tables and views that it reads, each once."""
+        return sorted({reference.name for reference in self.references})
+
+    def rewritten(
+        self, expanded: Callable[[TableName], str] = lambda name: "", clause: Callable[[TableName], str] = lambda n: ""
+    ) -> str:
+        """The text with other texts in it.
+
+        Args:
+            expanded: What stands in a table's place, in parentheses; "" = the table.
+            clause: What stands behind a table and its alias, such as FOR SYSTEM_TIME AS OF; "" = nothing.
+        """
+        text = self.text
+        for reference in reversed(self.references):
+            if behind := clause(reference.name):
+                text = f"{text[: reference.clause]} {behind}{text[reference.clause :]}"
+            inner = expanded(reference.name)
+            alias = "" if reference.has_alias else f" AS `{reference.name.table}`"
+            own = f"(\n{inner}\n){alias}" if inner else reference.name.sql
+            text = text[: reference.start] + own + text[reference.end :]
+        return text
+
+    def _parsed(self) -> "exp.Query":
+        import sqlglot
+        from sqlglot import exp
+
+        logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it tells of what it cannot read, and so do we
+        try:
+            statements = [tree for tree in sqlglot.parse(self.text, dialect="bigquery") if tree is not None]
+        except sqlglot.errors.SqlglotError as error:
+            raise UserError(f"{self.title} does not parse: {_complaint(error)}") from None
+        except RecursionError:
+            raise UserError(f"{self.title} does not parse: it is nested too deeply.") from None
+        if not statements:
+            raise UserError(f"{self.title} holds no query: write one SELECT.")
+        if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+            if len(statements) == 1 and not isinstance(statements[0], (exp.Command, exp.DDL, exp.DML)):
+                begins = quoted(self.text.strip()[:40])
+                raise UserError(f"{self.title} must be one SELECT and begins with {begins}: write SELECT.")
+            kinds = ", ".join(_kind(statement) for statement in statements)
+            raise UserError(
+                f"{self.title} must be one SELECT and holds {kinds}: what a script declares or makes goes into WITH."
+            )
+        return statements[0]
+
+    def _check(self) -> None:
+        for name in filter(None, map(_moving, self.tree.walk())):
+            raise UserError(f"{self.title}: {name} {MOVING[name]}.")
+        for function in map(_own_function, self.tree.walk()):
+            if function:
+                raise UserError(
+                    f"{self.title} calls the function {function}, which may be changed at any time: write what it "
+                    "does into the query, or store its results in a table."
+                )
+        if any(node.args.get("limit") and not node.args.get("order") for node in self.tree.walk()):
+            raise UserError(
+                f"{self.title}: LIMIT without ORDER BY takes other rows whenever it runs. Say in which order, by what "
+                "is unique."
+            )
+        for parameter in map(_parameter, self.tree.walk()):
+            if parameter:
+                raise UserError(f"{self.title} has the parameter {parameter}, which nothing gives: write its value.")
+
+    def _references(self) -> Iterator[Reference]:
+        from sqlglot import exp
+        from sqlglot.errors import SqlglotError
+        from sqlglot.optimizer.scope import traverse_scope
+
+        try:
+            scopes = traverse_scope(self.tree)
+        except SqlglotError as error:
+            raise UserError(f"{self.title} does not parse: {_complaint(error)}") from None
+        tables = {id(table): table for scope in scopes for table in scope.tables}
+        common = {id(table) for scope in scopes for table in scope.tables if _is_common(scope, table)}
+        for key, table in tables.items():
+            if key not in common:
+                if not isinstance(table.this, exp.Identifier):
+                    raise UserError(
+                        f"{self.title} reads from the function {table.sql('bigquery')}, which may be changed at any "
+                        "time: write what it does into the query."
+                    )
+                yield self._reference(table)
+
+    def _reference(self, table: "exp.Table") -> Reference:
+        parts = [part for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part]
+        written = ".".join(part.name for part in parts)
+        if table.args.get("version"):
+            raise UserError(f"{self.title}: leave FOR SYSTEM_TIME AS OF {written} out; as_of = DAY looks back.")
+        if "information_schema" in written.lower():
+            raise UserError(f"{self.title} reads {written}, which changes by itself: copy it into a table.")
+        if len(parts) == 2 and self.project:
+            written = f"{self.project}.{written}"
+        elif len(parts) < 3:
+            raise UserError(
+                f"{self.title} reads {written}, which is no whole name: write `PROJECT.DATASET.TABLE`, so that it is "
+                "the same table whichever project runs the query."
+            )
+        start = min(part.meta["start"] for part in parts)
+        end = max(part.meta["end"] for part in parts) + 1
+        alias = table.args.get("alias")
+        last = alias.this.meta["end"] + 1 if alias and alias.this else end
+        return Reference(names.parse(written), start, end, last, bool(alias))
+
+
+def _is_common(scope: object, table: "exp.Table") -> bool:
+    """Whether a table is a common table expression, or an array of a row."""
+    from sqlglot import exp
+    from sqlglot.optimizer.scope import Scope
+
+    assert isinstance(scope, Scope)
+    if table.args.get("db"):
+        database = table.args["db"].name
+        return not table.args.get("catalog") and database in scope.sources and database != table.alias_or_name
+    return isinstance(scope.sources.get(table.alias_or_name), Scope) or (
+        isinstance(table.this, exp.Identifier) and table.name in scope.cte_sources
+    )
+
+
+def _moving(node: "exp.Expr") -> str:
+    """The name in `MOVING` of what a node does; "" if it may stay."""
+    from sqlglot import exp
+
+    kinds = {
+        exp.Rand: "RAND", exp.Uuid: "GENERATE_UUID", exp.TableSample: "TABLESAMPLE", exp.Predict: "PREDICT",
+        exp.CurrentDate: "CURRENT_DATE", exp.CurrentTimestamp: "CURRENT_TIMESTAMP", exp.CurrentTime: "CURRENT_TIME",
+        exp.CurrentDatetime: "CURRENT_DATETIME", exp.SessionUser: "SESSION_USER", exp.CurrentUser: "SESSION_USER",
+    }  # fmt: skip
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() if node.name.upper() in MOVING else ""
+    return kinds.get(type(node), "")
+
+
+def _own_function(node: "exp.Expr") -> str:
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Dot) or not isinstance(node.expression, exp.Anonymous | exp.Func):
+        return ""
+    path = node.sql("bigquery").partition("(")[0]
+    return "" if path.partition(".")[0].lower().strip("`") in OWN_FUNCTIONS else path
+
+
+def _without_semicolon(text: str) -> str:
+    """The text without what ends a statement, which may not stand in parentheses; its places stay."""
+    import sqlglot
+
+    ends = (token.start for token in sqlglot.tokenize(text, dialect="bigquery") if token.text == ";")
+    for end in ends:
+        text = f"{text[:end]} {text[end + 1 :]}"
+    return text
+
+
+def _parameter(node: "exp.Expr") -> str:
+    from sqlglot import exp
+
+    return node.sql("bigquery") if isinstance(node, exp.Parameter | exp.Placeholder) else ""
+
+
+def _kind(statement: "exp.Expr") -> str:
+    """The word that it begins with; of what the parser does not take apart it keeps that word alone."""
+    from sqlglot import exp
+
+    return str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
+
+
+def _complaint(error: Exception) -> str:
+    """The parser's first complaint, without the colours that it has for terminals."""
+    details = getattr(error, "errors", [])
+    if details:
+        first = details[0]
+        where, near = f"line {first['line']}, column {first['col']}", repr(first["highlight"])
+        if first["description"].startswith("Required keyword"):
+            return f"{where}: something is missing behind {near}."
+        if "Unexpected token" in first["description"]:
+            return f"{where}: {near} is not expected there."
+        what = first["description"].partition(" but got <")[0]  # names of the parser's own
+        return f"{where}: {what} near {near}."
+    return f"{str(error).splitlines()[0][:300]}."

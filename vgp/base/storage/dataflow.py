@@ -1,0 +1,232 @@
+"""Jobs of Dataflow through Google's client: found by their name, watched and cancelled.
+
+https://cloud.google.com/dataflow/docs/reference/rest/v1b3/projects.locations.jobs
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from vgp.base.exits import ProcessFailed, UserError
+
+Answer = TypeVar("Answer")
+
+#: Another address of the API, as gcloud takes it: https://cloud.google.com/sdk/gcloud/reference/config/set#api_endpoint_overrides
+ENDPOINT_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_DATAFLOW"
+#: Seconds that one attempt of a call may take, and that a call with its retries may take.
+ATTEMPT_S, CALL_S = 30.0, 300.0
+#: Before the second attempt; later ones wait longer.
+RETRY_AFTER_S = 1.0
+#: Of a state's name, JOB_STATE_....
+ENDED = {"DONE", "FAILED", "CANCELLED", "UPDATED", "DRAINED", "STOPPED"}
+
+
+@dataclass(frozen=True)
+class Job:
+    id: str
+    name: str
+    #: RUNNING, DONE, FAILED...
+    state: str
+    created: datetime
+    labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def active(self) -> bool:
+        return self.state not in ENDED
+
+
+@dataclass(frozen=True)
+class Message:
+    id: str
+    text: str
+    error: bool
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of a region of a project."""
+
+    project: str
+    region: str
+
+    def link(self, job: Job) -> str:
+        return f"https://console.cloud.google.com/dataflow/jobs/{self.region}/{job.id}?project={self.project}"
+
+    def named(self, name: str) -> list[Job]:
+        """The jobs of that name, the newest first."""
+        jobs = self._listed(name=name)
+        return sorted((job for job in jobs if job.name == name), key=lambda job: job.created, reverse=True)
+
+    def active(self) -> list[Job]:
+        from google.cloud.dataflow_v1beta3 import ListJobsRequest
+
+        return self._listed(filter=ListJobsRequest.Filter.ACTIVE)
+
+    def get(self, job_id: str) -> Job:
+        from google.cloud.dataflow_v1beta3 import GetJobRequest
+
+        request = GetJobRequest(project_id=self.project, location=self.region, job_id=job_id)
+        with self._explained("dataflow.jobs.get"):
+            return _job(self._call(self._jobs.get_job, request))
+
+    def cancel(self, job: Job) -> None:
+        """Also one that has ended meanwhile."""
+        from google.api_core.exceptions import BadRequest
+        from google.cloud import dataflow_v1beta3 as dataflow
+
+        asked = dataflow.Job(requested_state=dataflow.JobState.JOB_STATE_CANCELLED)
+        request = dataflow.UpdateJobRequest(project_id=self.project, location=self.region, job_id=job.id, job=asked)
+        with self._explained("dataflow.jobs.cancel"):
+            try:
+                self._call(self._jobs.update_job, request)
+            except BadRequest:  # a failed precondition, which REST does not tell from others
+                if self.get(job.id).active:
+                    raise
+
+    def messages(self, job: Job) -> tuple[list[Message], int]:
+        """What the service says of the job, warnings and errors, oldest first, and how many workers it has."""
+        from google.cloud import dataflow_v1beta3 as dataflow
+
+        request = dataflow.ListJobMessagesRequest(
+            project_id=self.project, location=self.region, job_id=job.id,
+            minimum_importance=dataflow.JobMessageImportance.JOB_MESSAGE_WARNING,
+        )  # fmt: skip
+        messages, workers = [], 0
+        with self._explained("dataflow.messages.list"):
+            for page in self._call(self._messages.list_job_messages, request).pages:
+                messages += [Message(m.id, m.message_text, _is_error(m)) for m in page.job_messages]
+                for event in page.autoscaling_events:
+                    workers = event.current_num_workers
+        return messages, int(workers)
+
+    def counters(self, job: Job) -> dict[str, int]:
+        """What the workers have counted so far, by the names of `graph.py`."""
+        from google.cloud.dataflow_v1beta3 import GetJobMetricsRequest
+
+        request = GetJobMetricsRequest(project_id=self.project, location=self.region, job_id=job.id)
+        with self._explained("dataflow.metrics.get"):
+            metrics = self._call(self._metrics.get_job_metrics, request).metrics
+        counted: dict[str, int] = {}
+        for metric in metrics:
+            if metric.name.origin == "user" and "scalar" in metric:
+                counted[metric.name.name] = max(counted.get(metric.name.name, 0), int(metric.scalar))
+        return counted
+
+    def _listed(self, **query: Any) -> list[Job]:
+        from google.cloud.dataflow_v1beta3 import ListJobsRequest
+
+        request = ListJobsRequest(project_id=self.project, location=self.region, **query)
+        with self._explained("dataflow.jobs.list"):
+            return [_job(job) for job in self._call(self._jobs.list_jobs, request)]
+
+    def _call(self, method: Callable[..., Answer], request: Any) -> Answer:
+        from google.api_core.exceptions import ServerError, TooManyRequests
+        from google.api_core.retry import Retry, if_exception_type
+        from requests import ConnectionError, Timeout
+
+        again = if_exception_type(ServerError, TooManyRequests, ConnectionError, Timeout)
+        return method(request=request, retry=Retry(again, initial=RETRY_AFTER_S, timeout=CALL_S), timeout=ATTEMPT_S)
+
+    @contextmanager
+    def _explained(self, permission: str) -> Iterator[None]:
+        with explained(self.project, self.region, permission):
+            yield
+
+    @cached_property
+    def _jobs(self) -> Any:
+        from google.cloud.dataflow_v1beta3 import JobsV1Beta3Client
+
+        return _client(JobsV1Beta3Client)
+
+    @cached_property
+    def _messages(self) -> Any:
+        from google.cloud.dataflow_v1beta3 import MessagesV1Beta3Client
+
+        return _client(MessagesV1Beta3Client)
+
+    @cached_property
+    def _metrics(self) -> Any:
+        from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client
+
+        return _client(MetricsV1Beta3Client)
+
+
+@contextmanager
+def explained(project: str, region: str, permission: str) -> Iterator[None]:
+    """Says what Dataflow refuses in words, and what could not be reached in one line."""
+    from google.api_core.exceptions import (
+        BadRequest,
+        Forbidden,
+        GoogleAPIError,
+        NotFound,
+        TooManyRequests,
+        Unauthorized,
+    )
+    from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+    from requests import RequestException
+
+    where = f"Dataflow in {region} of {project}"
+    try:
+        yield
+    except DefaultCredentialsError:
+        raise UserError(
+            f"{where} needs Google credentials and there are none: run `gcloud auth application-default login`."
+        ) from None
+    except (Forbidden, Unauthorized) as error:
+        if "has not been used" in error.message or "SERVICE_DISABLED" in str(error):
+            fix = f"enable it: gcloud services enable dataflow.googleapis.com --project {project}"
+        elif "act as" in error.message or "actAs" in error.message:
+            fix = "give the step's account roles/iam.serviceAccountUser on the workers' account"
+        else:
+            fix = f"the step's account needs {permission} (roles/dataflow.developer has it)"
+        raise UserError(f"{where} refuses: {_said(error)}. Fix: {fix}.") from None
+    except TooManyRequests as error:
+        raise UserError(
+            f"{where} has no room for the job: {_said(error)}. Wait until others have ended, or ask for more quota."
+        ) from None
+    except (BadRequest, NotFound) as error:
+        raise UserError(f"{where} refuses the job: {_said(error)}") from None
+    except (GoogleAPIError, GoogleAuthError, RequestException) as error:
+        raise ProcessFailed(f"{where} could not be reached: {type(error).__name__}: {error}") from None
+
+
+def _said(error: Any) -> str:
+    """What Google says, without the address that its client was asked at."""
+    return re.sub(r"^[A-Z]+ https?://\S+: ", "", error.message).rstrip(". ")
+
+
+def project() -> str:
+    """The project of the credentials. Raises UserError if they tell none."""
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
+
+    try:
+        named = google.auth.default()[1]
+    except DefaultCredentialsError:
+        raise UserError(
+            "Dataflow needs Google credentials and there are none: run `gcloud auth application-default login`."
+        ) from None
+    if not named:
+        raise UserError("Dataflow needs a project, and the credentials name none: set project in pipelines.toml.")
+    return str(named)
+
+
+def _client(kind: Any) -> Any:
+    from google.api_core.client_options import ClientOptions
+
+    endpoint = os.environ.get(ENDPOINT_VARIABLE, "").rstrip("/")
+    return kind(transport="rest", client_options=ClientOptions(api_endpoint=endpoint) if endpoint else None)
+
+
+def _job(job: Any) -> Job:
+    state = job.current_state.name.removeprefix("JOB_STATE_")
+    return Job(job.id, job.name, state, job.create_time, dict(job.labels))
+
+
+def _is_error(message: Any) -> bool:
+    return bool(message.message_importance.name == "JOB_MESSAGE_ERROR")

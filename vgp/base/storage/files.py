@@ -1,0 +1,96 @@
+"""Files that somebody else may have made: opened without waiting, read up to a limit, and replaced whole."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import NamedTuple
+
+from vgp.base.exits import UserError
+
+#: What counts or describes, such as a manifest, is smaller; parsed, it takes about twenty times as much memory.
+MOST_JSON_BYTES = 64 << 20
+
+
+class Version(NamedTuple):
+    """What changes when a file is written to."""
+
+    bytes: int
+    modified_ns: int
+
+
+def open_file(path: str | Path, *, links: bool = True) -> BufferedReader:
+    """Opens a regular file for reading: a pipe would be waited for, and a device never ends.
+
+    Args:
+        links: Whether the name may be a symbolic link, which could lead out of its folder.
+
+    Raises:
+        FileNotFoundError: there is nothing of that name.
+        UserError: it is something else than a regular file, or may not be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UserError(_refusal(path, error, links)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(f"{path} is no regular file, but a folder, a pipe or a device.")
+    return open(descriptor, "rb")
+
+
+def read(path: str | Path, *, most: int = MOST_JSON_BYTES, links: bool = True) -> bytes:
+    """The bytes of a small file. Raises as `open_file`, and UserError if it is larger than `most`."""
+    with open_file(path, links=links) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise UserError(f"{path} is larger than {most >> 20} MiB, the most that such a file may have.")
+    return data
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place once all is written, and goes if that fails."""
+    path = Path(path)
+    scratch = path.with_name(path.name + ".partial")
+    try:
+        yield scratch
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write(path: str | Path, text: str | bytes) -> None:
+    """Writes a small file in place of what is there: whole, or not at all."""
+    with replacing(path) as scratch:
+        scratch.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def version(file: BufferedReader) -> Version:
+    status = os.fstat(file.fileno())
+    return Version(status.st_size, status.st_mtime_ns)
+
+
+def open_unchanged(path: str | Path, known: Version, name: str) -> BufferedReader:
+    """Opens a file that was looked at before. Raises UserError, about `name`, if it is another by now."""
+    try:
+        file = open_file(path)
+    except FileNotFoundError:
+        raise UserError(f"{name} was removed while it was read.") from None
+    if version(file) != known:
+        file.close()
+        raise UserError(f"{name} changed while it was read: give a copy that nobody writes to, and start again.")
+    return file
+
+
+def _refusal(path: str | Path, error: OSError, links: bool) -> str:
+    if error.errno == errno.ELOOP and not links:
+        return f"{path} is a symbolic link, which could lead out of its folder; put the file there."
+    if error.errno == errno.ENXIO:
+        return f"{path} is no regular file, but a socket or a device."
+    return f"{path} cannot be read: {error.strerror}."

@@ -1,0 +1,135 @@
+"""One object in Cloud Storage that is replaced as a whole, and only by whoever has seen what it replaces.
+
+https://cloud.google.com/storage/docs/request-preconditions
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from vgp.base.exits import UserError
+from vgp.base.storage.client import bucket, os_errors, patient, permitted
+from vgp.base.storage.storage import split
+
+
+@dataclass(frozen=True)
+class Version:
+    """The object as it was at one moment."""
+
+    data: bytes
+    generation: int
+    #: Seconds since it was written, both told by the server. Its clock's answer has whole seconds: never too many.
+    age_s: float
+
+
+class Slot:
+    """The object `gs://bucket/name`. Every method may raise ConnectionError.
+
+    Args:
+        deadline_s: For so long a method tries to reach the store.
+        stall_s: A request during which nothing moves for so long has failed.
+        most: Bytes that the object may have; a larger one is a UserError, and so is then a lack of permission.
+    """
+
+    first_pause_s = 0.5
+
+    def __init__(self, path: str, *, deadline_s: float, stall_s: float = 10, most: int | None = None):
+        self.path = path
+        self.bucket, self.name = split(path)
+        self.deadline_s, self.stall_s, self.most = deadline_s, stall_s, most
+
+    def read(self) -> Version | None:
+        """None if there is no object."""
+        with self._errors():
+            while (facts := self._seen()) is not None:
+                generation, age_s = facts
+                if (data := self._data(generation)) is not None:
+                    return Version(data, generation, age_s)
+        return None
+
+    def facts(self) -> tuple[int, float] | None:
+        """Its generation and its age in seconds, by the server's clock; None if there is no object."""
+        with self._errors():
+            return self._seen()
+
+    def generation(self) -> int:
+        """Its generation, without its bytes; 0 if there is no object."""
+        facts = self.facts()
+        return facts[0] if facts else 0
+
+    def put(self, data: bytes, generation: int) -> int | None:
+        """Replaces this generation (0 = no object) and returns the new one; None if another is there.
+
+        That other one may be ours: written by a first try whose answer was lost.
+        """
+        from google.api_core.exceptions import PreconditionFailed
+
+        blob = self._blob()
+        with self._errors("written"):
+            try:
+                blob.upload_from_string(data, if_generation_match=generation, **self._limits())
+            except PreconditionFailed:
+                return None
+        return int(blob.generation)
+
+    def delete(self, generation: int) -> bool:
+        """Deletes this generation; False if another is there. One that has gone may be ours, its answer lost."""
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        with self._errors("deleted"):
+            try:
+                self._blob().delete(if_generation_match=generation, **self._limits())
+            except NotFound:
+                return True
+            except PreconditionFailed:
+                return False
+        return True
+
+    def _seen(self) -> tuple[int, float] | None:
+        """Generation and age. By hand, since Google's client tells no header of an answer, such as its date."""
+        from google.api_core.exceptions import from_http_response
+
+        blob = self._blob()
+        url = blob.client._connection.build_api_url(path=blob.path, query_params={"fields": "generation,updated,size"})
+
+        def ask() -> Any:
+            response = blob.client._http.request("GET", url, timeout=self.stall_s)
+            if response.status_code not in (200, 404):
+                raise from_http_response(response)
+            return response
+
+        response = patient(self.first_pause_s, self.deadline_s, self.path)(ask)()
+        if response.status_code == 404:
+            return None
+        facts = response.json()
+        if self.most is not None and int(facts["size"]) > self.most:
+            raise UserError(f"{self.path} is larger than {self.most >> 20} MiB, the most that it may have.")
+        now, written = parsedate_to_datetime(response.headers["Date"]), datetime.fromisoformat(facts["updated"])
+        return int(facts["generation"]), max(0.0, (now - written).total_seconds())
+
+    def _data(self, generation: int) -> bytes | None:
+        """The generation's bytes; None if it has been replaced meanwhile."""
+        from google.api_core.exceptions import NotFound
+
+        try:
+            return bytes(self._blob(generation=generation).download_as_bytes(**self._limits()))
+        except NotFound:
+            return None
+
+    @contextmanager
+    def _errors(self, done: str = "read") -> Iterator[None]:
+        with os_errors(self.path):
+            if self.most is None:
+                yield
+                return
+            with permitted(self.path, done):
+                yield
+
+    def _blob(self, **kwargs: Any) -> Any:
+        return bucket(self.bucket).blob(self.name, **kwargs)
+
+    def _limits(self) -> dict[str, Any]:
+        return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}

@@ -1,0 +1,235 @@
+"""Files that may lie on this machine or in Cloud Storage (`gs://bucket/name`), found and read the same way."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vgp.base.exits import UserError
+from vgp.base.storage import client, files, finding, foreign, pinned
+from vgp.base.storage.finding import File as File
+from vgp.base.storage.finding import find_local, glob_regex
+from vgp.base.storage.past import Past
+
+WILDCARDS = frozenset("*?[")
+
+_past: ContextVar[Past | None] = ContextVar("past", default=None)
+
+
+def is_remote(path: str) -> bool:
+    return path.startswith("gs://")
+
+
+def uri(path: str | Path) -> str:
+    """The path, as `gs://` if it lies in a bucket that Vertex has mounted under /gcs.
+
+    Through the mount a rename is a copy and a delete, and other machines may see stale listings:
+    https://cloud.google.com/storage/docs/cloud-storage-fuse/overview#differences-and-limitations
+    """
+    return re.sub(r"^(/gcs/|gs:/+)(?=[^/])", "gs://", str(path)).rstrip("/") or "/"
+
+
+def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
+    """The files that a file name, a folder, a glob or a document of pins stands for, sorted by path.
+
+    A folder stands for the files directly in it whose names end in one of `suffixes`; a glob or a file name
+    is taken as it is. `**` crosses folders. Pinned objects have paths that end in #generation.
+
+    Raises:
+        UserError: it is of a place that nothing is read from, nothing matches, it may not be read, or a pinned file
+            is not as it was.
+        ProcessFailed: the store did not answer for `client.READ_DEADLINE_S`; so also below.
+    """
+    foreign.refuse(pattern)
+    if pattern.lower().startswith("bq://"):
+        raise UserError(
+            f"{pattern} is a table of BigQuery, and this task reads files: only a tabular task reads tables."
+        )
+    if pinned.digest(pattern):
+        return pinned.unchanged(pattern, read(pattern, most=pinned.MOST_BYTES))
+    matches = _find_remote(pattern, suffixes) if is_remote(pattern) else find_local(pattern, suffixes)
+    if not matches:
+        deeper = _deeper(pattern, suffixes)
+        folder = not _is_glob(pattern) and (deeper or not is_remote(pattern) and os.path.isdir(pattern))
+        what = f"holds no file that ends in {', '.join(_plain(suffixes))}" if folder else "matches no file"
+        fix = f" Folders below it do: give them as '{deeper}'." if deeper else ""
+        past = _past.get()
+        raise UserError(f"{pattern} {what}{f', as of {past.moment:%Y-%m-%dT%H:%M:%SZ}' if past else ''}.{fix}")
+    return sorted(matches, key=lambda file: file.path)
+
+
+def _deeper(folder: str, suffixes: Sequence[str]) -> str:
+    """A glob of files that end so one or two folders below, or in the folders that a glob matches; "" where there
+    are none."""
+    if _is_glob(folder):
+        pattern = f"{folder.rstrip('/')}/*"
+        files = _find_remote(pattern, suffixes) if is_remote(folder) else find_local(pattern, suffixes)
+        ending = next((found for file in files if (found := finding.ending(file.path, suffixes))), "")
+        return ending and pattern + ending
+    if not is_remote(folder):
+        return finding.deeper(folder, suffixes)
+    inside = f"{uri(folder)}/"
+    names = [file.path.removeprefix(inside) for file in below(folder)]
+    for levels in finding.DEEPER:
+        for name in names:
+            if name.count("/") == levels.count("/") and (found := finding.ending(name, suffixes)):
+                return f"{inside}{levels}{found}"
+    return ""
+
+
+def _is_glob(pattern: str) -> bool:
+    return bool(WILDCARDS & set(pattern)) and not os.path.isdir(pattern)
+
+
+def _plain(suffixes: Sequence[str]) -> list[str]:
+    """The endings in lower case, without those that only add how a file is packed."""
+    lower = dict.fromkeys(map(str.lower, suffixes))
+    return [suffix for suffix in lower if not any(suffix.startswith(f"{other}.") for other in lower)]
+
+
+def below(folder: str, *, links: bool = False) -> list[File]:
+    """Every file in a folder and the folders below it, sorted by path; none where there is no such folder.
+
+    Args:
+        links: Whether symbolic links on this machine are followed, or passed over.
+    """
+    folder = uri(folder)
+    if not is_remote(folder):
+        return finding.below(folder, links=links)
+    bucket, name = split(folder)
+    return sorted(_listed(folder, bucket, prefix=f"{name}/" if name else ""), key=lambda file: file.path)
+
+
+def parts(data: str) -> list[str]:
+    """What `data` names, separated by commas; a document of pins or a file whose name has a comma is one."""
+    if pinned.digest(data) or ("," in data and os.path.exists(data)):
+        return [data]
+    return [part.strip() for part in data.split(",") if part.strip()]
+
+
+@contextmanager
+def as_of(past: Past | None) -> Iterator[None]:
+    """Inside, `find` lists the objects that were live at that moment, where the bucket keeps older versions."""
+    token = _past.set(past)
+    try:
+        yield
+    finally:
+        _past.reset(token)
+
+
+def read(path: str, *, most: int, links: bool = True) -> bytes:
+    """The bytes of a small file or object. Raises UserError if it is larger, or a link where links are refused."""
+    too_large = UserError(f"{path} is larger than {most >> 20} MiB, the most that such a file may have.")
+    if not is_remote(path):
+        try:
+            return files.read(path, most=most, links=links)
+        except FileNotFoundError:
+            raise UserError(f"{path} does not exist.") from None
+    blob = described(path)
+    if blob is None:
+        raise UserError(f"{path} does not exist.")
+    if blob.size > most:
+        raise too_large
+    with client.explained(path):
+        return bytes(blob.download_as_bytes(retry=client.reading(path)))
+
+
+def overwrite(path: str, data: bytes) -> None:
+    """Writes a small file in place of what is there. Raises OSError, ConnectionError if the store is down."""
+    if not is_remote(path):
+        files.write(path, data)
+        return
+    place, name = split(path)
+    with client.os_errors(path):
+        client.bucket(place).blob(name).upload_from_string(data, retry=client.patient(1, 30, path), timeout=10)
+
+
+def split(path: str) -> tuple[str, str]:
+    """`gs://bucket/a/b` -> `bucket`, `a/b`."""
+    bucket, _, name = path.removeprefix("gs://").partition("/")
+    if not bucket:
+        raise UserError(f"{path} names no bucket; expected gs://bucket/name.")
+    return bucket, name
+
+
+def location(path: str) -> str:
+    """Where a bucket lies, such as EU or US-CENTRAL1; "" if that may not be read, as by a reader of objects alone."""
+    from google.api_core.exceptions import Forbidden
+
+    with client.explained(path):
+        try:
+            return str(client.client().get_bucket(split(path)[0], retry=client.reading(path)).location)
+        except Forbidden:
+            return ""
+
+
+def generation_of(path: str) -> tuple[str, int]:
+    """`gs://bucket/name#1732` -> `gs://bucket/name`, 1732; 0 for a path without one. A name may itself hold a `#`."""
+    match = re.fullmatch(r"(gs://.+)#([1-9]\d{0,17})", path, re.DOTALL)
+    return (match[1], int(match[2])) if match else (path, 0)
+
+
+def plain(path: str) -> str:
+    """The path as people know it, without a generation."""
+    return generation_of(path)[0]
+
+
+def described(path: str) -> Any:
+    """The blob at gs://bucket/name, as it is now, or at gs://bucket/name#generation; None if there is none."""
+    versions = [generation_of(path), (path, 0)]  # the second for a name that itself ends in `#` and digits
+    retry = client.reading(path)
+    with client.explained(path):
+        for place, generation in dict.fromkeys(versions):
+            there, name = split(place)
+            if blob := client.bucket(there).get_blob(name, generation=generation or None, retry=retry):
+                return blob
+    return None
+
+
+def versioned(file: File) -> File:
+    """The file with what tells its version, where that is not known yet."""
+    if file.generation or file.version:
+        return file
+    if not is_remote(file.path):
+        if not os.path.isfile(file.path):
+            raise UserError(f"{file.path} does not exist.")
+        return replace(file, version=finding.described(file.path).version)
+    if blob := described(file.path):
+        return replace(file, generation=blob.generation)
+    raise UserError(f"{file.path} does not exist.")
+
+
+def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
+    bucket, name = split(pattern)
+    if WILDCARDS & set(name):
+        fixed = re.split(r"[*?\[]", name, maxsplit=1)[0]
+        matches = re.compile(f"gs://{re.escape(bucket)}/{glob_regex(name)}").fullmatch
+        return [file for file in _listed(pattern, bucket, prefix=fixed) if matches(file.path)]
+    files = _listed(pattern, bucket, prefix=name)
+    exact = [file for file in files if file.path == pattern]
+    folder = f"gs://{bucket}/{name.rstrip('/')}/" if name else f"gs://{bucket}/"
+    inside = (file for file in files if file.path.startswith(folder))
+    direct = (file for file in inside if "/" not in file.path.removeprefix(folder))
+    named = exact or [file for file in direct if file.path.endswith(tuple(suffixes))]
+    if not named and generation_of(pattern)[1] and (blob := described(pattern)):
+        return [File(pattern, blob.size, blob.generation)]
+    return named
+
+
+def _listed(pattern: str, name: str, **query: Any) -> list[File]:
+    past = _past.get()
+    fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
+    with client.explained(pattern):
+        retry = client.reading(pattern)
+        versions = "true" if past else None  # the client would write True, which not every server reads
+        listing = client.client().list_blobs(name, retry=retry, fields=fields, versions=versions, **query)
+        blobs = list(listing)
+        if past:
+            blobs = past.live(name, blobs, lambda: client.client().get_bucket(name, retry=retry))
+    return [
+        File(f"gs://{name}/{blob.name}", blob.size, blob.generation) for blob in blobs if not blob.name.endswith("/")
+    ]

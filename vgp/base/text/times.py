@@ -1,0 +1,50 @@
+"""Times of Google's messages: read, and written for people and for programs."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from vgp.base.errors import RequestError
+
+_DURATION = re.compile(r"(\d{1,6})\s*([smhdw])", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def moment(time: Any) -> datetime | None:
+    """A timestamp of Google's messages in UTC; None where there is none."""
+    if not time:
+        return None
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=time.timestamp())
+
+
+def local(time: datetime | None, now: datetime | None = None) -> str:
+    """`Nov 20 14:03`, in the time zone of this machine; of another year than `now`'s `Nov 20 2025 14:03`."""
+    if time is None:
+        return ""
+    there = time.astimezone()
+    year = "" if there.year == (now or datetime.now(UTC)).astimezone().year else "%Y "
+    return there.strftime(f"%b %d {year}%H:%M")
+
+
+def rfc3339(time: datetime | None) -> str | None:
+    """2026-11-20T14:03:07.120000Z."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z") if time else None
+
+
+def duration(text: str) -> timedelta | None:
+    """Of 90m, 12h, 7d, 2w; None if it is none. A number alone is none: its unit would be a guess."""
+    match = _DURATION.fullmatch(text.strip())
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
+
+
+def day(text: str | None) -> date | None:
+    """The date of `--as-of`; raises RequestError."""
+    return calendar_day(text, "--as-of") if text else None
+
+
+def calendar_day(text: str, option: str) -> date:
+    """The date that an option was given; raises RequestError."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise RequestError(f"{option} {text}: write a date like 2026-08-20.") from None

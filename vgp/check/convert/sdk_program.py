@@ -1,0 +1,150 @@
+"""A job as a Python program with Google's SDK (google-cloud-aiplatform 1.165.1).
+
+`aiplatform.CustomJob` where it can say everything; else the client of the API, which takes the body as it is. What the
+API's v1 does not know is in neither, and lost.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from vgp.base.documents.node import spellings
+from vgp.base.text import bucket_uri
+from vgp.check.convert.conversion import Conversion
+from vgp.check.convert.job_body import SPEC
+from vgp.check.convert.python_text import Name, call, literal
+from vgp.check.sources.account import Note
+from vgp.machines.placement.job_fields import duration_s
+from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
+
+#: Fields of the messages of aiplatform v1 (1.165.1).
+V1 = {
+    "jobSpec": SPEC, "trialJobSpec": SPEC,
+    "workerPoolSpecs": ("containerSpec", "pythonPackageSpec", "machineSpec", "replicaCount", "nfsMounts",
+                        "lustreMounts", "diskSpec"),
+    "containerSpec": ("imageUri", "command", "args", "env"),
+    "pythonPackageSpec": ("executorImageUri", "packageUris", "pythonModule", "args", "env"),
+    "env": ("name", "value"),
+    "machineSpec": ("machineType", "acceleratorType", "acceleratorCount", "gpuPartitionSize", "tpuTopology",
+                    "reservationAffinity"),
+    "reservationAffinity": ("reservationAffinityType", "key", "values"),
+    "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
+    "nfsMounts": ("server", "path", "mountPoint"),
+    "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
+    "baseOutputDirectory": ("outputUriPrefix",),
+}  # fmt: skip
+#: Field of the spec -> argument of CustomJob.submit.
+_SUBMIT = {
+    "serviceAccount": "service_account", "network": "network", "tensorboard": "tensorboard",
+    "enableWebAccess": "enable_web_access", "pscInterfaceConfig": "psc_interface_config",
+}  # fmt: skip
+_CONSTRUCTED = ("workerPoolSpecs", "scheduling", "baseOutputDirectory", "persistentResourceId")
+
+
+def program(conversion: Conversion) -> tuple[str, list[Note]]:
+    """The program, and what it cannot say or says more."""
+    notes: list[Note] = []
+    body = _known(conversion.body(), "", "", notes)
+    own = f"{conversion.spec_at}." if conversion.spec_at else ""
+    notes = [replace(note, field=note.field.replace("jobSpec.", own, 1)) for note in notes]
+    spec = body.get("jobSpec", {})
+    arguments = _scheduling(spec.get("scheduling", {}))
+    simple = "jobSpec" in body and not spec.keys() - {*_SUBMIT, *_CONSTRUCTED} and arguments is not None
+    notes += [] if conversion.region else [Note("region", "not given: put yours for REGION")]
+    if simple and arguments is not None:
+        return _custom_job(conversion, body, arguments, notes), notes
+    notes += [] if conversion.project else [Note("project", "not given: put yours for PROJECT")]
+    return _client(conversion, body), notes
+
+
+def _known(value: Any, name: str, path: str, notes: list[Note]) -> Any:
+    """The body without what v1 does not have."""
+    if isinstance(value, list):
+        return [_known(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    known = {}
+    for key, inner in value.items():
+        where = f"{path}.{key}" if path else str(key)
+        if name in V1 and key not in V1[name]:
+            notes.append(Note(where, f"the SDK's v1 has no such field in {name}", dropped=True))
+        else:
+            known[key] = _known(inner, key, where, notes)
+    return known
+
+
+def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
+    """Arguments of CustomJob.submit; None where they cannot say the same: whole seconds, and a timeout above zero."""
+    arguments: dict[str, Any] = {}
+    for name in ("timeout", "maxWaitDuration"):
+        if name not in scheduling:
+            continue
+        seconds = duration_s(scheduling[name])
+        if seconds is None or seconds != int(seconds) or (name == "timeout" and not seconds):
+            return None
+        arguments[spellings(name)[1]] = int(seconds)
+    for name in ("restartJobOnWorkerRestart", "disableRetries"):
+        if name in scheduling:
+            arguments[spellings(name)[1]] = scheduling[name]
+    if "strategy" in scheduling:
+        strategy = strategy_name(scheduling["strategy"])
+        if strategy not in STRATEGIES:
+            return None
+        arguments["scheduling_strategy"] = Name(f"aiplatform_v1.Scheduling.Strategy.{strategy}")
+    return arguments
+
+
+def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, Any], notes: list[Note]) -> str:
+    spec = body["jobSpec"]
+    folder = spec.get("baseOutputDirectory", {}).get("outputUriPrefix")
+    arguments = {
+        "display_name": body["displayName"],
+        "project": conversion.project,
+        "location": conversion.region or "REGION",
+        "staging_bucket": _bucket(folder),
+        "base_output_dir": folder,
+        "labels": body.get("labels"),
+        "encryption_spec_key_name": conversion.kms_key,
+        "persistent_resource_id": spec.get("persistentResourceId"),
+        "worker_pool_specs": snake(spec["workerPoolSpecs"]),
+    }
+    if not folder:
+        text = "not given: the SDK always sets one, a new folder below staging_bucket; put your bucket for BUCKET"
+        notes.append(Note("baseOutputDirectory", text))
+    submit |= {argument: snake(spec[name]) for name, argument in _SUBMIT.items() if name in spec}
+    imports = "from google.cloud import aiplatform"
+    imports += ", aiplatform_v1" if "scheduling_strategy" in submit else ""
+    job = call("aiplatform.CustomJob", {name: value for name, value in arguments.items() if value is not None})
+    return f"{imports}\n\njob = {job}\n{call('job.submit', submit)}\nprint(job.resource_name)\n"
+
+
+def _bucket(folder: str | None) -> str:
+    """The bucket of the folder; BUCKET where it names none."""
+    try:
+        return bucket_uri.join(bucket_uri.cut(str(folder or ""))[0])
+    except ValueError:
+        return "gs://BUCKET"
+
+
+def _client(conversion: Conversion, body: dict[str, Any]) -> str:
+    kind = "HyperparameterTuningJob" if conversion.is_tuning else "CustomJob"
+    method = spellings(kind)[1]
+    region = conversion.region or "REGION"
+    options = {"api_endpoint": f"{region}-aiplatform.googleapis.com"}
+    parent = f"projects/{conversion.project or 'PROJECT'}/locations/{region}"
+    return (
+        "import json\n\nfrom google.cloud import aiplatform_v1\n\n"
+        f"BODY = {literal(body)}\n\n"
+        f"client = aiplatform_v1.JobServiceClient(client_options={literal(options)})\n"
+        f"job = client.create_{method}(\n"
+        f"    parent={literal(parent)}, {method}=aiplatform_v1.{kind}.from_json(json.dumps(BODY))\n)\n"
+        "print(job.name)\n"
+    )
+
+
+def snake(value: Any) -> Any:
+    """Keys in the snake_case of the SDK; texts stay as they are."""
+    if isinstance(value, list):
+        return [snake(item) for item in value]
+    if isinstance(value, dict):
+        return {spellings(key)[1]: snake(item) for key, item in value.items()}
+    return value

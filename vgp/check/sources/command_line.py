@@ -1,0 +1,185 @@
+"""The words of a gcloud command line: its flags with their values, as gcloud reads them."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vgp.base.documents.document import Document, load
+from vgp.base.documents.node import placeholder
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import nearest
+from vgp.check.sources import shell_words
+from vgp.check.sources.account import Note
+
+#: Flags that take no value.
+_BOOLEAN = (
+    "async", "no-async", "stream-logs", "quiet", "enable-web-access", "no-enable-web-access",
+    "enable-dashboard-access", "no-enable-dashboard-access", "user-output-enabled", "no-user-output-enabled",
+    "log-http", "no-log-http",
+)  # fmt: skip
+#: Flags whose values gcloud adds up.
+REPEATED = ("args", "command", "env-vars", "python-package-uris", "packages", "worker-pool-spec", "labels")
+_OWN = "it is about the command, not about the job"
+#: Flags that no job has.
+LOST = {
+    "async": "gcloud's create never waits for a job, nor does the SDK's submit", "no-async": _OWN, "stream-logs": _OWN,
+    "quiet": _OWN, "format": _OWN, "verbosity": _OWN, "user-output-enabled": _OWN, "no-user-output-enabled": _OWN,
+    "account": "who starts the job is who runs the command or program", "configuration": _OWN,
+    "impersonate-service-account": "who starts the job is who runs the command or program", "billing-project": _OWN,
+    "log-http": _OWN, "no-log-http": _OWN, "trace-token": _OWN, "flatten": _OWN, "access-token-file": _OWN,
+    "staging-bucket": "gcloud puts packages there; upload them, and name them by their gs:// addresses",
+}  # fmt: skip
+
+
+class FlagError(RequestError):
+    """The line is none that is understood, or a flag of it has a wrong value."""
+
+
+@dataclass
+class Line:
+    """What the words of a command say: its flags in their order, and the words after a lone `--`."""
+
+    command: list[str]
+    flags: list[tuple[str, str]]
+    after: list[str]
+    lost: list[Note] = field(default_factory=list)
+    #: Gives the documents of the file of --config.
+    read: Callable[[str], list[Document]] = lambda path: load(Path(path))
+
+    def values(self, name: str) -> list[str]:
+        """Every value of a flag."""
+        return [value for flag, value in self.flags if flag == name]
+
+    def value(self, name: str) -> str | None:
+        """The value of a flag: the last, as gcloud takes it."""
+        return next(reversed(self.values(name)), None)
+
+    def items(self, name: str) -> list[str]:
+        """The items of all its values: gcloud adds them up."""
+        return [item for value in self.values(name) for item in split(value)]
+
+    def lose(self, flag: str, why: str) -> None:
+        self.lost.append(Note(f"--{flag}", why, dropped=True))
+
+    def switched(self, name: str) -> bool | None:
+        """Whether the last of --name and --no-name is on; None where neither is given."""
+        values = [(flag, value) for flag, value in self.flags if flag in (name, f"no-{name}")]
+        if not values:
+            return None
+        flag, value = values[-1]
+        return flag == name and value.lower() not in ("false", "no", "0")
+
+    def kms_key(self) -> str | None:
+        """--kms-key with the parts of its name that other flags give."""
+        key = self.value("kms-key")
+        if key is None or "/" in key:
+            return key
+        parts = [
+            ("projects", self.value("kms-project") or self.value("project") or "PROJECT"),
+            ("locations", self.value("kms-location") or self.value("region") or "LOCATION"),
+            ("keyRings", self.value("kms-keyring") or "KEYRING"),
+            ("cryptoKeys", key),
+        ]
+        return "/".join(word for part in parts for word in part)
+
+    def config(self) -> dict[str, Any]:
+        """What the file of --config says; flags lie over it.
+
+        Raises:
+            RequestError: the file cannot be read, or holds no object.
+        """
+        path = self.value("config")
+        if path is None:
+            return {}
+        if "://" in path:
+            raise FlagError(f"--config={path}: gcloud reads a file of this machine. Copy it here, and give its path.")
+        documents = self.read(path)
+        if len(documents) == 1 and documents[0].fault:
+            raise FlagError(f"--config={path}: {documents[0].fault}")
+        if len(documents) != 1 or not isinstance(documents[0].data, dict):
+            raise FlagError(f"--config={path}: the file must hold one object.")
+        data: dict[str, Any] = documents[0].data
+        return data
+
+
+def parse(line: str) -> Line:
+    """Raises FlagError: the line cannot be split into words, or is more than one command."""
+    joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
+    try:
+        own = shell_words.split(joined)
+    except shell_words.Unclosed as error:
+        raise FlagError(f"the line cannot be split into words: {error}.") from None
+    rest = own.redirection or joined[own.end :].strip()
+    if rest:
+        raise FlagError(f"one command is read at a time: leave out '{rest[:100]}'.")
+    return of_words(own.words)
+
+
+def of_words(words: list[str]) -> Line:
+    """Likewise of the words that a shell makes of a line."""
+    at = words.index("--") if "--" in words else len(words)
+    return Line([], [], words[at + 1 :]) if not words else _read(words[:at], words[at + 1 :])
+
+
+def _read(words: list[str], after: list[str]) -> Line:
+    command: list[str] = []
+    flags = []
+    waiting = list(reversed(words))
+    while waiting:
+        word = waiting.pop()
+        if not word.startswith("-"):
+            command.append(word)
+            continue
+        name, equals, value = {"-q": "--quiet"}.get(word, word).lstrip("-").partition("=")
+        if not equals and name not in _BOOLEAN and waiting and not waiting[-1].startswith("--"):
+            value = waiting.pop()
+        flags.append((name, value))
+    return Line(command, flags, after)
+
+
+def refuse_others(line: Line, known: set[str], words: int) -> None:
+    """Raises FlagError for a flag that is not known, and for a word that belongs to none."""
+    for name, _ in line.flags:
+        if name not in known | set(LOST):
+            near = nearest(name, sorted(known), 0.8)
+            meant = f" Did you mean --{near}?" if near else ""
+            raise FlagError(f"--{name} is not a flag that can be converted.{meant}")
+    if len(line.command) > words:
+        raise FlagError(f"'{line.command[words]}' belongs to no flag of the command.")
+
+
+def split(value: str) -> list[str]:
+    """a,b,c; or with another delimiter, as in ^;^a;b. https://cloud.google.com/sdk/gcloud/reference/topic/escaping"""
+    match = re.match(r"\^([^^]+)\^", value)
+    delimiter, rest = (match.group(1), value[match.end() :]) if match else (",", value)
+    return rest.split(delimiter) if rest else []
+
+
+def pairs(value: str, flag: str) -> dict[str, str]:
+    """key=value,key=value."""
+    items = [item.partition("=") for item in split(value) if item]
+    unknown = next((key for key, equals, _ in items if not equals and key.startswith(("$", "`"))), None)
+    if unknown:
+        raise FlagError(f"--{flag}={value}: what {unknown} stands for only the shell knows.")
+    if not items or not all(key and equals for key, equals, _ in items):
+        raise FlagError(f"--{flag}={value}: write key=value,key=value.")
+    values = {key: text for key, _, text in items}
+    if len(values) < len(items):
+        raise FlagError(f"--{flag}={value}: a key is given twice.")
+    return values
+
+
+def whole(value: str, flag: str) -> int | str:
+    """A whole number of 0 or more; what is to be filled in, as a variable of the shell, stays what it is."""
+    if value.startswith("$") or placeholder(value):
+        return value
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise FlagError(f"--{flag}: '{value}' is no whole number.")
+    return int(value)
+
+
+def accelerator(name: str) -> str:
+    """nvidia-tesla-t4 is NVIDIA_TESLA_T4."""
+    return name.upper().replace("-", "_")

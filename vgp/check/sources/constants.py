@@ -1,0 +1,307 @@
+"""Python expressions -> the values that they have in every run, found without running anything.
+
+Constants and names that are set once are followed, and so are texts and lists put together from them. What a caller may
+give is its default: arguments of functions, flags of the program, variables of the environment. All else is `Computed`,
+with the reason. Each value's line is kept.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from vgp.base.documents.budget import spend
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Computed, spellings
+from vgp.check.sources.classes import Classes
+from vgp.check.sources.defaults import flags, of_environment
+from vgp.check.sources.names import Names, changed
+
+MAX_DEPTH = 30
+_OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+}  # fmt: skip
+_MAX_TEXT = 1_000_000
+#: Ends of names that are called with the fields of a message, or of a dictionary.
+_MESSAGES = ("dict", "Spec", "Scheduling", "Resources", "CustomJob", "DeployedModel")
+#: Ends of what flags are read from: args, FLAGS, parser.parse_args().
+_STARTED_WITH = ("args", "arguments", "opt", "opts", "options", "flags")
+#: Fields of the API that stand beside each other.
+_TOGETHER = (
+    ("machineType", "acceleratorType", "acceleratorCount"), ("machineSpec", "replicaCount", "containerSpec"),
+    ("workerPoolSpecs",),
+)  # fmt: skip
+#: Enums of the API, whose members stand for their names.
+_ENUMS = ("AcceleratorType", "Strategy")
+
+
+class Constants:
+    """The values of a module's expressions."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        #: All of the program, outer before inner: walked once, for that takes longest.
+        self.nodes = list(ast.walk(tree))
+        self.names = Names(tree, self.nodes)
+        #: Literals that were read as part of a larger one or of a call.
+        self.used: set[ast.AST] = set()
+        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
+        self._runs: dict[object, ast.Call] = {}
+        for call in self.calls:
+            if called(call) in ("run", "submit") and isinstance(call.func, ast.Attribute):
+                owner = call.func.value
+                self._runs.setdefault(owner.id if isinstance(owner, ast.Name) else owner, call)
+        #: Line and value of what names stand for: a text that is put together of itself is read once.
+        self._known: dict[ast.AST, tuple[int, Any]] = {}
+        self._targets: dict[ast.AST, list[str]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.AnnAssign) and node.value and isinstance(node.target, ast.Name):
+                self._targets[node.value] = [node.target.id]
+            elif isinstance(node, ast.Assign):
+                self._targets[node.value] = [name.id for name in node.targets if isinstance(name, ast.Name)]
+
+    @cached_property
+    def _flags(self) -> Mapping[str, ast.expr]:
+        return flags(self.calls)
+
+    def _is_parsed(self, node: ast.Name) -> bool:
+        """Whether a name holds what the program was started with, by what it is called or set to."""
+        return (called(self.assigned(node) or node) or node.id).lower().endswith(_STARTED_WITH)
+
+    @cached_property
+    def _classes(self) -> Classes:
+        return Classes(self.nodes, self.assigned)
+
+    def run_of(self, maker: ast.Call) -> ast.Call | None:
+        """The run or submit of the job that a call makes: CustomJob(...).run(...), or by the name that it has."""
+        owners = [maker, *self._targets.get(maker, [])]
+        return next((self._runs[owner] for owner in owners if owner in self._runs), None)
+
+    @cached_property
+    def _changes(self) -> dict[str, list[tuple[list[ast.expr | None], int]]]:
+        """By name what statements change of lists and dictionaries, with the line."""
+        found: dict[str, list[tuple[list[ast.expr | None], int]]] = {}
+        for node in self.nodes:
+            for name, keys in changed(node):
+                found.setdefault(name, []).append((keys, getattr(node, "lineno", 1)))
+        return found
+
+    def changes(self, literal: ast.expr) -> Iterator[tuple[FieldPath, int]]:
+        """What the program changes of a list or dictionary below: where in it, and on which line."""
+        for name in self._targets.get(literal, []):
+            for keys, line in self._changes.get(name, []):
+                spend("look-ups")
+                if self.names.may_be(name, literal, line):
+                    yield tuple(self._seen(keys)), line
+
+    def _seen(self, keys: list[ast.expr | None]) -> Iterator[str | int]:
+        """The keys up to the first that is not known."""
+        for key in keys:
+            value = None if key is None else self.value(key, (), {})
+            if not isinstance(value, str | int) or isinstance(value, Computed):
+                return
+            yield value
+
+    def value(self, node: ast.AST, path: FieldPath, places: dict[FieldPath, int], depth: int = 0) -> Any:
+        """The value, its parts' lines in `places` under `path`."""
+        spend("look-ups")
+        places.setdefault(path, getattr(node, "lineno", 1))
+        if depth > MAX_DEPTH:
+            return Computed("it refers to too much")
+        match node:
+            case ast.Constant(value=bool() | str() | int() | float() | None):
+                return node.value
+            case ast.Name():
+                return self._name(node, path, places, depth)
+            case ast.Dict() | ast.List() | ast.Tuple():
+                self.used.add(node)
+                return self._container(node, path, places, depth)
+            case ast.Call():
+                return self._call(node, path, places, depth)
+            case ast.Attribute() if _is_member(node):  # AcceleratorType.NVIDIA_L4, Strategy.SPOT
+                return node.attr
+            case ast.Attribute(attr="name") if _is_member(self.assigned(node.value)):
+                return self.value(node.value, path, places, depth + 1)
+            case ast.Attribute() if (value := self._classes.attribute(node)) is not None:
+                places[path] = value.lineno
+                return self.value(value, path, places, depth + 1)
+            case ast.Attribute(value=ast.Name() as owner) if node.attr in self._flags and self._is_parsed(owner):
+                return self.value(self._flags[node.attr], path, places, depth + 1)
+            case ast.Subscript():
+                return self._item(node, path, places, depth)
+            case ast.BinOp() | ast.UnaryOp() | ast.JoinedStr():
+                return self._operation(node, path, depth)
+        return _computed(node)
+
+    def assigned(self, node: ast.AST | None) -> ast.AST | None:
+        """What a name stands for, if it is set once; any other expression is itself."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(node, ast.Name):
+                return node
+            value = self.names.at(node.id, node.lineno)
+            if isinstance(value, str):
+                return node
+            node = value
+        return node
+
+    def _name(self, node: ast.Name, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        value = self.names.at(node.id, node.lineno)
+        if isinstance(value, str):
+            return Computed(value)
+        if value in self._known:
+            places[path], known = self._known[value]
+            return known
+        places[path] = value.lineno
+        result = self.value(value, path, places, depth + 1)
+        if not isinstance(result, Computed | dict | list):
+            self._known[value] = places[path], result
+        return result
+
+    def _item(self, node: ast.Subscript, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        """CONFIG["machine"] of a dictionary or list that is known."""
+        inside: dict[FieldPath, int] = {}
+        whole = self.value(node.value, (), inside, depth + 1)
+        key = self.value(node.slice, path, {}, depth + 1)
+        known = isinstance(whole, dict) and isinstance(key, str) and not isinstance(key, Computed) and key in whole
+        if not known and not (isinstance(whole, list) and isinstance(key, int) and -len(whole) <= key < len(whole)):
+            return _computed(node)
+        places[path] = inside.get((key,), node.lineno)
+        return whole[key]
+
+    def _container(
+        self, node: ast.Dict | ast.List | ast.Tuple, path: FieldPath, places: dict[FieldPath, int], depth: int
+    ) -> Any:
+        if not isinstance(node, ast.Dict):
+            if any(isinstance(item, ast.Starred) for item in node.elts):
+                return Computed("the program computes the list")
+            return [self.value(item, (*path, index), places, depth + 1) for index, item in enumerate(node.elts)]
+        values: dict[str, Any] = {}
+        is_open = False
+        for key, item in zip(node.keys, node.values, strict=True):
+            if key is None:  # **other
+                other = self.value(item, path, {}, depth + 1)
+                values |= other if isinstance(other, dict) else {}
+                is_open = is_open or not isinstance(other, dict)
+                continue
+            name = self.value(key, path, {}, depth + 1)
+            if isinstance(name, str) and not isinstance(name, Computed):
+                values[name] = self.value(item, (*path, name), places, depth + 1)
+        return _opened(values) if is_open else values
+
+    def _call(self, node: ast.Call, path: FieldPath, places: dict[FieldPath, int], depth: int) -> Any:
+        """dict(...) and the API's messages are what their arguments say; str, int and json.dumps what they hold."""
+        name = called(node)
+        if not node.args and name.endswith(_MESSAGES):
+            self.used.add(node)
+            values = {
+                word.arg: self.value(word.value, (*path, word.arg), places, depth + 1)
+                for word in node.keywords
+                if word.arg
+            }
+            return _opened(values) if any(word.arg is None for word in node.keywords) else values
+        if name in ("str", "int", "float", "dumps") and len(node.args) == 1 and not node.keywords:
+            value = self.value(node.args[0], path, places, depth + 1)
+            if isinstance(value, Computed) or name == "dumps":
+                return value
+            try:
+                return {"str": str, "int": int, "float": float}[name](value)
+            except (TypeError, ValueError, OverflowError):
+                pass
+        if (default := of_environment(node)) is not None:
+            return self.value(default, path, places, depth + 1)
+        if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
+            return self._formatted(node, node.func.value, path, depth)
+        return _computed(node)
+
+    def _formatted(self, node: ast.Call, template: ast.expr, path: FieldPath, depth: int) -> Any:
+        """'{}-{}'.format(...) of what is known."""
+        text = self.value(template, path, {}, depth + 1)
+        parts = [self.value(each, path, {}, depth + 1) for each in node.args]
+        simple = isinstance(text, str) and text.count("{}") == text.count("{") == text.count("}") == len(parts)
+        if not simple or any(isinstance(each, Computed | dict | list) for each in (text, *parts)):
+            return _computed(node)
+        return text.format(*parts)[:_MAX_TEXT]
+
+    def _operation(self, node: ast.BinOp | ast.UnaryOp | ast.JoinedStr, path: FieldPath, depth: int) -> Any:
+        parts = []
+        for part in _parts(node):
+            value = self.value(part, path, {}, depth + 1)
+            if isinstance(value, Computed | dict):
+                return _computed(node)  # what the others are no longer matters
+            parts.append(value)
+        if isinstance(node, ast.JoinedStr):
+            has_list = any(isinstance(part, list) for part in parts)
+            return _computed(node) if has_list else "".join(map(str, parts))[:_MAX_TEXT]
+        if isinstance(node, ast.UnaryOp):
+            negative = isinstance(node.op, ast.USub) and isinstance(parts[0], int | float)
+            return -parts[0] if negative else _computed(node)
+        function = _OPERATORS.get(type(node.op))
+        if function is None or _large(*parts):
+            return _computed(node)
+        try:
+            return function(*parts)
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+            return _computed(node)
+
+
+def _opened(values: dict[str, Any]) -> Any:
+    """An object with **other, which is not known and may have the fields that go with those that are."""
+    unknown = Computed("the program may give it in **other")
+    for group in _TOGETHER:
+        spelled = next((index for name in group for index, key in enumerate(spellings(name)) if key in values), None)
+        if spelled is not None:
+            values = {spellings(name)[spelled]: unknown for name in group} | values
+    return values or unknown
+
+
+def called(node: ast.AST) -> str:
+    """The last word of what is called: CustomJob of aiplatform.CustomJob(...)."""
+    function = node.func if isinstance(node, ast.Call) else node
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _is_member(node: ast.AST | None) -> bool:
+    """Whether an expression is a member of one of the API's enums."""
+    return isinstance(node, ast.Attribute) and called(node.value) in _ENUMS
+
+
+def _large(left: Any, right: Any) -> bool:
+    """Whether an operation could make much of little: 'x' * 10 ** 9."""
+    sizes = [len(side) if isinstance(side, str | list) else abs(side) if isinstance(side, int | float) else 0
+             for side in (left, right)]  # fmt: skip
+    return (
+        any(size > _MAX_TEXT * 100 for size in sizes)
+        or sizes[0] * sizes[1] > _MAX_TEXT * 1_000
+        or (any(isinstance(side, str | list) for side in (left, right)) and max(sizes) > 10_000)
+    )
+
+
+def _parts(node: ast.BinOp | ast.UnaryOp | ast.JoinedStr) -> list[ast.expr]:
+    """What an operation takes, in its order."""
+    match node:
+        case ast.JoinedStr():
+            return [_part(part) for part in node.values]
+        case ast.UnaryOp():
+            return [node.operand]
+    return [node.left, node.right]
+
+
+def _computed(node: ast.AST) -> Computed:
+    return Computed(f"the program computes it: {_short(node)}")
+
+
+def _part(node: ast.expr) -> ast.expr:
+    """The expression of {...} in a text; one with a format is computed."""
+    plain = isinstance(node, ast.FormattedValue) and node.format_spec is None and node.conversion < 0
+    return node.value if isinstance(node, ast.FormattedValue) and plain else node
+
+
+def _short(node: ast.AST) -> str:
+    try:
+        text = ast.unparse(node)
+    except (RecursionError, ValueError):
+        return "..."
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,396 @@
+"""The Terraform of a folder -> its blocks, and the values of their expressions, without running anything.
+
+Variables have the value of terraform.tfvars, else their default. What only Terraform or the cloud knows is `Computed`,
+with the reason.
+"""
+
+import json
+import math
+import operator
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from vgp.base.documents import json_text
+from vgp.base.documents.budget import Exhausted, spend
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Computed
+from vgp.base.documents.reading import Unreadable, read
+
+SUFFIXES = (".tf", ".tf.json")
+MAX_CHARACTERS, MAX_FILES, MAX_DEPTH, MAX_TEXT = 300_000, 200, 60, 100_000
+Scope = Mapping[str, Any]
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": operator.mod,
+    "&&": lambda left, right: left and right, "||": lambda left, right: left or right,
+}  # fmt: skip
+#: A file beside matters where it has one of these.
+_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+class _Absent(Computed):
+    """A field that a known object does not have, for which try() has another value."""
+
+    __slots__ = ()
+
+
+@dataclass
+class Block:
+    """`resource "google_x" "y" {...}`: kind, labels, attributes with their lines, and the blocks inside."""
+
+    kind: str
+    labels: list[str]
+    line: int
+    attributes: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    blocks: list["Block"] = field(default_factory=list)
+
+
+def blocks(name: str, text: str) -> list[Block]:
+    """The blocks of a file.
+
+    Raises:
+        Unreadable: it is no Terraform.
+        Exhausted: it is too large.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise Exhausted(f"The file has more than {MAX_CHARACTERS:,} characters of Terraform.")
+    if name.endswith(".json"):
+        return _of_json(name, text)
+    return _body(_parsed(name, text), Block("", [], 1)).blocks
+
+
+@lru_cache(maxsize=32)
+def _parsed(name: str, text: str) -> Any:
+    """The body of a text of HCL, as a tree of its grammar."""
+    from hcl2.api import parses_to_tree
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return parses_to_tree(text).children[0]
+    except UnexpectedInput as error:
+        line, column = getattr(error, "line", 1), getattr(error, "column", 1)
+        raise Unreadable(name, f"no Terraform: line {line}, column {column} is not understood") from None
+
+
+def _body(tree: Any, block: Block) -> Block:
+    for child in _trees(tree):
+        name = _word(child.children[0])
+        if child.data == "attribute":
+            block.attributes[name] = child.children[-1], child.meta.line
+        else:
+            labels = [_word(each) for each in _trees(child)[1:] if each.data != "body"]
+            block.blocks.append(_body(_trees(child)[-1], Block(name, labels, child.meta.line)))
+    return block
+
+
+def _trees(tree: Any) -> list[Any]:
+    """The parts of a tree that are no punctuation and no comment."""
+    return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
+
+
+def _word(tree: Any) -> str:
+    return "".join(str(token) for token in tree.scan_values(lambda token: token != '"'))
+
+
+def _of_json(name: str, text: str) -> list[Block]:
+    """The resources, variables, locals and providers of a file of Terraform's JSON, whose expressions are texts."""
+    try:
+        data = json_text.loads(text)[0]
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(name, f"no JSON: {error}") from None
+    depths = {"resource": 2, "variable": 1, "provider": 1, "locals": 0}
+    given = data if isinstance(data, dict) else {}
+    found = [
+        (Block(kind, list(labels), 1), value, path)
+        for kind, depth in depths.items()
+        for labels, value, path in _labelled(given.get(kind), depth, (kind,))
+    ]
+    paths = {at for _, value, path in found for at in [path, *((*path, key) for key in value)]}
+    lines = json_text.lines(text, paths)
+    for block, value, path in found:
+        block.line = lines[path]
+        block.attributes = {key: (item, lines[(*path, key)]) for key, item in value.items()}
+    return [block for block, _, _ in found]
+
+
+def _labelled(value: Any, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], Any, FieldPath]]:
+    """(labels, body, path) of each block of JSON, which may stand in lists."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _labelled(item, depth, (*path, index))
+    elif isinstance(value, dict) and depth:
+        for key, item in value.items():
+            for labels, body, where in _labelled(item, depth - 1, (*path, key)):
+                yield (key, *labels), body, where
+    elif isinstance(value, dict):
+        yield (), value, path
+
+
+class Module:
+    """What the files of a folder set together: variables, locals, and the region of the provider."""
+
+    def __init__(self, own: list[Block], others: list[Block], given: Mapping[str, tuple[Any, int]]) -> None:
+        self.variables: dict[str, Block] = {}
+        self.locals: dict[str, Any] = {}
+        self.given = given
+        self.regions: list[Any] = []
+        for block in [*own, *others]:
+            if block.kind == "variable" and block.labels:
+                self.variables.setdefault(block.labels[0], block)
+            elif block.kind == "locals":
+                self.locals |= {name: expression for name, (expression, _) in block.attributes.items()}
+            elif block.kind == "provider" and "alias" not in block.attributes and "region" in block.attributes:
+                self.regions.append(block.attributes["region"][0])
+
+    def region(self) -> str | None:
+        """The region of the provider, where the folder has one."""
+        found = {self.value(expression, {}) for expression in self.regions}
+        region = found.pop() if len(found) == 1 else None
+        return region if isinstance(region, str) and not isinstance(region, Computed) else None
+
+    def value(self, node: Any, scope: Scope, depth: int = 0) -> Any:
+        """The value of an expression; `scope`: what each, count and the iterators around it are."""
+        spend("look-ups")
+        if depth > MAX_DEPTH:
+            return Computed("it refers to too much")
+        if not hasattr(node, "data"):
+            return self._of_json(node, scope, depth)
+        inside = _trees(node)
+        match node.data:
+            case "int_lit" | "float_lit":
+                return _number(_word(node))
+            case "literal_value":
+                return {"true": True, "false": False}.get(_word(node))
+            case "identifier" if _word(node) in scope:
+                return scope[_word(node)]
+            case "string":
+                return self._text(node, scope, depth)
+            case "heredoc_template" | "heredoc_template_trim":
+                return _heredoc(node)
+            case "tuple":
+                return [self.value(each, scope, depth + 1) for each in inside]
+            case "object":
+                return self._object(inside, scope, depth)
+            case "conditional":
+                condition = self.value(inside[0], scope, depth + 1)
+                known = isinstance(condition, bool)
+                return self.value(inside[1 if condition else 2], scope, depth + 1) if known else _computed(node)
+            case "unary_op":
+                value = self.value(inside[0], scope, depth + 1)
+                is_not = node.children[0] == "!"
+                wanted = bool if is_not else int | float
+                return (not value if is_not else -value) if isinstance(value, wanted) else _computed(node)
+            case "binary_op":
+                return self._binary(node, inside, scope, depth)
+            case "get_attr_expr_term" | "index_expr_term":
+                return self._item(node, inside, scope, depth)
+            case "function_call":
+                return self._call(node, inside, scope, depth)
+            case "expr_term" | "get_attr" | "braces_index" | "interpolation" | "object_elem_key" if len(inside) == 1:
+                return self.value(inside[0], scope, depth + 1)
+        return _computed(node)
+
+    def _of_json(self, value: Any, scope: Scope, depth: int) -> Any:
+        """A value of Terraform's JSON: texts may hold ${...}."""
+        if isinstance(value, dict):
+            return {key: self.value(item, scope, depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.value(item, scope, depth + 1) for item in value]
+        if not isinstance(value, str) or isinstance(value, Computed) or "${" not in value:
+            return value
+        whole = re.fullmatch(r"\$\{([^{}]*)\}", value)
+        text = f"({whole.group(1)})" if whole else json.dumps(value)
+        try:
+            return self.value(_trees(_parsed("", f"x = {text}"))[0].children[-1], scope, depth + 1)
+        except Unreadable:
+            return Computed(f"Terraform computes {value[:60]}")
+
+    def _text(self, node: Any, scope: Scope, depth: int) -> Any:
+        """A text, with the values of its ${...}."""
+        parts = []
+        for part in _trees(node):
+            if not _trees(part):
+                parts.append(_unescaped(_word(part) if part.children[0] != '"' else ""))
+                continue
+            value = self.value(_trees(part)[0], scope, depth + 1)
+            if isinstance(value, Computed):
+                return value
+            if isinstance(value, dict | list | None) and len(_trees(node)) > 1:
+                return _computed(node)
+            parts.append(value)
+        if len(parts) == 1:
+            return parts[0]
+        return "".join(_as_text(part) for part in parts)[:MAX_TEXT]
+
+    def _object(self, elements: list[Any], scope: Scope, depth: int) -> Any:
+        values = {}
+        for element in elements:
+            key, value = _trees(element)
+            inner = key.children[0]
+            is_name = inner.data == "keyword" or (
+                inner.data == "expr_term" and getattr(inner.children[0], "data", "") in ("identifier", "literal_value")
+            )
+            name = _word(key) if is_name else self.value(key, scope, depth + 1)
+            if isinstance(name, Computed | dict | list):
+                return _computed(element)
+            values[_as_text(name)] = self.value(value, scope, depth + 1)
+        return values
+
+    def _binary(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
+        left = self.value(inside[0], scope, depth + 1)
+        symbol, right_node = _trees(inside[1])
+        right = self.value(right_node, scope, depth + 1)
+        if isinstance(left, Computed | dict | list) or isinstance(right, Computed | dict | list):
+            return _computed(node)
+        try:
+            value = _OPERATORS[_word(symbol)](left, right)
+        except (TypeError, ArithmeticError, ValueError):
+            return _computed(node)
+        if isinstance(value, float) and not (math.isfinite(value) and abs(value) < 2**53):
+            return _computed(node)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    def _item(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
+        """var.x, local.x, each.value, and fields and items of what is known."""
+        owner, last = inside
+        name = _word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
+        origin = _word(owner) if len(_trees(owner)) == 1 and _trees(owner)[0].data == "identifier" else ""
+        if origin == "var" and name:
+            return self._variable(name, depth)
+        if origin == "local" and name in self.locals:
+            return self.value(self.locals[name], {}, depth + 1)
+        if origin and origin not in scope:
+            return _computed(node)
+        whole = self.value(owner, scope, depth + 1)
+        key = name if name is not None else self.value(last, scope, depth + 1)
+        if isinstance(whole, Computed):
+            return whole
+        if isinstance(whole, list) and str(key).isdigit() and int(key) < len(whole):
+            return whole[int(key)]
+        if isinstance(whole, dict) and not isinstance(key, Computed):
+            return whole.get(_as_text(key), _Absent(f"Terraform knows no {_short(node)}"))
+        return _computed(node)
+
+    def _variable(self, name: str, depth: int) -> Any:
+        if name in self.given:
+            return self.value(self.given[name][0], {}, depth + 1)
+        block = self.variables.get(name)
+        if block is None or "default" not in block.attributes:
+            return Computed(f"var.{name} has no default" if block else f"var.{name} is declared nowhere here")
+        return self.value(block.attributes["default"][0], {}, depth + 1)
+
+    def _call(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
+        name = _word(inside[0])
+        arguments = _trees(inside[1]) if len(inside) == 2 else []
+        if len(inside) > 2 or any(str(each) == "..." for each in (inside[1].children if arguments else ())):
+            return _computed(node)
+        values = [self.value(each, scope, depth + 1) for each in arguments]
+        if name == "try":
+            return next((each for each in values if not isinstance(each, _Absent)), _computed(node))
+        if name == "jsonencode" and len(values) == 1:
+            return values[0]  # the text is read as what it says
+        if name not in _FUNCTIONS or any(isinstance(each, Computed) for each in values):
+            return _computed(node)
+        try:
+            return _FUNCTIONS[name](*values)
+        except (TypeError, ValueError, AttributeError, IndexError, KeyError):
+            return _computed(node)
+
+
+def _lookup(values: dict[str, Any], key: Any, *default: Any) -> Any:
+    return values.get(_as_text(key), *default) if default else values[_as_text(key)]
+
+
+def _merge(*values: Any) -> dict[str, Any]:
+    return {key: item for value in values if value is not None for key, item in value.items()}
+
+
+def _set(value: Any) -> list[Any]:
+    return sorted({_as_text(item) for item in value})
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "toset": _set, "tolist": list, "tomap": dict, "tostring": lambda value: _as_text(value),
+    "tonumber": lambda value: _number(_as_text(value)), "length": len, "lower": str.lower, "upper": str.upper,
+    "trimspace": str.strip, "lookup": _lookup, "merge": _merge, "concat": lambda *lists: sum(lists, []),
+    "coalesce": lambda *values: next(value for value in values if value not in (None, "")),
+    "keys": sorted, "max": max, "min": min,
+}  # fmt: skip
+
+
+def _number(text: str) -> int | float:
+    if len(text) > json_text.MAX_DIGITS:
+        raise ValueError("longer than any number")
+    value = float(text)
+    return int(value) if math.isfinite(value) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _unescaped(text: str) -> str:
+    text = re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), text)
+    return text.replace("$${", "${").replace("%%{", "%{")
+
+
+def _heredoc(node: Any) -> Any:
+    """<<EOT ... EOT, where nothing is to be filled in."""
+    first, *lines = _word(node).rstrip("\n").split("\n")
+    text = "\n".join([*lines[:-1], ""])
+    if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
+        return _computed(node)
+    return textwrap.dedent(text) if first.startswith("<<-") else text
+
+
+def _computed(node: Any) -> Computed:
+    return Computed(f"Terraform computes it: {_short(node)}")
+
+
+def _short(node: Any) -> str:
+    """The expression, but for its blanks."""
+    text = " ".join(source(node).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def source(node: Any) -> str:
+    """The text of an expression, but for its blanks; of one in JSON itself."""
+    return "".join(str(token) for token in node.scan_values(lambda _: True)) if hasattr(node, "data") else str(node)
+
+
+def module(name: str, own: list[Block], folder: Path | None) -> Module:
+    """The file together with those beside it; what cannot be read of these is not known."""
+    others: list[Block] = []
+    given: dict[str, tuple[Any, int]] = {}
+    beside = sorted(path for path in folder.iterdir() if path.is_file())[:MAX_FILES] if folder else []
+    for path in beside:
+        if path.name.endswith(SUFFIXES) and path.name != Path(name).name:
+            others += _readable(path)
+        elif path.name.removesuffix(".json").endswith(("terraform.tfvars", ".auto.tfvars")):
+            given |= _values(path)
+    return Module(own, others, given)
+
+
+def _readable(path: Path) -> list[Block]:
+    try:
+        text = read(path)
+        return blocks(path.name, text) if _SHARED.search(text) else []
+    except (Unreadable, Exhausted):
+        return []
+
+
+def _values(path: Path) -> dict[str, tuple[Any, int]]:
+    """The values that a file gives to variables."""
+    try:
+        text = read(path, MAX_CHARACTERS)
+        if path.name.endswith(".json"):
+            return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
+        return _body(_parsed(path.name, text), Block("", [], 1)).attributes
+    except (Unreadable, ValueError, AttributeError, RecursionError):
+        return {}

@@ -1,0 +1,118 @@
+"""Notebooks -> the documents of their code cells: Python, and gcloud commands behind `!` or in a %%bash cell."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from vgp.base.documents import json_text
+from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.document import Document, numbered
+from vgp.base.documents.place import At
+from vgp.base.documents.reading import Unreadable
+from vgp.check.sources import cells, python_code, shell
+
+#: NAME = ! command, or = %magic: what it gives is computed.
+_TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
+#: What the shell runs of a line, and what IPython does: no `% (values)` below a text.
+_COMMAND = re.compile(r"\s*(?:!!?(?!=)|%(?:sx|system|bash|sh)\s)")
+_MAGIC = re.compile(r"\s*(?:%[A-Za-z_]|\?|[\w.]+\?{1,2}\s*$)")
+#: Each is read as Python by itself first.
+MAX_CELLS = 10_000
+_SHELL_CELLS = ("%%bash", "%%sh", "%%shell", "%%script bash", "%%script sh")
+#: Cells of the first notebooks of Datalab.
+_OLD_SHELL_CELLS = ("%bash", "%sh", "%system")
+
+
+def documents(file: str, text: str, folder: Path | None) -> list[Document]:
+    """What the cells ask for; a finding's line is that of the file, and its cell is told.
+
+    Names that one cell sets are known in all: cells are read as one program. A cell that is no Python is left out, and
+    named where it has the words of a request. Variables of a shell end with their cell.
+    """
+    try:
+        data, _ = json_text.loads(text)
+    except (ValueError, RecursionError) as error:
+        is_deep = isinstance(error, RecursionError)
+        fault = Exhausted("The notebook is nested too deep.") if is_deep else Unreadable(file, f"no JSON: {error}")
+        asks = shell.may_ask(text) or python_code.is_request(text)
+        return [Document(file, None, "", above=getattr(error, "lineno", 1) - 1, fault=fault, asks=asks)]
+    program: list[str] = []
+    script: list[str] = []
+    shells = [0]
+    broken: list[tuple[int, str]] = []
+    origins = cells.Origins(text)
+    every = cells.code(data)
+    for cell in islice(every, MAX_CELLS):
+        python, commands = _parted(cell.lines)
+        is_read = _is_python("\n".join(python))
+        broken += [] if is_read else [(len(program), "\n".join(python))]
+        program += python if is_read else [""] * len(python)
+        shells += [len(script)] if script else []
+        script += commands
+        origins.add(cell, len(commands))
+    asked = python_code.documents(file, "\n".join(program), origins)
+    if broken:  # what the program lacks may stand in a cell that is left out
+        asked = [replace(document, broken=()) for document in asked]
+    found = [
+        *asked,
+        *_broken(file, broken, text, origins),
+        *shell.documents(file, "\n".join(script), folder, origins, shells),
+    ]
+    found.sort(key=lambda document: document.line(()))
+    if next(every, None) is not None:
+        found.append(Document(file, None, "", fault=Exhausted(f"The notebook has more than {MAX_CELLS:,} code cells.")))
+    return numbered(found)
+
+
+def _broken(file: str, cells: list[tuple[int, str]], text: str, origins: At) -> Iterator[Document]:
+    """The fault of each cell that has the words of a request and is no Python: lines above it, and its text."""
+    for above, cell in cells:
+        if python_code.is_request(cell, text):
+            for document in python_code.documents(file, cell, lambda line, above=above: origins(above + line)):  # type: ignore[misc]
+                yield replace(document, asks=True)
+
+
+def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
+    """The cell's lines as Python and as shell, each with blanks where the other stands, so that lines keep numbers."""
+    blank, first = [""] * len(lines), lines[0].strip()
+    if first.startswith(_SHELL_CELLS) or first in _OLD_SHELL_CELLS:
+        return blank, ["", *lines[1:]]
+    if first.startswith(("%%writefile ", "%writefile ")):  # gcloud may be given the file
+        end, name = "END_OF_THE_CELL", first.partition(" ")[2].strip().removeprefix("-a ").strip()
+        return [*blank, ""], [f"cat > {name} << {end}", *lines[1:], end]
+    if first.startswith("%%") and not first.startswith(("%%time", "%%capture")):
+        return blank, blank
+    python, script, goes_on = [], [], False
+    for line in ["", *lines[1:]] if first.startswith("%%") else lines:
+        taken = _TAKEN.match(line)
+        own = taken.group(2) if taken else line
+        of_shell = goes_on or _COMMAND.match(own) is not None
+        indent = line[: len(line) - len(line.lstrip())]
+        is_magic = not taken and (of_shell or _MAGIC.match(line) is not None)
+        python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
+        script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
+        goes_on = of_shell and line.endswith("\\")
+    return python, _variables(script)
+
+
+def _variables(script: list[str]) -> list[str]:
+    """{NAME} in a command of a notebook is Python's: not known here, as a variable of the shell is not."""
+    return [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
+
+
+def _is_python(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<cell>", "exec", flags=0x400)  # PyCF_ONLY_AST: nothing is run
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def is_notebook(text: str) -> bool:
+    """Whether a JSON text is a notebook, by its beginning."""
+    return '"cells"' in text and ('"nbformat"' in text or '"cell_type"' in text) and text.lstrip().startswith("{")

@@ -1,0 +1,151 @@
+"""Python programs -> the documents of the machines that they ask for, without running anything.
+
+Read are calls of Google's SDK (CustomJob, CustomTrainingJob(...).run, deploy, batch_predict, create_ray_cluster), of
+its pipeline components (CustomTrainingJobOp, create_custom_training_job_from_component), of Airflow's operators, of kfp
+(set_accelerator_type and what goes with it), and requests written as dictionaries. What they compute is said to be
+unknown.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from vgp.base.documents import budget
+from vgp.base.documents.document import Document, numbered
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Computed
+from vgp.base.documents.place import At, Place
+from vgp.base.documents.reading import Unreadable
+from vgp.check.sources.calls import CALLS, Found
+from vgp.check.sources.clusters import message, ray_cluster
+from vgp.check.sources.constants import Constants, called
+from vgp.check.sources.kfp_limits import limits
+
+MAX_CHARACTERS = 2_000_000
+#: Keys by which a dictionary is recognised as a request.
+_TELLING = {
+    "worker_pool_specs", "workerPoolSpecs", "job_spec", "jobSpec", "trial_job_spec", "trialJobSpec", "trainingInput",
+    "deployed_model", "deployedModel",
+}  # fmt: skip
+_POOL = {"machine_spec", "machineSpec"}
+#: Pools without one of these are parts of something else, such as what AutoML is told of its machines.
+_BODY = {"container_spec", "containerSpec", "python_package_spec", "pythonPackageSpec"}
+#: Each program that asks for machines has one of these words.
+_WORDS = re.compile("|".join(sorted({
+    *_TELLING, *_POOL, "CustomJob", "create_custom_training_job", "machine_type", "accelerator_type",
+    "accelerator_count", "set_accelerator_limit", "set_gpu_limit", "add_node_selector_constraint",
+    "resource_pools", "create_ray_cluster",
+})))  # fmt: skip
+
+
+#: Of these, words that other programs have too: they count beside the name of Google's SDK.
+_COMMON = re.compile(r"machine_type|accelerator_type|accelerator_count|add_node_selector_constraint|resource_pools")
+_SDK = re.compile(r"aiplatform|google_cloud_pipeline_components|kfp|vertex_ai")
+
+
+def may_ask(text: str) -> bool:
+    """Whether a program, or a notebook, has a word of a request: known before megabytes of it are parsed."""
+    return _WORDS.search(text) is not None
+
+
+def is_request(text: str, around: str = "") -> bool:
+    """Whether a program that cannot be read is one that asks for machines, by its words and those around it."""
+    words = {match.group() for match in _WORDS.finditer(text)}
+    return any(not _COMMON.fullmatch(word) for word in words) or bool(words and _SDK.search(text + around))
+
+
+def documents(file: str, text: str, at: At = Place) -> list[Document]:
+    """What the program asks for, in the order of its lines; `at`: where these stand.
+
+    A program that is no Python, or is too deep, is one document with the fault.
+    """
+    if len(text) > MAX_CHARACTERS:
+        fault = budget.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
+        return [_faulty(file, text, fault)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Python thinks of the style of others
+            tree = ast.parse(text)
+        with budget.document():
+            found = _found(tree)
+    except SyntaxError as error:
+        place = at(error.lineno or 1)
+        return [_faulty(file, text, Unreadable(file, f"no Python: {error.msg} ({place})"), place)]
+    except budget.Exhausted as error:
+        return [_faulty(file, text, error)]
+    except (RecursionError, MemoryError):
+        return [_faulty(file, text, budget.Exhausted("The program is nested deeper than Python's parser goes."))]
+    except ValueError:
+        return [_faulty(file, text, Unreadable(file, "no text"))]
+    return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
+
+
+def _faulty(file: str, text: str, fault: Unreadable | budget.Exhausted, place: Place | None = None) -> Document:
+    place = place or Place(1)
+    return Document(file, None, "", above=place.line - 1, fault=fault, places={(): place}, asks=is_request(text))
+
+
+def _found(tree: ast.Module) -> list[Found]:
+    constants = Constants(tree)
+    found = [each for node in constants.calls for each in _of_call(node, constants)]
+    return [*found, *limits(constants), *_literals(constants)]
+
+
+def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
+    for recognise in (*CALLS, message, ray_cluster):
+        found = recognise(node, constants)
+        if found is not None:
+            found.data = _rendered(found.data) if called(node).endswith("Operator") else found.data
+            yield found
+            return
+
+
+def _rendered(value: Any) -> Any:
+    """The data of one of Airflow's operators, whose templates the run fills in."""
+    if isinstance(value, dict):
+        return {key: _rendered(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rendered(item) for item in value]
+    is_template = isinstance(value, str) and "{{" in value and not isinstance(value, Computed)
+    return Computed(f"Airflow fills in {value}") if is_template else value
+
+
+def _literals(constants: Constants) -> Iterator[Found]:
+    """Dictionaries and lists of pools that no call took which is read above."""
+    for node in constants.nodes:  # the outer before the inner
+        if isinstance(node, ast.Dict | ast.List) and node not in constants.used and _is_request(node):
+            yield _literal(node, constants)
+
+
+def _is_request(node: ast.Dict | ast.List) -> bool:
+    if isinstance(node, ast.Dict):
+        return bool(_keys(node) & _TELLING)
+    return any(isinstance(item, ast.Dict) and _keys(item) & _POOL and _keys(item) & _BODY for item in node.elts)
+
+
+def _keys(node: ast.Dict) -> set[Any]:
+    return {key.value for key in node.keys if isinstance(key, ast.Constant)}
+
+
+def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
+    places: dict[FieldPath, int] = {}
+    data = constants.value(node, (), places)
+    for path, line in constants.changes(node):
+        data = _changed(data, path, Computed(f"the program changes it on line {line}"))
+        places[path] = line
+    return Found(node.lineno, data if not isinstance(data, Computed) else {}, places)
+
+
+def _changed(data: Any, path: FieldPath, unknown: Computed) -> Any:
+    """The data, of which a part is not known."""
+    if not path or isinstance(data, Computed) or not isinstance(data, dict | list):
+        return unknown
+    key, *rest = path
+    if isinstance(data, dict):
+        return {**data, key: _changed(data.get(key), tuple(rest), unknown) if rest else unknown}
+    if not isinstance(key, int) or not -len(data) <= key < len(data):
+        return unknown
+    at = key % len(data)
+    return [_changed(item, tuple(rest), unknown) if index == at else item for index, item in enumerate(data)]

@@ -1,0 +1,236 @@
+"""Terraform -> the documents of the machines that its google_vertex_ai_ resources ask for, without running anything.
+
+A request is found by the fields of the API, whatever the resource is called: dedicated_resources (endpoints with models
+of the Model Garden, deployed models and indexes, deployment resource pools), resource_pools (persistent resources),
+worker_pool_specs and job_spec (jobs), pipeline_spec (pipeline jobs and schedules), and any other machine_spec.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vgp.base.documents import budget, json_text
+from vgp.base.documents.document import Document, numbered
+from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.node import Computed, spellings
+from vgp.base.documents.place import Place
+from vgp.base.documents.reading import Unreadable
+from vgp.check.sources import hcl
+from vgp.check.sources.hcl import Block, Module, Scope
+
+PREFIX = "google_vertex_ai_"
+#: Of count and for_each, so many resources are judged.
+MAX_INSTANCES = 100
+#: About the resource, not about what it asks for.
+_META = (
+    "count", "for_each", "provider", "depends_on", "lifecycle", "provisioner", "connection", "timeouts", "dynamic",
+)  # fmt: skip
+#: Blocks that the API has a list of, also where there is one.
+_LISTS = (
+    "worker_pool_specs", "resource_pools", "deployed_models", "env", "nfs_mounts", "lustre_mounts",
+    "autoscaling_metric_specs", "dns_peering_configs",
+)  # fmt: skip
+#: Fields by which an object is recognised as a request.
+_TELLING = frozenset(spelled for name in (
+    "trialJobSpec", "jobSpec", "deployedModels", "dedicatedResources", "trainingTaskInputs", "resourcePools",
+    "workerPoolSpecs",
+) for spelled in spellings(name))  # fmt: skip
+_MACHINE, _PIPELINE = spellings("machineSpec"), spellings("pipelineSpec")
+_REPLICAS = ("min_replica_count", "max_replica_count")
+
+
+@dataclass
+class _Resource:
+    """One instance of a resource: what it says, and the lines of its parts."""
+
+    address: str
+    data: dict[str, Any]
+    places: dict[FieldPath, int]
+    notes: list[str] = field(default_factory=list)
+
+
+def may_ask(text: str) -> bool:
+    """Whether a file has resources of Vertex AI, and a word of a request for machines."""
+    return PREFIX in text and any(word in text for word in (*_TELLING, *_MACHINE, *_PIPELINE))
+
+
+def documents(file: str, text: str, folder: Path | None = None) -> list[Document]:
+    """What the resources of a file ask for; a file with resources of Vertex AI that is no Terraform has its fault.
+
+    `folder`: where the files lie that set its variables.
+    """
+    if not may_ask(text):
+        return []
+    try:
+        with budget.document():
+            own = hcl.blocks(file, text)
+            module = hcl.module(file, own, folder)
+            resources = [each for block in own if _is_ours(block) for each in _instances(module, block)]
+            region = module.region()
+        return numbered([each for resource in resources for each in _documents(file, resource, region)])
+    except (Unreadable, budget.Exhausted) as error:
+        return [Document(file, None, "", fault=error)]
+    except RecursionError:
+        return [Document(file, None, "", fault=budget.Exhausted("The file is nested too deeply."))]
+
+
+def _is_ours(block: Block) -> bool:
+    return block.kind == "resource" and len(block.labels) == 2 and block.labels[0].startswith(PREFIX)
+
+
+def _instances(module: Module, block: Block) -> Iterator[_Resource]:
+    """One for each that count and for_each make; where they may make none, or it is not known, one with a note."""
+    address, notes = ".".join(block.labels), []
+    name = next((name for name in ("count", "for_each") if name in block.attributes), "")
+    scopes: list[tuple[str, Scope]] = [("", {})]
+    if name:
+        expression = block.attributes[name][0]
+        value = module.value(expression, {})
+        found = _scopes(name, value)
+        scopes = found or []
+        if found is None or not found and "var." in hcl.source(expression):
+            why = f"{name} is not checkable: {value}" if found is None else f"{name} is {value!r} by default"
+            notes.append(f"{why}. The resource is judged as if there were one.")
+            unknown = Computed(f"{name} is not known")
+            scopes = [("", {"count": {"index": unknown}, "each": {"key": unknown, "value": unknown}})]
+    if len(scopes) > MAX_INSTANCES:
+        notes.append(f"There are {len(scopes):,} of the resource; the first {MAX_INSTANCES} are judged.")
+    for suffix, scope in scopes[:MAX_INSTANCES]:
+        places: dict[FieldPath, int] = {(): block.line}
+        data = _fields(module, block, scope, (), places)
+        yield _Resource(f"{address}{suffix}", data, places, notes)
+
+
+def _scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
+    """What `count` or `each` is in each of the resources; None where that is not known."""
+    if name == "count":
+        return [(f"[{index}]", {"count": {"index": index}}) for index in range(value)] if _is_count(value) else None
+    items = _items(value)
+    return items and [(f'["{key}"]', {"each": {"key": key, "value": item}}) for key, item in items]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000
+
+
+def _items(value: Any) -> list[tuple[Any, Any]] | None:
+    """(key, value) of what for_each is given; None where that is not known."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return [(str(item), item) for item in value] if isinstance(value, list) else None
+
+
+def _unknown(why: str) -> dict[str, Computed]:
+    return {"key": Computed(why), "value": Computed(why)}
+
+
+def _fields(
+    module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]
+) -> dict[str, Any]:
+    """The attributes and blocks of a body as an object at `path`."""
+    data: dict[str, Any] = {}
+    for name, (expression, line) in block.attributes.items():
+        value = module.value(expression, scope) if path or name not in _META else None
+        if value is not None:
+            data[name] = value if hasattr(expression, "data") else _shaped(name, value)
+            places[(*path, name)] = line
+    groups: dict[str, list[tuple[Block, Scope]]] = {}
+    for inner in block.blocks:
+        if path or inner.kind not in _META or inner.kind == "dynamic":
+            for each in _expanded(module, inner, scope):
+                groups.setdefault(inner.labels[0] if inner.kind == "dynamic" else inner.kind, []).append(each)
+    for kind, members in groups.items():
+        at = (*path, kind)
+        places[at] = members[0][0].line
+        if kind in _LISTS or len(members) > 1:
+            data[kind] = [
+                _fields(module, each, inner, (*at, index), places) for index, (each, inner) in enumerate(members)
+            ]
+            places |= {(*at, index): each.line for index, (each, _) in enumerate(members)}
+        else:
+            data[kind] = _fields(module, *members[0], at, places)
+    return data
+
+
+def _shaped(name: str, value: Any) -> Any:
+    """A value of Terraform's JSON, where any block may stand in a list or not, as the API has it."""
+    if isinstance(value, list) and name not in _LISTS and len(value) == 1 and isinstance(value[0], dict):
+        return _shaped(name, value[0])
+    if isinstance(value, list):
+        return [_shaped("", item) for item in value]
+    if isinstance(value, dict):
+        shaped = {key: _shaped(key, item) for key, item in value.items()}
+        return [shaped] if name in _LISTS else shaped
+    return value
+
+
+def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Block, Scope]]:
+    """The block itself; of a dynamic one its content for each item, once where the items are not known."""
+    if block.kind != "dynamic":
+        yield block, scope
+        return
+    content = next((each for each in block.blocks if each.kind == "content"), None)
+    if content is None or not block.labels:
+        return
+    given = block.attributes.get("for_each", ([], 0))[0]
+    value = module.value(given, scope)
+    items, iterator = _items(value), block.labels[0]
+    if "iterator" in block.attributes:
+        iterator = hcl.source(block.attributes["iterator"][0])
+    if items is None:
+        yield content, {**scope, iterator: _unknown(f"for_each is not known: {value}")}
+    for key, item in (items or [])[:MAX_INSTANCES]:
+        yield content, {**scope, iterator: {"key": key, "value": item}}
+
+
+def _documents(file: str, resource: _Resource, region: str | None) -> Iterator[Document]:
+    """A document of each request inside of a resource."""
+    data = resource.data
+    where = next((data[name] for name in ("location", "region") if data.get(name) is not None), region)
+    for found, at, before in _requests(data, ()):
+        whole = {key: value for key, value in found.items() if key not in ("display_name", "displayName")}
+        whole |= {"displayName": resource.address} | ({"location": where} if where is not None else {})
+        size = len(at)
+        places: dict[FieldPath, Place] = {(): Place(_line(resource.places, at))}
+        places |= {(*before, *path[size:]): Place(line) for path, line in resource.places.items() if path[:size] == at}
+        notes = tuple(((), note) for note in resource.notes)
+        yield Document(file, whole, "", places=places, notes=notes)
+
+
+def _line(places: dict[FieldPath, int], at: FieldPath) -> int:
+    return next(places[at[:size]] for size in range(len(at), -1, -1) if at[:size] in places)
+
+
+def _requests(value: Any, at: FieldPath) -> Iterator[tuple[dict[str, Any], FieldPath, FieldPath]]:
+    """(request, where its data stands, what goes before that in the request) of each, the outermost only."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _requests(item, (*at, index))
+    if not isinstance(value, dict):
+        return
+    machine = next((name for name in _MACHINE if name in value), None)
+    pipeline = _decoded(next((value[name] for name in _PIPELINE if name in value), None))
+    if _TELLING & value.keys():
+        yield value, at, ()
+    elif isinstance(pipeline, dict) and {"root", "deploymentSpec"} & pipeline.keys():
+        yield {"pipelineSpec": pipeline, "runtimeConfig": value.get("runtime_config", {})}, at, ()
+    elif isinstance(pipeline, str):
+        why = pipeline if isinstance(pipeline, Computed) else "it is no JSON"
+        yield {"jobSpec": {"workerPoolSpecs": Computed(f"they stand in pipeline_spec, and {why}")}}, at, ()
+    elif machine:
+        kept = {name: value[name] for name in (machine, *_REPLICAS) if name in value}
+        yield {"dedicated_resources": kept}, at, ("dedicated_resources",)
+    else:
+        for key, item in value.items():
+            yield from _requests(_decoded(item), (*at, key))
+
+
+def _decoded(value: Any) -> Any:
+    """What a JSON text says; anything else is itself."""
+    if isinstance(value, str) and not isinstance(value, Computed) and value.lstrip()[:1] in ("{", "["):
+        try:
+            return json_text.loads(value)[0]
+        except (ValueError, RecursionError):
+            return value
+    return value

@@ -1,0 +1,137 @@
+"""A compiled pipeline, read once: all that anybody asks of a spec.
+
+https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vgp.check.spec.dag import Component, Json, Task, table
+from vgp.check.spec.parameters import Parameter
+from vgp.check.spec.text import as_text
+
+#: More than Google runs; a spec whose components contain each other would have no end.
+_MAX_NESTING = 50
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task that does work. Its name is the task's, or the way to it where another step has that name."""
+
+    name: str
+    path: str
+    task: Task
+
+
+@dataclass(frozen=True)
+class PipelineSpec:
+    """The JSON of a spec and what it says."""
+
+    content: Json
+
+    @classmethod
+    def read(cls, path: Path) -> "PipelineSpec":
+        """Raises ValueError or OSError: the file holds no JSON object."""
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"{path} holds no JSON object")
+        return cls(content)
+
+    @property
+    def name(self) -> str:
+        return str(table(self.content, "pipelineInfo").get("name", ""))
+
+    @property
+    def description(self) -> str:
+        return str(table(self.content, "pipelineInfo").get("description", ""))
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        declared = table(self.content, "root", "inputDefinitions", "parameters")
+        return {name: Parameter.read(name, table(declared, name)) for name in declared}
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The parameters that have a value if none is given."""
+        return {name: parameter.default for name, parameter in self.parameters.items() if parameter.has_default}
+
+    @cached_property
+    def root(self) -> Component:
+        return Component("root", table(self.content, "root"), table(self.content, "components"))
+
+    @cached_property
+    def components(self) -> dict[str, Component]:
+        """All components but the root, by name."""
+        known = table(self.content, "components")
+        return {name: Component(name, table(known, name), known) for name in known}
+
+    def walk(self) -> Iterator[tuple[str, Task]]:
+        """Every task with the way to it, `for-loop-1/train`: groups before what is in them, producers first."""
+        yield from _walk(self.root, "", 0)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The tasks that do work, in DAG order."""
+        names: dict[str, str] = {}
+        for path, name in _written(self.root, "", 0):  # in the order of the document, as the checker names them
+            names[path] = path if name in names.values() else name
+        return [Step(names[path], path, task) for path, task in self.walk() if not task.component.is_group]
+
+    @property
+    def executors(self) -> dict[str, Json]:
+        """By label."""
+        executors = table(self.content, "deploymentSpec", "executors")
+        return {label: table(executors, label) for label in executors}
+
+    def executor(self, task: Task | Component) -> Json:
+        """What runs a step: its container, or what else an executor may be; empty for a group."""
+        component = task.component if isinstance(task, Task) else task
+        return self.executors.get(component.executor, {})
+
+    @property
+    def containers(self) -> dict[str, Json]:
+        """The container of every executor that is one, by the name of its component."""
+        return {
+            label.removeprefix("exec-"): table(executor, "container")
+            for label, executor in self.executors.items()
+            if "container" in executor
+        }
+
+    @cached_property
+    def text(self) -> str:
+        """The one textual form: what is compared, committed and uploaded."""
+        return as_text(self.content)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the text, in hex."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def with_defaults(self, values: Mapping[str, Any]) -> "PipelineSpec":
+        """The spec with these values as the defaults of its parameters."""
+        content = json.loads(json.dumps(self.content))
+        for name, value in values.items():
+            content["root"]["inputDefinitions"]["parameters"][name]["defaultValue"] = value
+        return PipelineSpec(content)
+
+
+def _written(group: Component, way: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Way and name of every step, in the order in which the document holds them."""
+    for name in table(group.content, "dag", "tasks"):
+        component = group.tasks[name].component
+        if not component.is_group:
+            yield f"{way}{name}", name
+        elif depth < _MAX_NESTING:
+            yield from _written(component, f"{way}{group.tasks[name].way}", depth + 1)
+
+
+def _walk(group: Component, way: str, depth: int) -> Iterator[tuple[str, Task]]:
+    for name, task in group.tasks.items():
+        yield f"{way}{name}", task
+        if depth < _MAX_NESTING:
+            yield from _walk(task.component, f"{way}{task.way}", depth + 1)

@@ -1,0 +1,93 @@
+"""A command of the user's own in a compiled spec: the container that the launching text starts it in.
+
+    sh -c 'exec "$(command -v python3 ...)" -I -c "$0" "$@"' TEXT --launch torchrun --data ... -- python train.py
+
+TEXT is vgp/protocol/launching in one: nothing of ours needs to be in the image.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgp.check.spec import ladder
+from vgp.check.spec.dag import Component, table
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement import network
+
+#: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
+#: Isolated (-I): a queue.py in the working folder is not what the text imports.
+START = ("sh", "-c", 'exec "$(command -v python3 || command -v python)" -I -c "$0" "$@"')
+#: What the launching text puts paths and numbers in place of, in every word.
+OF_THE_RUN = ("data", "model", "checkpoints", "logs", "nodes", "node", "processes", "chief", "port")
+_NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+@dataclass(frozen=True)
+class Script:
+    """The command of a step, and what it runs in."""
+
+    command: tuple[str, ...]
+    launch: str
+    image: str
+
+    @property
+    def names(self) -> set[str]:
+        """Every NAME that stands in a word as {NAME}, but for those of the run itself, which come first."""
+        return {name for word in self.command for name in _NAME.findall(word)} - set(OF_THE_RUN)
+
+    @property
+    def key(self) -> str:
+        """A checksum: checkpoints of another command, or of another image, are not this one's."""
+        text = json.dumps([self.command, self.launch, self.image])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def arguments(self, artifacts: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
+        """The words after the launching text.
+
+        Args:
+            artifacts: URIs by the names of the launching text's options.
+            parameters: Whether each parameter that stands in a word is a number or a text.
+        """
+        options = [word for name, uri in artifacts.items() for word in (f"--{name}", uri)]
+        for name, kind in sorted(parameters.items()):
+            options += [f"--{kind}", f"{name}={{{{$.inputs.parameters['{name}']}}}}"]
+        return ["--launch", self.launch, *options, "--key", self.key, "--", *self.command]
+
+
+def read(container: Mapping[str, Any]) -> Script | None:
+    """The command that a container, or that of a worker pool, starts by the launching text; None for any other."""
+    command, arguments = container.get("command"), container.get("args")
+    if not isinstance(command, list) or not isinstance(arguments, list):
+        return None
+    command = network.without(command)
+    if tuple(command[:3]) != START:
+        return None
+    words = [str(word) for word in arguments]
+    options = words[: words.index("--")] if "--" in words else []
+    if len(command) != 4 or "--launch" not in options[:-1]:
+        return None
+    launch = options[options.index("--launch") + 1]
+    image = container.get("image") or container.get("image_uri") or container.get("imageUri") or ""
+    return Script(tuple(words[len(options) + 1 :]), launch, str(image))
+
+
+def artifacts(words: Sequence[str]) -> dict[str, str]:
+    """URIs by the names of the launching text's options, of the words that it is started with."""
+    return {name: words[words.index(f"--{name}") + 1] for name in ("data", "model", "checkpoints")}
+
+
+def scripts(spec: PipelineSpec) -> dict[str, Script]:
+    """The commands of a spec, compiled for this machine or as custom jobs, by the names of their components."""
+    every = {name.removeprefix("comp-"): _of(spec, component) for name, component in spec.components.items()}
+    return {name: script for name, script in every.items() if script}
+
+
+def _of(spec: PipelineSpec, component: Component) -> Script | None:
+    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
+    if isinstance(pools, list) and pools:
+        return read(table(pools[0], "container_spec"))
+    container = table(spec.executor(component), "container")
+    return read(ladder.first_container(container) or container)

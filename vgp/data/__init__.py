@@ -1,0 +1,53 @@
+"""From raw input to fixed-width Parquet shards with a manifest, and back to rows.
+
+prepare.py        a dataset of a task
+shards.py         of one that works shard by shard: scan, combine, make rows, check, write
+processes.py      shards in processes of this machine
+beam/             shards on Apache Beam: here, or on Dataflow
+tree.py           values merged in a tree of a fixed shape
+ids.py            ids that a task gives, compared
+place.py          what a process is at, for messages
+witness.py        says what a lone process was at, if it is killed
+raw.py            files as they are, in a dataset's folder
+destination.py    the folder that a preparation may write to
+pool.py           work on many shards in a pool of processes
+shard.py          one shard: rows and their figures, then Parquet
+rows.py           the rows of a prepared split, by number
+sampling.py       some of them, at the same cost for any amount of data
+columns.py        columns brought to fixed width, and counted
+bins.py           numbers as counts in bins, by which rows are compared
+tabular.py        a task over a table
+declaration.py    what the class of such a task declares
+schema.py         its columns
+sources/          the rows of CSV, Parquet and JSON files
+engines/          what computes its expressions: DuckDB here, BigQuery there
+tables/           from its source to shards
+identity.py       a number for each row, the same on every engine
+progress.py       stages of long work, told while it goes on
+scratch.py        folders for what is put aside
+finish.py         what all ways of preparing have in common at their end
+text.py           text files, cut into passages
+images.py         a task over folders of images
+image_labels.py   their classes: folders, or a table beside them
+pixels.py         an image file decoded, of one size
+tokens.py         text to tokens and back
+splits.py         which rows train, validate and test: one of three ways
+split_time.py     by windows of time
+split_hash.py     by a hash of group, key or columns
+split_column.py   by a column that says it
+shares.py         what the three have in common
+windows.py        which days train and which test
+periods.py        time windows as people write them
+alike.py          how often rows are alike
+rare.py           rare classes over such splits
+apart.py          groups whose rows are in the train split and in another
+leaks.py          columns that tell the label by themselves
+events.py         what happened lately, for features that look back
+bundle.py        a trained model as a folder: weights and card
+days.py          the days on which files have rows
+operating.py     the rule by which a threshold is chosen
+reading.py       what later steps take from the pins of the data
+task.py          the contract between the product and a user's model
+tensor_file.py   one file of tensors
+tasks/           the tasks that the library brings, and how any task is found
+"""

@@ -1,0 +1,137 @@
+"""The pipeline of a preparation.
+
+    shards -> scan -> combine ----.
+       |                          v
+       '---------------------> make rows -> merge figures -> plan -> write -> finish
+                                   |                          ^
+                                   '------> compare ids ------'
+
+Nothing depends on the order in which Beam hands elements over: whatever is merged is sorted by its number first.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import AsIter, AsSingleton
+
+from vgp.data import shards as whole
+from vgp.data import tree
+from vgp.data.beam.work import Numbered, Work, without_ids
+from vgp.data.shards import Figures, Plan
+from vgp.data.task import Task
+
+
+def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Any]) -> None:
+    """Adds the preparation of these shards to the pipeline."""
+    numbered = pipeline | "shards" >> beam.Create(list(enumerate(shards)))
+    statistics = AsSingleton(_statistics(pipeline, work, numbered))
+    rows = numbered | "make rows" >> beam.ParDo(_MakeRows(work), statistics).with_outputs("ids", main="figures")
+    compared = rows["ids"] | "ids by part" >> beam.GroupByKey() | "compare ids" >> beam.FlatMap(_compare_ids, work)
+    figures = _merged("figures", rows["figures"], work.shards, work.merge_figures)
+    planned = figures | "plan" >> beam.ParDo(_Plan(work), statistics, AsIter(compared)).with_outputs(
+        "plan", main="orders"
+    )
+    plan = AsSingleton(planned["plan"])
+    files = planned["orders"] | "spread" >> beam.Reshuffle() | "write" >> beam.Map(_write, work, plan)
+    _ = files | "files" >> beam.GroupBy(_nothing) | "finish" >> beam.Map(_finish, work, statistics, plan)
+
+
+def _statistics(pipeline: beam.Pipeline, work: Work, numbered: beam.PCollection[Numbered]) -> beam.PCollection[Any]:
+    if type(work.task).scan is Task.scan and type(work.task).combine is Task.combine:
+        return pipeline | "no statistics" >> beam.Create([{}])
+    scans = numbered | "scan" >> beam.Map(_scan, work)
+    if whole.merges(work.task):
+        scans = _merged("scans", scans, work.shards, work.merge_scans)
+    return scans | "scans" >> beam.GroupBy(_nothing) | "combine" >> beam.Map(_combine, work)
+
+
+def _merged(
+    title: str,
+    numbered: beam.PCollection[tuple[int, Any]],
+    count: int,
+    merge: Callable[[Iterable[tuple[int, Any]]], Any],
+) -> beam.PCollection[tuple[int, Any]]:
+    """One value under the number 0, merged in the tree of `tree.py`."""
+    level = 0
+    while count > 1:
+        level, count = level + 1, -(-count // tree.FAN_IN)
+        numbered = (
+            numbered
+            | f"{title} by group {level}" >> beam.Map(_in_group)
+            | f"group {title} {level}" >> beam.GroupByKey()
+            | f"merge {title} {level}" >> beam.Map(_merge, merge)
+        )
+    return numbered
+
+
+def _scan(item: Numbered, work: Work) -> tuple[int, Any]:
+    scan = work.scan(item)
+    _count("scanned")
+    return scan
+
+
+def _count(title: str) -> None:
+    """For the progress that the service shows, and we."""
+    Metrics.counter("training", title).inc()
+
+
+def _in_group(item: tuple[int, Any]) -> tuple[int, tuple[int, Any]]:
+    return item[0] // tree.FAN_IN, item
+
+
+def _merge(group: tuple[int, Iterable[tuple[int, Any]]], merge: Callable[[Any], Any]) -> tuple[int, Any]:
+    return group[0], merge(group[1])
+
+
+def _nothing(_: Any) -> int:
+    return 0
+
+
+def _combine(group: tuple[int, Iterable[tuple[int, Any]]], work: Work) -> dict[str, Any]:
+    return work.statistics(group[1])
+
+
+class _MakeRows(beam.DoFn):  # type: ignore[misc]
+    """A shard -> its figures, and under `ids` the ids of its rows."""
+
+    def __init__(self, work: Work):
+        self.work = work
+
+    def process(self, item: Numbered, statistics: dict[str, Any]) -> Iterator[Any]:
+        number, prepared = self.work.prepare(item, statistics)
+        for part in self.work.ids(item, prepared):
+            yield beam.pvalue.TaggedOutput("ids", part)
+        _count("made")
+        yield number, Figures.of(without_ids(prepared))
+
+
+def _compare_ids(group: tuple[int, Iterable[Any]], work: Work) -> list[None]:
+    work.compare_ids(*group)
+    return []
+
+
+class _Plan(beam.DoFn):  # type: ignore[misc]
+    """The figures of all shards -> the order of each, and under `plan` the plan."""
+
+    def __init__(self, work: Work):
+        self.work = work
+
+    def process(
+        self, figures: tuple[int, Figures], statistics: dict[str, Any], compared: Iterable[None]
+    ) -> Iterator[Any]:
+        list(compared)  # it has been done
+        plan, orders = self.work.plan(figures[1], statistics)
+        yield beam.pvalue.TaggedOutput("plan", plan)
+        yield from enumerate(orders)
+
+
+def _write(item: tuple[int, Any], work: Work, plan: Plan) -> Any:
+    files = work.write(item, plan.values)
+    _count("written")
+    return files
+
+
+def _finish(group: tuple[int, Iterable[Any]], work: Work, statistics: dict[str, Any], plan: Plan) -> None:
+    work.finish(statistics, plan, group[1])

@@ -1,0 +1,101 @@
+"""A preparation on Beam's local runner: for tests of a task before Dataflow has it, and of ours."""
+
+import errno
+import importlib.util
+import json
+import logging
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.data import finish, scratch
+from vgp.data.beam.work import NOTES_FILE, Work, failures
+from vgp.data.destination import Destination
+from vgp.data.processes import Processes
+from vgp.data.task import Task
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Manifest
+
+MISSING = (
+    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
+    "(of the image: docs/dataflow.md)."
+)
+#: A full disk, as the text of a worker's error tells it.
+FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")
+
+
+class Local:
+    """The runner of `shards.py` on this machine; workers = 1 is this process itself, in one thread."""
+
+    def __init__(self, workers: int = 1):
+        self.workers = workers
+
+    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+        if not shards:
+            return Processes(1).make(name, task, shards, target)  # says what is missing
+        folder = task.scratch / "beam"
+        output = folder / "dataset"
+        output.mkdir(parents=True)
+        work = Work(name, task, len(shards), str(folder), str(output))
+        with scratch.disk_errors_named():
+            self._run(work, shards)
+            return self._landed(work, target)
+
+    def _landed(self, work: Work, target: Destination) -> Manifest:
+        folder, output = Path(work.folder), Path(work.output)
+        made = manifest.load(folder)
+        finish.say(json.loads((folder / NOTES_FILE).read_bytes()))
+        with target.writing() as destination:
+            for files in made.splits.values():
+                for file in files:
+                    _move(output / file.path, destination / file.path)
+            manifest.save(made, destination)
+        return made
+
+    def _run(self, work: Work, shards: Sequence[Any]) -> None:
+        require_beam()
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+        from vgp.data.beam.graph import build
+
+        mode = "multi_processing" if self.workers > 1 else "in_memory"
+        options = PipelineOptions(
+            [],  # not the arguments of the program that this is called in
+            direct_running_mode=mode,
+            direct_num_workers=self.workers,
+            pickle_library="cloudpickle",
+            save_main_session=False,
+        )
+        try:
+            pipeline = beam.Pipeline(runner=FnApiRunner(), options=options)
+            # In a folder that the next preparation removes after a kill.
+            pipeline.local_tempdir = shutil.move(pipeline.local_tempdir, work.folder)
+            with pipeline:
+                build(pipeline, work, shards)
+        except Exception as error:
+            known = failures(work.folder)
+            if full := FULL.search(known[0].words if known else str(error)):
+                raise OSError(int(full[1]), "") from None
+            if not known:
+                raise
+            raise (UserError if known[0].final else ProcessFailed)(known[0].words) from error
+
+
+def require_beam() -> None:
+    """Imports Beam. Raises UserError with the fix where the extra is not installed."""
+    if importlib.util.find_spec("apache_beam") is None:
+        raise UserError(MISSING)
+    logging.disable(logging.WARNING)  # it says which clients of Google it could not find, and needs none of them
+    try:
+        importlib.import_module("apache_beam")
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _move(source: Path, target: Path) -> None:
+    shutil.move(source, target)

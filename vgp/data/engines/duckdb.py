@@ -1,0 +1,280 @@
+"""DuckDB, in this process: what is larger than its memory goes to the disk of the scratch folder.
+
+Files are read by `vgp.data.sources`, strictly and with their places, and stored in one that DuckDB reads. It opens
+no file outside the scratch folder, loads no extension and asks nobody: an expression cannot make it.
+"""
+
+import glob
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import duckdb
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vgp.base.exits import UserError
+from vgp.data.engines import PLACE, SOURCE, Uncomputable, canonical, repeated
+from vgp.data.engines.hours_before import looked_back
+from vgp.data.engines.stored import store
+from vgp.data.events import FIGURES, Events, windowed
+from vgp.data.identity import number, serve
+from vgp.data.schema import Field
+
+if TYPE_CHECKING:
+    from vgp.protocol.manifest import SourceFile
+
+#: Rows of a batch that is read: small, so that a batch costs little memory.
+BATCH_ROWS = 1 << 16
+#: The same of sums by place and hour.
+SUMS_ROWS = 1 << 20
+#: So many numbers are sorted in memory, where more are counted in groups, on disk: it takes a fifth of the time.
+MOST_SORTED = 1 << 25
+
+#: Rows that share all that they look back by are counted first where so small a share of them differs.
+FEW = 0.5
+
+#: Columns by name, over the declared ones, for an engine of this dialect.
+Derived = Callable[[ir.Table, str], Mapping[str, ir.Value]]
+
+
+class Read(Protocol):
+    """Files that are read: `vgp.data.sources.Files`."""
+
+    @property
+    def sources(self) -> "tuple[SourceFile, ...]": ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]: ...
+
+    def place(self, file: int, record: int) -> str: ...
+
+
+class DuckDB:
+    """A database in memory and on scratch disk; see `vgp.data.engines.Engine`."""
+
+    dialect = "duckdb"
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, scratch: Path, printed: dict[ops.Node, str] | None = None
+    ):
+        self._connection, self._scratch = connection, scratch
+        self._files: Read | None = None
+        self._rows = 0
+        self._source: ir.Table | None = None
+        #: The SQL of what was asked; printing it takes longer than running it on small data.
+        self._printed = dict[ops.Node, str]() if printed is None else printed
+        self._stored = count()
+
+    @classmethod
+    @contextmanager
+    def opened(cls, scratch: Path, memory_bytes: int, threads: int) -> Iterator["DuckDB"]:
+        connection = connected(scratch, memory_bytes, threads)
+        try:
+            yield cls(connection, scratch)
+        finally:
+            connection.close()
+
+    @property
+    def sources(self) -> "tuple[SourceFile, ...]":
+        return self._files.sources if self._files else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._files.notes if self._files else ()
+
+    def read_files(
+        self,
+        files: Read,
+        fields: Sequence[Field],
+        numbers: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        derived: Derived | None = None,
+    ) -> None:
+        """Reads columns of the files into the source.
+
+        Args:
+            numbers: More columns, such as `_row_id`: the number of each row by the columns that are named.
+            derived: More columns, which are kept as well if each is made of its row alone.
+
+        Raises:
+            UserError: as the files do.
+        """
+        kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
+        columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
+        present = {*(field.name for field in fields if not field.nullable or kinds[field.name].is_string())}
+        present |= {*PLACE, *numbers}
+        batches = files.batches([field.name for field in fields])
+        typed = ibis.table(kinds, name="typed")
+        values = derived(typed, self.dialect) if derived else {}
+        more = {name: value for name, value in values.items() if rowwise(value)}
+        numbered = {name: number(typed, deciding) for name, deciding in numbers.items()}
+        made = typed.select(**more, **numbered) if more or numbered else typed.drop(*kinds)
+        sql = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(made)}' if made.columns else ""
+        try:
+            if sql:  # as a view, whose text is parsed once: with every batch it would take a seventh of the time
+                self._connection.register("batch", canonical.arrow(kinds).empty_table())
+                self._run(f'CREATE OR REPLACE TEMP VIEW "derived" AS {sql}')
+            store(batches, path, partial(self._derived, 'FROM "derived"') if sql else None, present)
+        except Uncomputable:
+            if not more:
+                raise
+            # Whose fault it is, and which row's, is found in rows that are stored.
+            return self.read_files(files, fields, numbers)
+        own = {**dict.fromkeys(PLACE, "int64"), **made.schema()}
+        columns += [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in own.items()]
+        self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
+        self._files, self._rows = files, pq.read_metadata(path).num_rows
+        self._source = ibis.table(ibis.schema({**kinds, **own}), name=SOURCE)
+
+    def _derived(self, sql: str, batch: pa.RecordBatch) -> pa.Table:
+        """What is computed of the rows, in the order of the batch, which one thread reads."""
+        self._connection.register("batch", batch)
+        try:
+            return self._read(sql)
+        finally:
+            self._connection.unregister("batch")
+
+    def source(self) -> ir.Table:
+        assert self._source is not None, "no files were read"
+        return self._source
+
+    def create(self, name: str, expression: ir.Table) -> ir.Table:
+        self._run(f"CREATE OR REPLACE TEMP TABLE {_quoted(name)} AS {self._sql(expression)}")
+        return ibis.table(expression.schema(), name=name)
+
+    def named(self, name: str, expression: ir.Table) -> ir.Table:
+        self._run(f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {self._sql(expression)}")
+        return ibis.table(expression.schema(), name=name)
+
+    def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
+        places = [_quoted(by) for by in events.by]
+        whole = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in FIGURES)
+        somewhere = " AND ".join(f"{place} IS NOT NULL" for place in places)
+        order = ", ".join([*places, "_hour"])
+        sql = f"SELECT {order}, {whole} FROM ({self._sql(sums)}) WHERE {somewhere} ORDER BY {order}"
+        rows = looked_back(self._batches(sql, SUMS_ROWS), name, events)
+        if (first := next(rows, None)) is None:
+            return self.create(f"{name}_none", windowed(sums, name, events))
+        path, view = self._scratch / f"lately-{next(self._stored)}.parquet", f"{name}_lately"
+        store(chain([first], rows), path)
+        self._run(f"CREATE OR REPLACE TEMP VIEW {_quoted(view)} AS SELECT * FROM read_parquet({_file(path)})")
+        kinds = {f"_{name}_{i}": sums[by].type() for i, by in enumerate(events.by)}
+        figures = dict.fromkeys(first.schema.names[len(kinds) + 1 :], "float64")
+        return ibis.table(ibis.schema({**kinds, f"_{name}_hour": "int64", **figures}), name=view)
+
+    def read(self, expression: ir.Table) -> pa.Table:
+        return self._read(self._sql(expression))
+
+    def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
+        different = ibis.struct({name: rows[name] for name in columns}).approx_nunique()
+        (counted,) = self.read(rows.agg(different=different, rows=rows.count())).to_pylist()
+        return bool(counted["different"] < FEW * counted["rows"])
+
+    def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
+        if self._rows > MOST_SORTED:
+            return list(self.read(repeated(rows, column, most))[column].to_pylist())
+        chunks = self.read(rows.select(column))[column].chunks
+        values = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, chunks)])
+        values.sort()  # in place, as there may be many
+        return list(np.unique(values[1:][values[1:] == values[:-1]])[:most].tolist())
+
+    def _read(self, sql: str) -> pa.Table:
+        with _errors_named():
+            return self._connection.sql(sql).to_arrow_table()
+
+    def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
+        yield from self._batches(self._sql(expression), rows)
+
+    def _batches(self, sql: str, rows: int) -> Generator[pa.RecordBatch]:
+        with _errors_named():
+            yield from self._connection.sql(sql).to_arrow_reader(rows)
+
+    def place(self, row: Mapping[str, Any]) -> str:
+        assert self._files is not None, "no files were read"
+        return self._files.place(row["_file"], row["_record"])
+
+    def _sql(self, expression: ir.Table) -> str:
+        operation = expression.op()
+        if operation not in self._printed:
+            self._printed[operation] = _sql(expression)
+        return self._printed[operation]
+
+    def _run(self, sql: str) -> None:
+        with _errors_named():
+            self._connection.execute(sql)
+
+
+def connected(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
+    """A new database whose files lie in the scratch folder; what it may do holds for each of its connections."""
+    limit, spill = f"{memory_bytes >> 20}MiB", str(scratch / "spill")
+    connection = duckdb.connect(config={"memory_limit": limit, "threads": threads, "temp_directory": spill})
+    try:
+        connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+        connection.execute("SET GLOBAL TimeZone = 'UTC'; SET enable_progress_bar = false")
+        serve(connection)
+        connection.execute("SET allowed_directories = [?]", [f"{scratch}/"])
+        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def rowwise(value: ir.Value) -> bool:
+    """Whether the value of a row is made of that row alone."""
+    others = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery, ops.Unnest)
+    return not value.op().find(others) and len(value.op().find(ops.Relation)) <= 1
+
+
+def _sql(expression: ir.Table) -> str:
+    try:
+        return str(ibis.to_sql(expression, dialect="duckdb"))
+    except ibis.IbisError as error:
+        raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+#: What DuckDB calls the canonical types. A moment in UTC is kept without its zone, which costs a conversion each time.
+_NAMES = {"int64": "BIGINT", "float64": "DOUBLE"}
+
+
+def _cast(name: str, kind: str) -> str:
+    return f"{_quoted(name)}::{_NAMES[kind]}" if kind in _NAMES else _quoted(name)
+
+
+def _file(path: Path) -> str:
+    """The path as `read_parquet` takes it, to which `*`, `?` and `[` are patterns."""
+    return "'" + glob.escape(str(path)).replace("'", "''") + "'"
+
+
+@contextmanager
+def _errors_named() -> Iterator[None]:
+    """Raises UserError for what DuckDB refuses."""
+    try:
+        yield
+    except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+        raise UserError(
+            f"DuckDB needs more memory or scratch disk than it may use: {_first_line(error)} Give it more (memory_gb), "
+            "or set TMPDIR to a larger disk."
+        ) from None
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.Error as error:
+        raise Uncomputable(f"DuckDB cannot compute that: {_first_line(error)}", _first_line(error)) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,92 @@
+"""The rows of files as one Parquet file on the scratch disk, which an engine reads as often as it must.
+
+Not compressed: it is read several times, soon, from the same machine. Strings are stored as dictionaries, with which an
+engine computes; for numbers, making them takes longer than what is saved by reading fewer bytes. What is known never to
+be missing is said to be so, which leaves a quarter of the work.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from vgp.data.sources.values import TEXT, is_text
+
+#: Of a row group, which is in memory once: as DuckDB cuts its own, or fewer rows where they are wide.
+GROUP_ROWS, GROUP_BYTES = 122_880, 32 << 20
+#: A column with more different values in a row group is stored without a dictionary.
+DICTIONARY_BYTES = 256 << 10
+
+
+def store(
+    batches: Iterable[pa.RecordBatch],
+    path: Path,
+    computed: Callable[[pa.RecordBatch], pa.Table] | None = None,
+    present: Collection[str] = (),
+) -> None:
+    """Writes the batches, of which there is at least one.
+
+    Args:
+        computed: More columns, which are made of each batch.
+        present: Columns of which no value is missing.
+    """
+    writer = None
+    try:
+        for batch in _grouped(map(_plain, batches)):
+            rows = pa.table(batch)
+            more = computed(batch) if computed else pa.table({})
+            for name, values in zip(more.column_names, more.columns, strict=True):
+                rows = rows.append_column(name, values)
+            schema = pa.schema([field.with_nullable(field.name not in present) for field in rows.schema])
+            writer = writer or _writer(path, schema)
+            writer.write_table(pa.Table.from_arrays(rows.columns, schema=schema), row_group_size=GROUP_ROWS)
+    finally:
+        if writer:
+            writer.close()
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="none",
+        use_dictionary=[field.name for field in schema if field.type == TEXT],
+        dictionary_pagesize_limit=DICTIONARY_BYTES,
+        write_statistics=False,
+    )
+
+
+def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of a row group."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > GROUP_ROWS or size + batch.nbytes > GROUP_BYTES):
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    yield pa.concat_batches(waiting)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in types that DuckDB reads without a conversion of its own, and text as dictionaries without nulls."""
+    columns = [_plain_column(column) for column in batch.columns]
+    return pa.record_batch(columns, names=batch.schema.names)
+
+
+def _plain_column(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us"), safe=False)
+    if kind == TEXT and not column.null_count:
+        return column
+    if pa.types.is_dictionary(kind):
+        return _plain_column(column.cast(kind.value_type))
+    if is_text(kind):
+        return pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
+    if pa.types.is_float16(kind):
+        return column.cast(pa.float32())
+    return column.cast(pa.date32()) if pa.types.is_date64(kind) else column

@@ -1,0 +1,258 @@
+"""A column that tells the label by itself is most often made from it: measured on a sample before training.
+
+A class is told by the area under the ROC curve of one column alone; a number by the share of the variance of its rank
+that the column explains, so that neither a few huge values nor the shape of what ties the two matters.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vgp.base.exits import UserError
+from vgp.data.shares import mixed
+
+#: Area under the ROC curve of one column alone above which it is refused.
+MAX_AUC = 0.995
+#: Share of the variance of a number's rank that one column alone explains, above which it is refused.
+MAX_EXPLAINED = 0.99
+#: The same from which on a column is named wherever the results are: it may be known only after the outcome.
+NEAR_AUC, NEAR_EXPLAINED = 0.9, 0.8
+#: Standard errors that such an area is above that of luck, over all columns of a table.
+BEYOND_LUCK = 3.7
+#: Columns that the sentence about them names.
+MOST_NAMED = 8
+#: Rows over all shards that are looked at, and of each class the fewest that allow a verdict.
+SAMPLE_ROWS = 100_000
+MIN_OF_EACH_CLASS = 20
+BINS = 256
+#: Of a regression: the fewest rows for a verdict, and for each bin of a column.
+MIN_ROWS, MIN_ROWS_OF_BIN = 100, 5
+
+Sample = dict[str, NDArray[np.generic]]
+
+
+def sample(table: pa.Table, number: int, rows: int) -> Sample:
+    """Up to `rows` rows of a shard in an order that is random but always the same: numbers, and hashed strings."""
+    chosen = table.take(pa.array(order(table.num_rows, number)[:rows]))
+    arrays = {name: chosen[name].combine_chunks() for name in chosen.column_names}
+    return {
+        name: _hashed(array) if pa.types.is_dictionary(array.type) else array.to_numpy()
+        for name, array in arrays.items()
+        if pa.types.is_dictionary(array.type) or pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
+    }
+
+
+def order(rows: int, number: int = 0) -> NDArray[np.int64]:
+    """Positions in an order that is random but always the same; another one for each shard `number`."""
+    positions = np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
+    return np.asarray(np.argsort(mixed(positions)))
+
+
+def apart(rows: NDArray[np.int64], groups: NDArray[np.generic]) -> NDArray[np.int64]:
+    """The rows with those of a group beside each other, so that two halves share one group at most."""
+    codes = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.uint64)
+    return rows[np.argsort(mixed(codes)[rows], kind="stable")]
+
+
+def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
+    """The same number for the same text in every shard."""
+    digests = (blake2b(value.encode(), digest_size=8).digest() for value in categories.dictionary.to_pylist())
+    return np.asarray(np.frombuffer(b"".join(digests), "<u8")[categories.indices.to_numpy()])
+
+
+def check(
+    columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str], group: str = ""
+) -> tuple[str, ...]:
+    """What a reader must know of columns of the sample that nearly tell the label by themselves; nothing if none does.
+
+    Args:
+        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label: codes, or floats.
+        trusted: names that are not looked at.
+        group: the column whose rows are never parted; "" or one that is not there if there is none. What is learned
+            from some of a patient's rows tells nothing of the others.
+
+    Raises:
+        UserError: a column tells the label by itself.
+    """
+    if group in columns:
+        together = apart(np.arange(len(columns[label])), columns[group])
+        columns = {name: values[together] for name, values in columns.items()}
+    labels = columns[label]
+    number = labels.dtype.kind == "f"
+    bins = min(BINS, max(2, len(labels) // 2 // MIN_ROWS_OF_BIN)) if number else BINS
+    near: list[tuple[float, str]] = []
+    for name, values in columns.items():
+        if name == label or name in trusted or values.dtype.kind == "i":
+            continue
+        coded = codes(values, bins)
+        share = explained(coded, labels) if number else 0.0
+        if share > MAX_EXPLAINED:
+            raise UserError(
+                f"the column {name} alone tells the label ({share:.2%} of the variance of its rank on held-out rows "
+                "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
+                "beforehand, name it in the task's `trusted`."
+            )
+        ordered = values.dtype.kind == "f"
+        areas = [] if number else list(_areas(coded, labels, classes, ordered))
+        for title, held_out, _ in areas:
+            if held_out > MAX_AUC:
+                raise UserError(
+                    f"the column {name} alone tells whether the label is {title!r} (AUC {held_out:.4f} on held-out "
+                    "rows of the train split): it leaks the outcome. Leave it out of the features, or, if it is known "
+                    f"beforehand, name it in the task's `trusted`."
+                )
+        strength, words = (
+            _nearly_number(coded, labels, ordered, share) if number else _nearly_class(areas, labels, classes)
+        )
+        near += [(strength, f"{name} ({words})")] if words else []
+    return _named([words for _, words in sorted(near, key=lambda pair: -pair[0])])
+
+
+def _named(near: list[str]) -> tuple[str, ...]:
+    if not near:
+        return ()
+    several, rest = len(near) > 1, len(near) - MOST_NAMED
+    said = (
+        f"{'Columns' if several else 'A column'} alone nearly tell{'' if several else 's'} the label: "
+        f"{', '.join(near[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
+        f"{'one of them is' if several else 'it is'} known only after the outcome, it leaks, and the model is worth "
+        "less than its figures: leave it out of the features, or name it in the task's `trusted`."
+    )
+    return (said,)
+
+
+def nearly(
+    codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], *, ordered: bool
+) -> tuple[float, str]:
+    """How well a column alone tells the label, and that in words; "" below `NEAR_AUC` and `NEAR_EXPLAINED`, or where it
+    may be luck.
+
+    Args:
+        codes: Of the column, as `codes` gives them.
+        labels: Codes of classes, or numbers where there are no classes.
+        ordered: Whether the codes are those of a number.
+    """
+    if not classes:
+        return _nearly_number(codes, labels, ordered, explained(codes, labels))
+    return _nearly_class(list(_areas(codes, labels, classes, ordered)), labels, classes)
+
+
+def _nearly_number(
+    codes: NDArray[np.int64], labels: NDArray[np.generic], ordered: bool, share: float
+) -> tuple[float, str]:
+    few = MIN_OF_EACH_CLASS <= len(codes) < 2 * MIN_ROWS
+    if ordered and few and labels.min() < labels.max() and codes.min() < codes.max():
+        share = float(np.corrcoef(ranks(codes), ranks(labels))[0, 1]) ** 2
+    return share, f"R2 {share:.2f} of its rank" if share >= NEAR_EXPLAINED else ""
+
+
+def _nearly_class(
+    areas: Sequence[tuple[str, float, float]], labels: NDArray[np.generic], classes: Sequence[str]
+) -> tuple[float, str]:
+    title, _, auc = max(areas, key=lambda area: area[2])
+    if auc < NEAR_AUC:
+        return auc, ""
+    hits = int((labels == list(classes).index(title)).sum())
+    low, high = _interval(auc, hits, len(labels) - hits)
+    of = "" if len(classes) == 2 else f" of {title!r}"
+    return auc, f"AUC {auc:.3f}{of}, 95% interval {low:.2f} to {high:.2f}"
+
+
+def _areas(
+    codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], ordered: bool
+) -> Iterator[tuple[str, float, float]]:
+    """Each class, its area under the ROC curve on held-out rows, and that of few rows too, which is 0.5 where it may be
+    luck. Of two classes each is told as well as the other."""
+    for code, title in enumerate(classes[: 1 if len(classes) == 2 else None]):
+        positive = labels == code
+        held_out = separation(codes, positive)
+        yield title, held_out, _beyond_luck(codes, positive, ordered, held_out)
+
+
+def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered: bool, best: float) -> float:
+    hits = int(positive.sum())
+    rest = len(positive) - hits
+    if not hits or not rest:
+        return 0.5
+    if min(hits, rest) < 4 * MIN_OF_EACH_CLASS:
+        best = max(best, (separation(codes, positive, 1) + separation(codes[::-1], positive[::-1], 1)) / 2)
+        if ordered:
+            area = _area(*(np.bincount(codes[p], minlength=int(codes.max()) + 1) for p in (positive, ~positive)))
+            best = max(best, area, 1 - area)
+    luck = ((hits + rest + 1) / (12 * hits * rest)) ** 0.5
+    return best if best - 0.5 > BEYOND_LUCK * luck else 0.5
+
+
+def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
+    """Of Hanley and McNeil 1982 (https://doi.org/10.1148/radiology.143.1.7063747)."""
+    first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    variance = auc * (1 - auc) + (hits - 1) * (first - auc**2) + (rest - 1) * (second - auc**2)
+    error = 1.96 * (max(0.0, variance) / (hits * rest)) ** 0.5
+    return max(0.0, auc - error), min(1.0, auc + error)
+
+
+def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
+    """Share of the variance of the label's rank that its mean among equal codes explains, on the second half of the
+    rows by means of the first; 0 where rows are few."""
+    half = len(codes) // 2
+    if half < MIN_ROWS:
+        return 0.0
+    rank = ranks(label) / len(label)
+    size = int(codes.max()) + 1
+    seen = np.bincount(codes[:half], minlength=size)
+    mean = np.bincount(codes[:half], weights=rank[:half], minlength=size) / np.maximum(seen, 1)
+    mean[seen == 0] = rank[:half].mean()
+    variance = rank[half:].var()
+    return float(1 - np.square(rank[half:] - mean[codes[half:]]).mean() / variance) if variance > 0 else 0.0
+
+
+def ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    """The place of each value among all, from 0 on; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - counts / 2)[place.reshape(-1)])
+
+
+def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int = MIN_OF_EACH_CLASS) -> float:
+    """AUC on the second half of the rows of the score "rate of positives among equal codes in the first half".
+
+    Two halves, so that a column of many values is not credited with having learnt them by heart.
+    Returns 0.5 where a half has fewer than `least` of either class.
+    """
+    half = len(codes) // 2
+    learn, judge = slice(0, half), slice(half, None)
+    if any(min(p.sum(), (~p).sum()) < least for p in (positive[learn], positive[judge])):
+        return 0.5
+    size = int(codes.max()) + 1
+    seen = np.bincount(codes[learn], minlength=size)
+    rate = np.bincount(codes[learn], weights=positive[learn], minlength=size) / np.maximum(seen, 1)
+    rate[seen == 0] = positive[learn].mean()
+    _, rank = np.unique(rate, return_inverse=True)
+    hits = np.bincount(rank[codes[judge]], weights=positive[judge], minlength=size)
+    misses = np.bincount(rank[codes[judge]], weights=~positive[judge], minlength=size)
+    return _area(hits, misses)
+
+
+def _area(hits: NDArray[Any], misses: NDArray[Any]) -> float:
+    """The area under the ROC curve of a score, by the counts of both classes for each of its values."""
+    below = np.cumsum(misses) - misses
+    return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
+
+
+def codes(values: NDArray[np.generic], bins: int = BINS) -> NDArray[np.int64]:
+    """Codes from 0: one for each category, or for each of so many quantiles of a number and one for missing."""
+    if values.dtype.kind == "u":
+        if values.max(initial=0) < len(values):  # codes already
+            return values.astype(np.int64)
+        return np.asarray(np.unique(values, return_inverse=True)[1])
+    order = np.argsort(values)  # nan last
+    ranked = values[order]
+    known = ranked[: len(ranked) - np.count_nonzero(np.isnan(ranked))]
+    edges = np.unique(known[len(known) * np.arange(1, bins) // bins]) if len(known) else known
+    ends = [*np.searchsorted(known, edges, side="right").tolist(), len(known), len(ranked)]
+    coded = np.empty(len(values), np.int64)
+    coded[order] = np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
+    return coded

@@ -1,0 +1,102 @@
+"""Prepares a dataset: raw input in, fixed-width Parquet shards and a manifest out.
+
+Three ways: files as they are (raw.py), tables by expressions (tables/), everything else by shards (shards.py). None
+touches the destination before everything is known to be good, and the manifest comes last. What is written depends on
+the input and the configuration, not on processes, threads or memory.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from vgp.base import engine_settings as settings
+from vgp.base.exits import UserError
+from vgp.data import raw, scratch, tasks
+from vgp.data.destination import Destination
+from vgp.data.processes import Processes
+from vgp.data.tables import own_code
+from vgp.data.tabular import TabularTask
+from vgp.data.task import Task
+from vgp.protocol.manifest import Manifest
+
+#: The exit codes of a program that was told to stop, from without.
+STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
+
+
+def prepare(
+    task: str,
+    data: str,
+    destination: str | Path,
+    *,
+    options: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> Manifest:
+    """Prepares the dataset of a task in the folder `destination` and returns its manifest.
+
+    Args:
+        task: a shipped task or `module:Class`.
+        data: what the task takes as input; for tables files, folders and globs, local or gs://, separated by
+            commas. "" = the task's own.
+        options: what the task can be told, such as layer sizes or how its rows are split.
+        destination: an empty or new folder, or one that holds a prepared dataset, which is replaced.
+        workers: processes or threads; None = one per core, if there is enough to do.
+
+    Raises:
+        UserError: the task, its options, the input or the destination is wrong. Nothing is left behind.
+    """
+    started = time.monotonic()
+    if workers is not None and workers < 1:
+        raise UserError(f"workers is {workers}; it must be at least 1.")
+    with scratch.disk_errors_named(), _exits_named():
+        work = tasks.load(task, options)
+        if work.as_they_are:
+            return _handed_on(task, work, data, Destination.checked(destination))
+        with scratch.folder() as work.scratch:
+            made = _prepared(task, work, data, destination, workers)
+    rows = {split: made.rows(split) for split in made.splits}
+    spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
+    seconds = time.monotonic() - started
+    print(f"prepared {sum(rows.values()):,} rows ({spoken}) in {seconds:.1f} s", file=sys.stderr, flush=True)
+    return made
+
+
+def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifest:
+    started = time.monotonic()
+    made = raw.copy(name, task, data, target)
+    size, seconds = sum(source.bytes for source in made.sources), time.monotonic() - started
+    plural = "s" * (len(made.sources) != 1)
+    copied = f"copied {len(made.sources):,} file{plural}, {size:,} bytes, as they are" if made.sources else "no files"
+    print(f"{copied} in {seconds:.1f} s", file=sys.stderr, flush=True)
+    return made
+
+
+def _prepared(name: str, task: Task, data: str, destination: str | Path, workers: int | None) -> Manifest:
+    if isinstance(task, TabularTask):
+        from vgp.data.tables.preparation import prepare_table
+
+        return prepare_table(name, task, data, Destination.checked(destination), workers)
+    allowed = settings.engines()
+    if allowed.dataflow:
+        from vgp.data.beam.dataflow import prepare_on_dataflow
+
+        return prepare_on_dataflow(name, task, data, destination, allowed.dataflow)
+    target = Destination.checked(destination)
+    return Processes(workers or allowed.workers or None).make(name, task, task.shards(data), target)
+
+
+@contextmanager
+def _exits_named() -> Iterator[None]:
+    """A task that calls `sys.exit` would end the step in silence, and with 0 as if it had gone well."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code in STOPPED:
+            raise
+        at = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+        raise UserError(
+            f"the task's code ended the program{at} ({own_code.spoken(error)}). Have it raise an error that says why."
+        ) from None

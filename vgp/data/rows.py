@@ -1,0 +1,275 @@
+"""The rows of a prepared dataset, by number: decoded once, then any row at the cost of a memory access.
+
+Small splits are held in memory. Large ones are decoded into files of the scratch folder (TMPDIR) that all
+processes of this machine map into memory and share. Who takes the rows once and in order, as evaluation does, reads
+them shard by shard instead (`Shards`).
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from vgp.base.exits import UserError
+from vgp.base.printable import quoted
+from vgp.base.storage import files, inflate
+from vgp.data.columns import elements
+from vgp.protocol import manifest
+from vgp.protocol.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
+
+IN_MEMORY_BYTES = 1 << 30
+#: The type of the label of a regression, which is no code.
+NUMBER_LABEL = "double"
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one split. `columns[name]` is (rows,), or (rows, width) for a vector."""
+
+    columns: dict[str, Array]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def take(self, index: Array) -> dict[str, Array]:
+        """The rows with these numbers: index is int (n,), each column (n,) or (n, width)."""
+        # A third faster than column[index], since the numbers are not checked: they are ours, and always good.
+        return {name: np.asarray(column).take(index, axis=0, mode="clip") for name, column in self.columns.items()}
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The rows of one split in their order, read from their files when they are asked for: memory holds one shard."""
+
+    folder: Path
+    dataset: Manifest
+    split: str
+
+    def __len__(self) -> int:
+        return self.dataset.rows(self.split)
+
+    def take(self, index: Array) -> dict[str, Array]:
+        """The rows with these numbers, int (n,), which rise."""
+        parts, start = [], 0
+        for shard, values in self._read(self.dataset.columns):
+            first, last = np.searchsorted(index, [start, start + shard.rows])
+            parts.append({name: column[index[first:last] - start] for name, column in values.items()})
+            start += shard.rows
+        return {column.name: np.concatenate([part[column.name] for part in parts]) for column in self.dataset.columns}
+
+    def batches(self, rows: int) -> Iterator[dict[str, Array]]:
+        """All rows, so many at a time."""
+        rest: dict[str, Array] = {}
+        for _, values in self._read(self.dataset.columns):
+            if rest:
+                values = {name: np.concatenate([rest[name], column]) for name, column in values.items()}
+            count = len(next(iter(values.values())))
+            for start in range(0, count - count % rows, rows):
+                yield _copied(values, slice(start, start + rows))
+            rest = _copied(values, slice(count - count % rows, count)) if count % rows else {}
+        if rest:
+            yield rest
+
+    def column(self, name: str) -> Array:
+        """All values of one column. Whether the files are the ones that were prepared, `batches` checks."""
+        return np.concatenate([part[name] for _, part in self._read([self.dataset.column(name)], verify=False)])
+
+    def _read(self, columns: Sequence[Column], *, verify: bool = True) -> Iterator[tuple[ShardFile, dict[str, Array]]]:
+        for shard in self.dataset.splits[self.split]:
+            table = read_shard(self.folder, shard, columns, verify=verify)
+            yield shard, {column.name: elements(table[column.name].combine_chunks()) for column in columns}
+
+
+def _copied(values: Mapping[str, Array], rows: slice) -> dict[str, Array]:
+    return {name: column[rows].copy() for name, column in values.items()}
+
+
+def open_rows(directory: str | Path, split: str) -> Rows:
+    """Opens a split of a prepared dataset, after its files' sizes and checksums have been verified.
+
+    Raises:
+        UserError: no such dataset or split, or a file is missing or not as the manifest says.
+    """
+    folder = Path(directory)
+    dataset = manifest.load(folder)
+    if split not in dataset.splits:
+        raise UserError(f"{folder} has no split {split!r}; it has {', '.join(dataset.splits)}.")
+    shards, rows = dataset.splits[split], dataset.rows(split)
+    if rows * _row_bytes(dataset.columns) <= IN_MEMORY_BYTES:
+        return Rows(_decoded(folder, shards, dataset, _empty_arrays(dataset, rows)))
+    return Rows(_mapped(folder, shards, dataset, rows))
+
+
+def recode(codes: Array, data: Column, model: Column) -> Array:
+    """Category codes of one dataset as codes of another, by value; int32, the shape of `codes`.
+
+    For a model that was trained on other data: a value that it never saw in training becomes 0.
+    """
+    learnt = {value: i for i, value in enumerate(model.values) if model.counts[i]}
+    mapping = np.array([learnt.get(value, 0) for value in data.values], np.int32)
+    return mapping[codes]
+
+
+def _mapped(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows: int) -> dict[str, Array]:
+    """Decodes into scratch files, once per machine: the first process builds, the others wait for it."""
+    key = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()[:32]
+    home = Path(tempfile.gettempdir()) / f"prepared-rows-{os.getuid()}"
+    home.mkdir(mode=0o700, exist_ok=True)
+    ready = home / key
+    with open(home / f"{key}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ready.is_dir():
+            inflate.require_space(home, 0, rows * _row_bytes(dataset.columns), str(folder))
+            _build(folder, shards, dataset, rows, ready)
+    return {column.name: np.load(ready / f"{i}.npy", mmap_mode="r") for i, column in enumerate(dataset.columns)}
+
+
+def _build(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows: int, ready: Path) -> None:
+    building = ready.with_suffix(".partial")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir()
+    try:
+        arrays: dict[str, Array] = {
+            column.name: np.lib.format.open_memmap(
+                building / f"{i}.npy", mode="w+", dtype=dtype(column), shape=_shape(column, rows)
+            )
+            for i, column in enumerate(dataset.columns)
+        }
+        _decoded(folder, shards, dataset, arrays)
+        del arrays
+        os.rename(building, ready)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+
+
+def _decoded(
+    folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, arrays: dict[str, Array]
+) -> dict[str, Array]:
+    start = 0
+    for shard in shards:
+        table = read_shard(folder, shard, dataset.columns)
+        for column in dataset.columns:
+            arrays[column.name][start : start + shard.rows] = elements(table[column.name].combine_chunks())
+        start += shard.rows
+    return arrays
+
+
+def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, verify: bool = True) -> pa.Table:
+    """The columns of a shard's file, once it is known to hold what the manifest says.
+
+    Args:
+        verify: Whether to read the whole file for its checksum.
+
+    Raises:
+        UserError: it is missing, no regular file, or something else than the manifest says.
+    """
+    path = folder / shard.path
+    try:
+        with files.open_file(path, links=False) as stream:
+            _check_size(path, stream, shard)
+            source = pa.BufferReader(_verified(path, stream, shard)) if verify else stream
+            parquet = pq.ParquetFile(source)
+            _check_columns(path, parquet, shard, columns)
+            table = parquet.read([column.name for column in columns])
+            _check_values(path, table, columns)
+            return table
+    except UserError:
+        raise
+    except Exception as error:  # a damaged footer makes the reader fail in any way
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise UserError(f"{path} cannot be read: {reason}. Prepare the data again.") from None
+
+
+def _check_size(path: Path, stream: BufferedReader, shard: ShardFile) -> None:
+    size = files.version(stream).bytes
+    if size != shard.bytes:
+        raise UserError(f"{path} has {size} bytes, the manifest says {shard.bytes}: prepare the data again.")
+
+
+def _verified(path: Path, stream: BufferedReader, shard: ShardFile) -> bytes:
+    data = stream.read(shard.bytes)
+    if hashlib.sha256(data).hexdigest() != shard.sha256:
+        raise UserError(f"{path} is not the file that was prepared (other checksum): prepare the data again.")
+    return data
+
+
+def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, columns: Sequence[Column]) -> None:
+    """What decoding takes follows from the footer's word, so it is held to the manifest's."""
+    if parquet.metadata.num_rows != shard.rows:
+        raise UserError(f"{path} has {parquet.metadata.num_rows} rows, the manifest says {shard.rows}.")
+    schema = parquet.schema_arrow
+    for column in columns:
+        written = schema.field(column.name).type if column.name in schema.names else None
+        if written is None or not _fits(written, column):
+            raise UserError(f"{path} holds {column.name} as {written}, the manifest says {column.type}.")
+    decoded = shard.rows * _row_bytes(columns)
+    if decoded > MOST_SHARD_BYTES:
+        raise UserError(f"{path} would take {decoded >> 20} MiB of memory, and may take {MOST_SHARD_BYTES >> 20}.")
+
+
+def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> None:
+    for column in columns:
+        if table[column.name].null_count:
+            raise UserError(f"{path} lacks values of {column.name}; no shard does.")
+        if column.kind in ("category", "label") and column.type != NUMBER_LABEL and len(table):
+            codes = pc.min_max(table[column.name])
+            if codes["min"].as_py() < 0 or codes["max"].as_py() >= len(column.values):
+                raise UserError(f"{path} holds codes of {column.name} beyond its {len(column.values)} values.")
+
+
+def _fits(written: pa.DataType, column: Column) -> bool:
+    if pa.types.is_fixed_size_list(written):
+        return written.list_size == column.width and _element(str(written.value_type)) == dtype(column)
+    if pa.types.is_fixed_size_binary(written):
+        return written.byte_width == column.width and dtype(column) == np.uint8
+    return pa.types.is_primitive(written) and str(written) == column.type
+
+
+def _empty_arrays(dataset: Manifest, rows: int) -> dict[str, Array]:
+    return {column.name: np.empty(_shape(column, rows), dtype(column)) for column in dataset.columns}
+
+
+def _row_bytes(columns: Sequence[Column]) -> int:
+    return sum(column.width * dtype(column).itemsize for column in columns)
+
+
+def _shape(column: Column, rows: int) -> tuple[int, ...]:
+    return (rows, column.width) if column.kind == "vector" else (rows,)
+
+
+#: numpy's names for the types that Arrow calls otherwise.
+NUMPY_NAMES: Mapping[str, str] = {"float": "float32", "double": "float64", "halffloat": "float16"}
+NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
+
+
+def dtype(column: Column) -> np.dtype[Any]:
+    """The type of an element, from Arrow's text: `int32`, `fixed_size_list<item: float>[64]`..."""
+    text = column.type
+    if text.startswith("fixed_size_binary"):
+        return np.dtype(np.uint8)
+    if text.startswith("fixed_size_list"):
+        text = text.partition(": ")[2].partition(">")[0].partition(" not null")[0]
+    return _element(text)
+
+
+def _element(text: str) -> np.dtype[Any]:
+    name = NUMPY_NAMES.get(text, text)
+    if not NUMBERS.fullmatch(name):
+        raise UserError(f"the manifest names the type {quoted(text)}, which is none of numbers.")
+    return np.dtype(name)

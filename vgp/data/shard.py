@@ -1,0 +1,170 @@
+"""One shard of a prepared dataset: a pure function from a part of the input to rows and their figures.
+
+Two passes, because the codes of a category need the values of all shards: `prepare_shard` leaves the rows in
+scratch space and returns what they hold, `write_shard` writes the Parquet files of the dataset.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vgp.base.exits import UserError
+from vgp.base.storage import objects, storage
+from vgp.data import apart, leaks
+from vgp.data.columns import Sketch, elements, fixed_width, sketches
+from vgp.data.ids import Ids
+from vgp.data.task import Task
+from vgp.protocol.manifest import MOST_SHARD_BYTES, ShardFile
+
+ROW_ID = "row_id"
+#: Looked at, to tell whether the values of a column repeat.
+SAMPLE_ROWS = 4096
+#: It becomes a part of file names.
+SPLIT_NAME = re.compile(r"[\w-]{1,100}")
+
+
+@dataclass
+class Prepared:
+    """The statistics of one shard."""
+
+    #: Where its rows lie until they are written: what the paths of their files begin with.
+    path: str
+    rows: dict[str, int] = field(default_factory=dict)
+    columns: dict[str, Sketch] = field(default_factory=dict)
+    #: The rows of each class, by split.
+    classes: dict[str, Counter[int]] = field(default_factory=dict)
+    sample: leaks.Sample = field(default_factory=dict)
+    #: What is remembered of its groups, by split; of a task that names a group.
+    groups: dict[str, apart.Marks] = field(default_factory=dict)
+    #: The ids of its rows, where the task gives them.
+    ids: Ids | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `write_shard` is to write: the file of each split, and the row id of its first row."""
+
+    source: str
+    files: Mapping[str, str]
+    first_row_ids: Mapping[str, int]
+
+
+def prepare_shard(
+    task: Task, number: int, shard: Any, statistics: Mapping[str, Any], sample_rows: int, scratch: str
+) -> Prepared:
+    """Makes the rows of one shard and leaves them in the folder `scratch`, here or in a bucket."""
+    prepared = Prepared(f"{scratch}/rows-{number}")
+    ids = []
+    for split, table in task.rows(shard, statistics).items():
+        if not SPLIT_NAME.fullmatch(split):
+            raise UserError(f"{type(task).__name__}.rows names a split {split!r}: letters, digits, _ and - only.")
+        rows = fixed_width(table, task.label, regression=task.regression)
+        if rows.nbytes > MOST_SHARD_BYTES:
+            raise UserError(
+                f"the rows of one shard take {rows.nbytes >> 30} GiB, and may take {MOST_SHARD_BYTES >> 30}: have "
+                f"{type(task).__name__}.shards cut the input into smaller parts."
+            )
+        prepared.rows[split] = rows.num_rows
+        prepared.classes[split] = _classes(rows, task.label)
+        _merge(prepared, sketches(rows, task.label, split == "train"))
+        if split == "train":
+            prepared.sample = leaks.sample(rows, number, sample_rows)
+        if task.groups and task.groups[0] in rows.column_names:
+            prepared.groups[split] = apart.marks(rows[task.groups[0]])
+        if ROW_ID in rows.column_names:
+            ids.append(elements(rows[ROW_ID].combine_chunks()))
+        if rows.num_rows:
+            _leave(_scratch(prepared.path, split), rows)
+    prepared.ids = np.concatenate(ids).astype(np.int64) if ids else None
+    return prepared
+
+
+def _leave(path: str, rows: pa.Table) -> None:
+    sink = pa.BufferOutputStream() if storage.is_remote(path) else pa.OSFile(path, "wb")
+    with sink, pa.ipc.new_file(sink, rows.schema) as ipc:
+        ipc.write_table(rows)
+    if storage.is_remote(path):
+        objects.replace(path, sink.getvalue())
+
+
+def _left(path: str) -> pa.Table:
+    source = pa.py_buffer(objects.read(path)) if storage.is_remote(path) else pa.memory_map(path)
+    return pa.ipc.open_file(source).read_all().combine_chunks()
+
+
+def _merge(prepared: Prepared, columns: dict[str, Sketch]) -> None:
+    if prepared.columns and (odd := sorted(prepared.columns.keys() ^ columns.keys())):
+        raise UserError(f"the splits differ in their columns: {odd[0]} is not in all of them.")
+    if not prepared.columns:
+        prepared.columns = columns
+        return
+    for name, sketch in prepared.columns.items():
+        sketch.merge(columns[name])
+
+
+def _classes(rows: pa.Table, label: str) -> Counter[int]:
+    if label not in rows.column_names or not pa.types.is_integer(rows[label].type):
+        return Counter()
+    codes, counts = np.unique(rows[label].to_numpy(), return_counts=True)
+    return Counter(dict(zip(codes.tolist(), counts.tolist(), strict=True)))
+
+
+def write_shard(order: Order, values: Mapping[str, tuple[str, ...]], folder: str) -> dict[str, ShardFile]:
+    """Writes a prepared shard's rows as Parquet into the folder, one file a split, with the codes of `values`."""
+    return {split: _write(order, split, f"{folder}/{name}", values) for split, name in order.files.items()}
+
+
+def _write(order: Order, split: str, path: str, values: Mapping[str, tuple[str, ...]]) -> ShardFile:
+    rows = _left(_scratch(order.source, split))
+    for name, known in values.items():
+        position = rows.column_names.index(name)
+        rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
+    if ROW_ID not in rows.column_names:
+        ids = np.arange(rows.num_rows, dtype=np.int64) + order.first_row_ids[split]
+        rows = rows.add_column(0, ROW_ID, pa.array(ids))
+    data = parquet(rows, list(values))
+    if storage.is_remote(path):
+        objects.replace(path, data)
+    else:
+        Path(path).write_bytes(data)
+    name = path.rpartition("/")[2]
+    return ShardFile(path=name, rows=rows.num_rows, bytes=data.size, sha256=hashlib.sha256(data).hexdigest())
+
+
+def coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
+    """The codes of a category in the whole dataset, for its codes in this shard."""
+    code = {value: i for i, value in enumerate(known)}
+    codes = np.array([code[value] for value in column.dictionary.to_pylist()], np.int32)
+    return pa.array(codes[column.indices.to_numpy()])
+
+
+def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
+    """In memory first: the checksum costs no second read, and a shard is small.
+
+    What repeats is stored as a dictionary: of a table's numbers that is a third less to write, and to read.
+    """
+    sink = pa.BufferOutputStream()
+    numbers = [field.name for field in rows.schema if field.name not in categories and _repeats(rows[field.name])]
+    pq.write_table(
+        rows, sink, compression="zstd", use_dictionary=[*categories, *numbers], row_group_size=max(1, rows.num_rows)
+    )
+    return sink.getvalue()
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether the first values of a column of numbers are half as many at most as there are rows."""
+    first = column.slice(0, SAMPLE_ROWS)
+    number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return number and 2 * len(first.unique()) <= len(first)
+
+
+def _scratch(path: str, split: str) -> str:
+    return f"{path}-{split}.arrow"

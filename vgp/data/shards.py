@@ -1,0 +1,180 @@
+"""A dataset from a task's `shards`, `scan`, `combine` and `rows`.
+
+Scan all shards, combine what they tell, make the rows, check them, and only then write. What is done with one shard is
+a function of it and of what all shards tell (`shard.py`); a runner says where: in processes here (`processes.py`), or
+on Apache Beam (`beam/`). What is written does not depend on the runner.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, count
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from vgp.base.exits import UserError
+from vgp.base.printable import MOST_LETTERS, plain
+from vgp.data import apart, finish, leaks, tree
+from vgp.data.columns import Sketch, category_values
+from vgp.data.destination import Destination
+from vgp.data.shard import ROW_ID, Order, Prepared
+from vgp.data.task import Task
+from vgp.protocol.manifest import Column, Manifest, ShardFile
+
+#: What `combine` returned.
+Statistics = Mapping[str, Any]
+
+
+class Runner(Protocol):
+    """Where the functions of a task run over its shards."""
+
+    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+        """Prepares the dataset of the task called `name` in the folder.
+
+        Raises:
+            UserError: the input is wrong. Nothing is left behind.
+        """
+
+
+@dataclass
+class Figures:
+    """What neighbouring shards hold together."""
+
+    shards: list[Prepared]
+    columns: dict[str, Sketch]
+    groups: dict[str, apart.Marks] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, shard: Prepared) -> "Figures":
+        columns = {ROW_ID: Sketch("id", pa.int64()), **shard.columns}
+        return cls([replace(shard, columns={}, groups={})], columns, shard.groups)
+
+    def merge(self, other: "Figures") -> "Figures":
+        """These and those of the shards that follow.
+
+        Raises:
+            UserError: the shards differ in their columns, or a category has too many values.
+        """
+        if self._holds_rows() and other._holds_rows() and (odd := sorted(self.columns.keys() ^ other.columns.keys())):
+            raise UserError(f"the shards differ in their columns: {odd[0]} is not in all of them.")
+        for name, sketch in other.columns.items():
+            if name in self.columns:
+                self.columns[name].merge(sketch)
+            else:
+                self.columns[name] = sketch
+            self.columns[name].require_few_values(name)
+        self.shards.extend(other.shards)
+        self.groups = apart.merge(self.groups, other.groups)
+        return self
+
+    def _holds_rows(self) -> bool:
+        return any(shard.rows for shard in self.shards)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be written, once the rows of all shards are made and found good."""
+
+    columns: tuple[Column, ...]
+    #: The values of each category, in the order of their codes.
+    values: Mapping[str, tuple[str, ...]]
+    #: Sentences for the log.
+    notes: tuple[str, ...]
+    #: Those of them that the decision needs.
+    doubts: tuple[str, ...] = ()
+
+
+def statistics(task: Task, scans: Iterable[Any]) -> dict[str, Any]:
+    """What the scans of all shards, in order, tell."""
+    if not merges(task):
+        return task.combine(scans)
+    whole = tree.merged(scans, task.merge)
+    return task.combine([] if whole is None else [whole])
+
+
+def merges(task: Task) -> bool:
+    """Whether the task says how two scans become one."""
+    return type(task).merge is not Task.merge
+
+
+def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, list[Order]]:
+    """The plan for shards whose rows are made, and what is to be written of each.
+
+    Raises:
+        UserError: there is nothing to learn from or to test on, or a column tells the label.
+    """
+    notes, prepared, columns = tuple(statistics.get("notes", ())), figures.shards, figures.columns
+    counts = {split: sum((shard.classes[split] for shard in prepared if split in shard.classes), Counter[int]())
+              for split in dict.fromkeys(split for shard in prepared for split in shard.classes)}  # fmt: skip
+    doubts = (*_check(task, prepared, columns, notes, counts), *finish.absent(task, counts))
+    values = {name: category_values(sketch.counts) for name, sketch in columns.items() if sketch.kind == "category"}
+    described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
+    if task.regression:
+        described = finish.with_quantiles(described, task.label, _sample(prepared)[task.label])
+    notes = (*notes, *doubts, *(apart.notes(task.groups[0], figures.groups) if task.groups else ()))
+    return Plan(described, values, notes, doubts), _orders(prepared)
+
+
+def manifest_of(
+    name: str, task: Task, statistics: Statistics, plan: Plan, files: Iterable[Mapping[str, ShardFile]]
+) -> Manifest:
+    """The manifest of a dataset whose files are written: those of each shard, in order."""
+    splits: dict[str, list[ShardFile]] = {}
+    for shard in files:
+        for split, file in shard.items():
+            splits.setdefault(split, []).append(file)
+    by_split = {split: tuple(splits[split]) for split in splits}
+    return finish.manifest_of(name, task, {**statistics, "doubts": plan.doubts}, plan.columns, by_split)
+
+
+def sample_rows(shards: int) -> int:
+    """Rows of each shard that are looked at for leaks."""
+    return max(64 if shards <= leaks.SAMPLE_ROWS // 64 else 4, leaks.SAMPLE_ROWS // max(1, shards))
+
+
+def named(shard: Any) -> str:
+    """A shard, for a message."""
+    text = plain(repr(shard))
+    return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
+
+
+def _check(
+    task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str],
+    counts: finish.Counts,
+) -> tuple[str, ...]:  # fmt: skip
+    """What is doubtful about the columns."""
+    rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
+    finish.require_rows(rows, notes)
+    label = columns.get(task.label)
+    if label is None or label.kind != "label":
+        return ()
+    joined = _sample(prepared)
+    if task.regression:
+        finish.require_spread(joined[task.label])
+    else:
+        finish.require_classes(task, counts)
+    return leaks.check(joined, task.label, task.classes, (*task.trusted, *task.groups), next(iter(task.groups), ""))
+
+
+def _sample(prepared: Sequence[Prepared]) -> leaks.Sample:
+    """Rows of the train split, from all shards."""
+    samples = [shard.sample for shard in prepared if shard.rows.get("train")]
+    return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
+
+
+def _orders(prepared: Sequence[Prepared]) -> list[Order]:
+    """Numbers the files of each split in the order of the shards; a shard without rows of a split has none."""
+    splits = sorted({split for shard in prepared for split, rows in shard.rows.items() if rows})
+    numbers = {split: count() for split in splits}
+    sizes = (shard.rows.get(split, 0) for split in splits for shard in prepared)
+    starts = list(accumulate(sizes, initial=0))
+    return [
+        Order(
+            shard.path,
+            {s: f"{s}-{next(numbers[s]):05}.parquet" for s in splits if shard.rows.get(s)},
+            {s: starts[k * len(prepared) + i] for k, s in enumerate(splits)},
+        )
+        for i, shard in enumerate(prepared)
+    ]

@@ -1,0 +1,185 @@
+"""JSON lines: blocks of whole lines, an object on each, as typed columns; and what is wrong with one."""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from vgp.base.exits import UserError
+from vgp.base.printable import listed, quoted
+from vgp.data import schema
+from vgp.data.schema import Field
+from vgp.data.sources.header import in_windows
+from vgp.data.sources.mistakes import Mistake
+from vgp.data.sources.values import advice, first_missing, tidied
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """An object on each line. Numbers, text, true and false are what they are; dates and times are text."""
+
+    doubt = "is it one object a line?"
+
+    def last_end(self, block: bytes) -> int:
+        return block.rfind(b"\n") + 1
+
+    def is_open(self, text: bytes) -> bool:
+        return False
+
+    def count(self, data: bytes) -> int:
+        return data.count(b"\n")
+
+    def filled(self, data: bytes) -> int:
+        return len(data)
+
+    def line(self, data: bytes, record: int) -> int:
+        number = -1
+        for number, (line, _) in enumerate(_lines(data)):
+            if number == record:
+                return line
+        return -2 - number
+
+    def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
+        """Raises pa.ArrowInvalid, which does not say where."""
+        if not data.strip():
+            return pa.schema([(field.name, field.type) for field in fields]).empty_table()
+        table = pyarrow.json.read_json(
+            pa.BufferReader(data),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema([(field.name, _written(field.type)) for field in fields]),
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        if table.num_rows != sum(map(bool, map(bytes.strip, data.split(b"\n")))):
+            raise pa.ArrowInvalid("a line does not hold one object")
+        columns = {field.name: _column(table[field.name], field) for field in fields}
+        if _meant(data, [field.name for field in fields if table[field.name].null_count]):
+            raise pa.ArrowInvalid("a member has another name")
+        return pa.table(columns)
+
+    def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
+        """What is wrong with the first line that cannot be read."""
+        lines = [text for _, text in _lines(data)]
+        good, bad = 0, len(lines)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            if self._readable(b"\n".join(lines[good:middle]), fields):
+                good = middle
+            else:
+                bad = middle
+        cut_off = " The file seems to be cut off there." if last and bad == len(lines) and data[-1:] != b"\n" else ""
+        return Mistake(good, self._explained(lines[good], fields, message, cut_off))
+
+    def _readable(self, data: bytes, fields: Sequence[Field]) -> bool:
+        try:
+            self.read(data, fields)
+        except (pa.ArrowException, UnicodeDecodeError):
+            return False
+        return True
+
+    def _explained(self, line: bytes, fields: Sequence[Field], message: str, cut_off: str) -> str:
+        try:
+            line.decode()
+            members = json.loads(line)
+        except UnicodeDecodeError as error:
+            return f": the text is not UTF-8{in_windows(line, error.start)}"
+        except RecursionError:
+            return " is nested too deeply: write one object on each line, with the columns as its members."
+        except ValueError as error:
+            return f" is not one JSON object ({str(error)[:100]}): write one on each line, and each on one.{cut_off}"
+        if not isinstance(members, dict):
+            return f" is {_shown(members)}, and not a JSON object with the columns as its members."
+        if "too big" in message and (name := next((key for key, value in members.items() if _infinite(value)), "")):
+            return f", column {listed([name])}: the number is beyond 1.8e308, the largest that a float64 holds."
+        if name := next((key for key, value in members.items() if not _is_text(key, value)), ""):
+            return f", column {listed([name])}: it holds half a character (\\ud800 to \\udfff alone), which is no text."
+        for field in fields:
+            if not self._readable(line, [field]):
+                return self._wrong(members, field, message)
+        return f": {message[:300]}"
+
+    def _wrong(self, members: dict[str, Any], field: Field, message: str) -> str:
+        name, value = listed([field.name]), members.get(field.name)
+        if field.name not in members:
+            return f" {schema.lacking(list(members), [field.name])}"
+        if value is None or value == "":
+            return f": column {name} is empty, and the schema says that it never is."
+        if "twice" in message:
+            return f", column {name} occurs twice."
+        return f", column {name}: {_shown(value)} is not of type {field.type}.{_advice(value, field)}"
+
+
+def require_lines(name: str, head: bytes) -> None:
+    """Raises UserError for a text that is one JSON array."""
+    if head.lstrip().startswith(b"["):
+        raise UserError(f"{name} is one JSON array: write one object a line, such as by jq -c '.[]' OLD > NEW.")
+
+
+def _meant(data: bytes, names: Sequence[str]) -> bool:
+    """Whether an object lacks one of the names, and has a member that differs from it in case only."""
+    lower = data.lower() if names else b""
+    for name in names:
+        written = json.dumps(name, ensure_ascii=False).encode()
+        if lower.count(written.lower()) == data.count(written):  # as in nearly all blocks
+            continue
+        texts = (text for _, text in _lines(data) if written not in text and written.lower() in text.lower())
+        if any(
+            name not in members and name.casefold() in map(str.casefold, members) for members in map(json.loads, texts)
+        ):
+            return True
+    return False
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines that hold something, each with the lines before it."""
+    return ((number, text) for number, text in enumerate(data.split(b"\n")) if text.strip())
+
+
+def _is_text(*values: Any) -> bool:
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _advice(value: Any, field: Field) -> str:
+    if isinstance(value, dict | list):
+        return f" Write its parts as members of their own.{field.fix}"
+    if isinstance(value, str) and not field.declared and not pa.types.is_temporal(field.type):
+        return " It is text: write it without quotes, or declare pa.string()."
+    return advice(json.dumps(value), field)
+
+
+def _infinite(value: Any) -> bool:
+    return isinstance(value, float) and math.isinf(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} {quoted(json.dumps(value))}"
+    return quoted(value) if isinstance(value, str) else quoted(json.dumps(value))[1:-1]
+
+
+def _written(declared: pa.DataType) -> pa.DataType:
+    """How JSON writes values of a type."""
+    kinds = pa.types
+    if kinds.is_integer(declared) or kinds.is_floating(declared) or kinds.is_boolean(declared):
+        return declared
+    return declared if kinds.is_decimal(declared) else pa.string()
+
+
+def _column(written: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    if pa.types.is_time(field.type):
+        day = pc.binary_join_element_wise("1970-01-01T", written, "")
+        written = day.cast(pa.timestamp(field.type.unit))
+    values = tidied(written if written.type == field.type else written.cast(field.type))
+    if not field.nullable and first_missing(values) >= 0:
+        raise pa.ArrowInvalid("a value is missing")
+    return values

@@ -1,0 +1,251 @@
+"""Parquet files: some of their columns in the declared types, if no value changes by that."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from vgp.base.exits import UserError
+from vgp.base.printable import listed, quoted
+from vgp.data import schema
+from vgp.data.schema import Field
+from vgp.data.sources import header, pages
+from vgp.data.sources.mistakes import Mistake
+from vgp.data.sources.opening import BLOCK_BYTES, Opened
+from vgp.data.sources.texts import Texts
+from vgp.data.sources.values import is_text, shown, tidied
+
+#: Read at once.
+ROWS = 1 << 16
+#: Encodings of texts, as DuckDB and Spark write them in the second version of the format, that Arrow does not read as
+#: dictionaries; and the rows of such that are read at once, since a long text may stand there in a byte each time.
+DIFFERENCES = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
+DIFFERENCES_ROWS = 256
+
+
+KINDS: dict[str, Callable[[pa.DataType], bool]] = {
+    "text": is_text,
+    "bytes": lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t),
+    "bool": pa.types.is_boolean,
+    "integer": pa.types.is_integer,
+    "float": pa.types.is_floating,
+    "decimal": pa.types.is_decimal,
+    "date": pa.types.is_date,
+    "time": pa.types.is_time,
+}
+#: What else a kind is made of.
+WIDER = {
+    "text": ("bytes",),  # as some writers leave it unsaid that bytes are text
+    "integer": ("decimal",),
+    "float": ("integer", "decimal"),
+    "decimal": ("integer",),
+}
+
+
+class Types:
+    """The types that the columns of Parquet files have, to tell which file is the odd one."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[pa.DataType, str]] = {}
+        #: Of the last file that is as declared: of thousands most are laid out as the one before.
+        self.good: pa.Schema | None = None
+
+    def check(self, name: str, stored: pa.DataType, field: Field) -> None:
+        """Raises UserError if values of the stored type cannot be the field's."""
+        stored = plain(stored)
+        if fits(stored, field.type):
+            self.known.setdefault(field.name, (stored, name))
+            return
+        other = self.known.get(field.name)
+        also = f"; in {other[1]} it is {other[0]}" if other else ""
+        raise UserError(
+            f"{name}: column {listed([field.name])} is {stored}, and the schema says {field.type}{also}."
+            + (f" Change {field.declared}." if field.declared else _fix(stored, field))
+        )
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Some rows of one file, in the types that they are stored in."""
+
+    file: int
+    table: pa.Table
+
+    @property
+    def layout(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def size(self) -> int:
+        """About; the exact number of bytes takes five times as long."""
+        return int(self.table.get_total_buffer_size())
+
+
+def parts(
+    number: int, opened: Opened, fields: Sequence[Field], declared: Sequence[Field], types: Types
+) -> Iterator[Stored]:
+    """The rows of one file.
+
+    Args:
+        declared: All columns of the schema; `fields` are to be read.
+
+    Raises:
+        UserError: the file is damaged or cut off, lacks a column, or one is of another type.
+    """
+    small = opened.version.bytes <= BLOCK_BYTES
+    with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
+        words = [field.name for field in fields if is_text(field.type)]
+        file = _opened(source, words)
+        texts = Texts(opened.name, opened.version.bytes)
+        stored = file.schema_arrow
+        if types.good is None or not stored.equals(types.good):
+            header.check(opened.name, stored.names)
+            schema.check_header(opened.name, stored.names, declared)
+            for field in fields:
+                if field.name in stored.names:
+                    types.check(opened.name, stored.field(field.name).type, field)
+            types.good = stored
+        # Columns are looked for by their names, which of a small file takes as long as to read them.
+        present = [field.name for field in fields if field.name in stored.names]
+        names = None if len(stored) == len(present) else present
+        if small and file.metadata.num_rows <= ROWS and (table := _whole(file, names)) is not None:
+            yield Stored(number, texts.counted(table).replace_schema_metadata())
+            return
+        by_differences = _by_differences(file.metadata, words)
+        rows = DIFFERENCES_ROWS if by_differences else ROWS
+        if plain_words := [*pages.readable(source, file.metadata, words, rows), *by_differences]:
+            file = _opened(source, [name for name in words if name not in plain_words], file.metadata)
+        for batch in file.iter_batches(rows, columns=names, use_threads=not small):
+            yield Stored(number, texts.counted(pa.Table.from_batches([batch])).replace_schema_metadata())
+
+
+def _opened(
+    source: pa.NativeFile, words: Sequence[str], footer: pyarrow.parquet.FileMetaData | None = None
+) -> pyarrow.parquet.ParquetFile:
+    """A file whose texts are read as dictionaries, as they are held: written out, one long text can be a thousand times
+    its file."""
+    try:
+        return pyarrow.parquet.ParquetFile(
+            source, metadata=footer, read_dictionary=words, page_checksum_verification=True
+        )
+    except KeyError:  # it lacks one of them, which is told by its header
+        source.seek(0)
+        return pyarrow.parquet.ParquetFile(source)
+
+
+def _whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa.Table | None:
+    """All of a small file; None where Arrow does not read a text as a dictionary. Looking for those first would take as
+    long as reading."""
+    try:
+        return file.read(names, use_threads=False)
+    except OSError as error:
+        if "DictAccumulator" in str(error):
+            return None
+        raise
+
+
+def _by_differences(footer: pyarrow.parquet.FileMetaData, words: Sequence[str]) -> list[str]:
+    """The texts that are written by what they share with the one before, or by differences of their lengths."""
+    places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
+    encodings = {
+        name: {
+            way
+            for group in range(footer.num_row_groups)
+            for way in footer.row_group(group).column(places[name]).encodings
+        }
+        for name in words
+        if name in places
+    }
+    return [name for name, ways in encodings.items() if ways & DIFFERENCES]
+
+
+def fits(stored: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether values of one type can be of the other without a decision that only the user can take."""
+    if stored == declared or pa.types.is_null(stored):
+        return True
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(declared):
+        return bool(stored.tz) == bool(declared.tz)
+    if pa.types.is_timestamp(stored) and pa.types.is_date(declared):
+        return not stored.tz
+    kinds = KINDS.items()
+    wanted = next((kind for kind, is_one in kinds if is_one(declared)), "")
+    return next((kind for kind, is_one in kinds if is_one(stored)), "") in (wanted, *WIDER.get(wanted, ()))
+
+
+def _fix(stored: pa.DataType, field: Field) -> str:
+    if pa.types.is_nested(stored):
+        return " Write its parts as columns of their own."
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(field.type):
+        right = 'pa.timestamp("us", tz="UTC")' if stored.tz else 'pa.timestamp("us")'
+        return f" Declare {right}: {'these are moments' if stored.tz else 'no zone is known'}."
+    if pa.types.is_floating(stored) and pa.types.is_integer(field.type):
+        return " Declare pa.float64(), or write integers: beyond 2^53 a double is not exact."
+    return " Declare that type, or write the file anew with the other."
+
+
+def converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
+    """The columns in the types of the fields. Raises Mistake."""
+    return pa.table({field.name: _column(table[field.name], field) if field.name in table.column_names
+                     else pa.nulls(table.num_rows, field.type) for field in fields})  # fmt: skip
+
+
+def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    try:
+        return _cast(stored, field)
+    except pa.ArrowInvalid as error:
+        record = _first(stored, field)
+        lost = "UTF8" not in str(error)
+        reason = (
+            f"{quoted(shown(stored, record))} is not of type {field.type} without a loss" if lost else "is not UTF-8"
+        )
+        raise Mistake(record, f", column {listed([field.name])}: {reason}.") from None
+
+
+def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    """Raises pa.ArrowInvalid for a value that would change."""
+    stored = plain(column.type)
+    if column.type != stored:
+        column = column.cast(stored)
+    if pa.types.is_integer(stored) and pa.types.is_decimal(field.type):
+        column = column.cast(pa.decimal128(38, field.type.scale))
+    values = column.cast(field.type)
+    if pa.types.is_timestamp(stored) and pa.types.is_date(field.type) and not values.cast(stored).equals(column):
+        raise pa.ArrowInvalid("not at midnight")
+    return tidied(values)
+
+
+def _first(stored: pa.ChunkedArray, field: Field) -> int:
+    """The first value that cannot be cast: values before it can, together with it they cannot."""
+    good, bad = 0, len(stored)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            _cast(stored.slice(good, middle - good), field)
+        except pa.ArrowInvalid:
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def plain(stored: pa.DataType) -> pa.DataType:
+    """The type of the values, however they are encoded."""
+    if pa.types.is_dictionary(stored):
+        return plain(stored.value_type)
+    return stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
+
+
+@contextmanager
+def _damage_named(opened: Opened) -> Iterator[None]:
+    """Says what Arrow raises of a file that is none, or was cut short."""
+    if not opened.version.bytes:
+        raise UserError(f"{opened.name} is empty: a Parquet file has at least its columns.")
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        said = " ".join(str(error).partition(" Either the file is")[0].split()).rstrip(".")[:200]
+        if "ecrypt" in said:
+            raise UserError(f"{opened.name} is encrypted: write it without, and let the bucket encrypt it.") from None
+        raise UserError(f"{opened.name} is no Parquet file, or damaged or cut off: {said}. Fetch it again.") from None

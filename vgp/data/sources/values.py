@@ -1,0 +1,106 @@
+"""Values as every kind of file gives them: missing text is "", a missing number null, and none is missing unsaid."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vgp.base.printable import listed
+from vgp.data.schema import Field
+from vgp.data.sources.mistakes import Mistake
+
+#: How text is held: of most columns it has few values, which are then compared, numbered and stored once a block.
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+#: 0001-01-01, and the day behind 9999-12-31: what Python and BigQuery know of days, from 1970-01-01.
+FIRST_DAY, LAST_DAY = -719_162, 2_932_897
+SECONDS = {"s": 1, "ms": 1_000, "us": 1_000_000}
+
+
+#: How values are written in text that are written in many ways elsewhere.
+WRITTEN = (
+    (pa.types.is_boolean, "true or false, in CSV also 1 or 0"),
+    (pa.types.is_date, "2024-02-29"),
+    (pa.types.is_timestamp, "2024-02-29T10:00:00"),
+)
+
+
+def held(declared: pa.DataType) -> pa.DataType:
+    """The type of the values that were read, for a declared one."""
+    return TEXT if is_text(declared) else declared
+
+
+def is_text(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
+
+
+def tidied(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Missing text as "", and what is not a number as missing. Raises pa.ArrowInvalid for text that is not UTF-8."""
+    if is_text(values.type):
+        values.validate(full=True)
+        return pc.fill_null(values, "") if values.null_count else values
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+        return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+    return values
+
+
+def check(table: pa.Table, fields: Sequence[Field]) -> None:
+    """Raises Mistake for the first value that is missing where the schema says that none is, and for one that is of the
+    declared type, but that no engine holds."""
+    for field in fields:
+        values = table[field.name]
+        if not field.nullable and (record := first_missing(values)) >= 0:
+            where = f" ({field.declared}: a key and the time never are)" if field.declared else ""
+            raise Mistake(record, f": column {field.name} is empty, and the schema says that it never is{where}.")
+        for wrong, says in _beyond(values):
+            if (record := int(pc.index(wrong, True).as_py())) >= 0:
+                raise Mistake(record, f", column {listed([field.name])}: {says.format(shown(values, record))}")
+
+
+def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
+    """Which values no engine holds, if there may be some, and what is said of one.
+
+    Engines count days, and microseconds, in the years 1 to 9999; their whole numbers are of 64 bits with a sign.
+    """
+    unit = values.type.unit if pa.types.is_timestamp(values.type) else ""
+    if unit == "ns":  # 1677 to 2262
+        numbers = values.cast(pa.int64())
+        whole = pc.multiply(pc.divide(numbers, 1_000), 1_000)
+        yield pc.not_equal(numbers, whole), "{} is finer than a microsecond: round it."
+    elif unit or pa.types.is_date32(values.type):
+        numbers, day = values.cast(pa.int64() if unit else pa.int32()), 86_400 * SECONDS[unit] if unit else 1
+        least, greatest = pc.min_max(numbers).values()
+        if least.is_valid and not FIRST_DAY * day <= least.as_py() <= greatest.as_py() < LAST_DAY * day:
+            outside = pc.or_(pc.less(numbers, FIRST_DAY * day), pc.greater_equal(numbers, LAST_DAY * day))
+            yield outside, "the year is none of 1 to 9999: bound it."
+    elif pa.types.is_uint64(values.type):
+        most = pa.scalar((1 << 63) - 1, pa.uint64())
+        yield pc.greater(values, most), "{} is beyond 2^63: write it as text, and declare pa.string()."
+
+
+def shown(values: pa.ChunkedArray, record: int) -> str:
+    """A value as text: also one that Python has no type for, such as a nanosecond."""
+    return str(values.slice(record, 1).cast(pa.string())[0].as_py())
+
+
+def advice(text: str, field: Field) -> str:
+    """How a message goes on about a text that is not of the type of its field."""
+    if not field.declared and pa.types.is_integer(field.type) and re.fullmatch(r"-?\d+\.\d*", text):
+        return " Declare pa.float64(), or write whole numbers without a point."
+    form = next((form for is_one, form in WRITTEN if is_one(field.type)), "")
+    if form and not field.declared:
+        zone = "Z" if pa.types.is_timestamp(field.type) and field.type.tz else ""
+        return f" Such values are written as {form}{zone}; to take it as text, declare pa.string()."
+    return field.fix
+
+
+def first_missing(values: pa.ChunkedArray) -> int:
+    """The position of the first missing value; -1 if there is none."""
+    if values.type == TEXT:
+        empty = any(pc.index(chunk.dictionary, "").as_py() >= 0 for chunk in values.chunks)
+        return first_missing(values.cast(pa.string())) if empty else -1
+    if is_text(values.type):
+        return int(pc.index(pc.binary_length(values), 0).as_py())
+    return int(pc.index(pc.is_null(values), True).as_py()) if values.null_count else -1

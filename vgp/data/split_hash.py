@@ -1,0 +1,146 @@
+"""A split by a hash of what marks rows as alike: the group, else the key, else all columns known before the outcome.
+
+Never by what is known only after the outcome: rows that differ in their label alone would then go to a split by it,
+and the model would be tested on the opposite of what it learned.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import ibis
+import ibis.expr.types as ir
+
+from vgp.base.exits import UserError
+from vgp.data.alike import Kinds
+from vgp.data.declaration import DAY, Declaration
+from vgp.data.shares import nonzero, percent, require_labelled
+
+#: Rows that are alike are worth a word from this share of all on.
+MANY_ALIKE = 0.05
+#: Below this, splits of whole groups are off by more than .4 * sqrt(1 / 64), five percentage points, by chance.
+ENOUGH_GROUPS = 64
+#: Rows of a common kind go to the splits in steps of a share of this.
+STEPS = 1000
+
+
+@dataclass(frozen=True)
+class ByHash:
+    """Shares of the groups, keys or rows; the mark of every row is 0."""
+
+    #: The declared columns that decide: the group, else the key, else all that are known before the outcome. Empty if
+    #: the group is a feature of the task's own making.
+    columns: tuple[str, ...]
+    group: str
+    key: tuple[str, ...]
+    test_percent: int
+    validation_percent: int
+    unlabelled: str
+    column: str = ""
+
+    @classmethod
+    def chosen(cls, task: Declaration, unlabelled: str, options: Mapping[str, Any]) -> "ByHash":
+        test, validation = (percent(name, options[name]) for name in ("test_share", "validation_share"))
+        if not test or test + validation >= 100:
+            raise UserError(
+                f"test_share = {test / 100:g}, validation_share = {validation / 100:g}: rows must test and rows must "
+                "train, so test_share is above 0, and both are below 1 in sum."
+            )
+        columns = tuple(name for name in task.key if name in task.before) or task.before
+        if task.group:
+            columns = tuple(name for name in (task.group,) if name in task.before)
+        return cls(columns, task.group, task.key, test, validation, unlabelled)
+
+    @property
+    def counts_kinds(self) -> bool:
+        """Whether rows may be alike in what decides: not with a key, which occurs once."""
+        return bool(self.columns) and (bool(self.group) or self.columns != self.key)
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        return self.columns or ((self.group,) if self.group else ())
+
+    def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
+        return cast(ir.IntegerValue, ibis.literal(0, "int64"))
+
+    def wrong(self, row: Mapping[str, Any]) -> str:
+        raise AssertionError("every row has a mark")
+
+    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
+        require_labelled(any(labelled.values()), "the input", self.unlabelled)
+        by, notes = self._decided_by(kinds)
+        test, validation = (f"{percents / 100:g}" for percents in (self.test_percent, self.validation_percent))
+        return {
+            "split": {"by": by, "test_share": test, "validation_share": validation},
+            "notes": notes,
+            "rows_dropped": nonzero({self.unlabelled: sum(unlabelled.values())}),
+            "_common": kinds.common if kinds and not self.group else (),
+        }
+
+    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+        kind = cast(ir.IntegerValue, rows["_kind"])
+        place = kind % 100
+        if planned["_common"]:
+            place = kind.isin(planned["_common"]).ifelse(_by_number(rows, kind), place)
+        codes = self._codes(cast(ir.IntegerValue, place))
+        for column, name in (("_kind", "_moved_kinds"), ("_row_id", "_moved_rows")):
+            for code, units in planned.get(name, {}).items():
+                if units:
+                    codes = rows[column].isin(units).ifelse(ibis.literal(code, "int8"), codes)
+        return codes
+
+    def code(self, place: int) -> int:
+        """The split of a row at this place, 0 to 99."""
+        return 2 if place < self.test_percent else 1 if place < self.test_percent + self.validation_percent else 0
+
+    def _codes(self, places: ir.IntegerValue) -> ir.IntegerValue:
+        """The splits of rows at these places, 0 to 99."""
+        ends = (self.test_percent, self.test_percent + self.validation_percent)
+        codes = ibis.cases((places < ends[0], 2), (places < ends[1], 1), else_=0)
+        return cast(ir.IntegerValue, codes.cast("int8"))
+
+    def _decided_by(self, kinds: Kinds | None) -> tuple[str, tuple[str, ...]]:
+        """What decides the split, and what a reader must know of it."""
+        if self.group:
+            few = kinds is not None and kinds.concentration > 1 / ENOUGH_GROUPS
+            name = "day" if self.group == DAY else self.group
+            return f"group {name}", (_few_groups(name, kinds),) if kinds and few else ()
+        if not kinds:
+            return "key", ()
+        many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows
+        by = "number within the kind" if kinds.common_rows > kinds.rows / 2 else "columns"
+        return by, (self._alike(kinds),) if many else ()
+
+    def _alike(self, kinds: Kinds) -> str:
+        where = f"the columns of the key ({', '.join(self.columns)})" if self.key else "all columns"
+        text = (
+            f"{kinds.alike:,} of {kinds.rows:,} rows are like another in {where} known before the outcome: there are "
+            f"{kinds.kinds:,} kinds of rows, and no key or group tells which belong together."
+        )
+        if len(kinds.common):
+            text += (
+                f" Rows of common kinds ({len(kinds.common):,} kinds, {kinds.common_rows:,} rows) go to the splits one "
+                "by one, by their number within the kind, so that their like may be in train and test."
+            )
+        if kinds.alike > kinds.common_rows:
+            text += f" Rows of {'every other' if len(kinds.common) else 'one'} kind stay together."
+        return text + " A key or a group, if you declare one, decides instead."
+
+
+def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
+    """Places by the number of a row within its kind, in the order of its id: each kind has its shares, to a row.
+
+    Where a kind begins follows from its hash, so that small kinds have them together. More rows of a kind move few of
+    the others.
+    """
+    of_kind = ibis.window(group_by=kind, order_by=rows["_row_id"])
+    number = ibis.row_number().over(of_kind)
+    rows_of_kind = kind.count().over(ibis.window(group_by=kind))
+    return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))
+
+
+def _few_groups(group: str, kinds: Kinds) -> str:
+    return (
+        f"A group goes to one split as a whole, and few make up most of the {kinds.rows:,} rows ({kinds.kinds:,} "
+        f"values of {group}): the splits may be far from their shares, and a test on few groups says little."
+    )

@@ -1,0 +1,108 @@
+"""Which rows train, validate and test. The task's class and its options say which of three ways is taken.
+
+split_time.py     windows of a time column: `train`, `test`
+split_hash.py     shares by a hash of the group, the key, or the columns known before the outcome: `test_share`
+split_column.py   a column of the input that says it
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import ibis.expr.types as ir
+
+from vgp.base.exits import UserError
+from vgp.base.options import nearest
+from vgp.data.alike import Kinds
+from vgp.data.declaration import Declaration
+from vgp.data.split_column import ByColumn
+from vgp.data.split_hash import ByHash
+from vgp.data.split_time import ByTime
+
+#: The options of every tabular task about its splits. `split`: time, hash or a declared column; "" = time if the task
+#: has a time column, else hash.
+OPTIONS: Mapping[str, Any] = {"split": "", "train": "", "test": "", "test_share": 0.2, "validation_share": 0.05}
+
+
+class Split(Protocol):
+    """One of the three ways. Rows are split by their marks: whole numbers, which are counted first."""
+
+    @property
+    def column(self) -> str:
+        """A column that says the split, and is no feature; "" if there is none."""
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """Columns, or the one feature, by whose values alone the split is decided; none if the mark says all.
+
+        Their number (`identity.numbered`) is then the column `_kind` of the rows that are split.
+        """
+
+    @property
+    def counts_kinds(self) -> bool:
+        """Whether `plan` wants to know how often rows are alike: then all of `deciding` are declared columns."""
+
+    def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
+        """The mark of each row; `day` is its day since 1970-01-01, where there is a time.
+
+        Null, or a day that no calendar has, is the mark of a row that cannot be split: `wrong` says why.
+        """
+
+    def wrong(self, row: Mapping[str, Any]) -> str:
+        """What is wrong with a row that has no mark; the row has all declared columns."""
+
+    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
+        """The statistics that `assigned` needs, and `split`, `rows_dropped` and `notes` of the manifest.
+
+        Args:
+            labelled, unlabelled: How many rows have each mark.
+            kinds: How often rows are alike; None where that does not matter.
+
+        Raises:
+            UserError: the data lacks what the split needs.
+        """
+
+    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+        """The split of each row, a position in `shares.NAMES`; -1 for none.
+
+        Args:
+            rows: With `_row_id`, `_mark`, and where some columns are `deciding` their `_kind`.
+        """
+
+
+def choose(task: Declaration, unlabelled: str, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> Split:
+    """The way that the task is split.
+
+    Args:
+        unlabelled: Why a row may have no label.
+        defaults: The options of the task's class.
+        options: What the user gave; a `train` window alone is not tested by the class's own `test` window.
+
+    Raises:
+        UserError: an option is wrong, or means nothing for this way.
+    """
+    chosen = {**defaults, **options}
+    if "train" in options and "test" not in options:
+        chosen["test"] = ""
+    way = chosen["split"] or ("time" if task.time else "hash")
+    _refuse_meaningless(task, way, options)
+    if way == "time":
+        return ByTime.chosen(task, unlabelled, chosen)
+    if way == "hash":
+        return ByHash.chosen(task, unlabelled, chosen)
+    names = [field.name for field in task.schema]
+    if way not in names:
+        raise UserError(f"{task.task}: split = {way!r} is neither time nor hash nor a column. {nearest(way, names)}")
+    return ByColumn.chosen(task, unlabelled, way)
+
+
+def _refuse_meaningless(task: Declaration, way: str, options: Mapping[str, Any]) -> None:
+    """Raises UserError for an option that would do nothing."""
+    if way == "time" and not task.time:
+        raise UserError(f"{task.task} has no time column, so split = time is not possible.")
+    used = {"time": ("train", "test", "validation_share"), "hash": ("test_share", "validation_share")}.get(way, ())
+    ignored = [name for name in OPTIONS if name != "split" and name not in used and options.get(name, "") != ""]
+    if ignored:
+        reasons = {"time": "windows of time say which rows test",
+                   "hash": f"{task.task} {'is split by a hash' if task.time else 'has no time column'}"}  # fmt: skip
+        reason = reasons.get(way, f"the column {way} says which rows test")
+        raise UserError(f"{' and '.join(ignored)} would do nothing: {reason}.")

@@ -1,0 +1,225 @@
+"""Which of a task's expressions an engine could not compute, and for which row.
+
+Looked for once a computation has failed, and not before: every expression alone, and of the first that fails half of
+the rows alone, and half of these, down to one. What is told is the same whichever row the engine stumbled over.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+
+from vgp.base.exits import UserError
+from vgp.base.printable import quoted
+from vgp.data.columns import Infinite
+from vgp.data.engines import ID, PLACE, Engine, Uncomputable
+from vgp.data.events import Events
+from vgp.data.identity import numbered
+from vgp.data.tables import features, order, rebased
+from vgp.data.tabular import TabularTask
+
+#: What an expression is called in a table of it alone.
+VALUE = "_value"
+#: After so many halvings those that are left are put aside: all in all, the table is read about six times.
+HALVED = 4
+#: Values of a row that are shown.
+MOST_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Said:
+    """One expression of a task."""
+
+    #: Of people: "Churn.features: spend".
+    name: str
+    #: The rows that are looked at, the table that the expression is of, which is made of them or is them, and it.
+    rows: ir.Table
+    table: ir.Table
+    value: ir.Value
+
+    def over(self, rows: ir.Table) -> ir.Table:
+        """Its value, `_value`, with some of the rows in place of all."""
+        return rebased.onto(rows, self.rows, self.table.select(**{VALUE: self.value}))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the rows that it is made of."""
+        names = _columns(self.value.op(), self.rows.op())
+        return [name for name in self.rows.columns if name in names and name not in features.INTERNAL]
+
+
+@contextmanager
+def named(task: TabularTask, engine: Engine) -> Iterator[None]:
+    """Says of an error inside whose expression it is, and of which row.
+
+    Raises:
+        UserError: in place of `Uncomputable` and `Infinite`, as much as can be told of them.
+    """
+    try:
+        yield
+    except Uncomputable as error:
+        raise UserError(_Search(task, engine).uncomputable(error)) from None
+    except Infinite as error:
+        raise UserError(_Search(task, engine).infinite(error)) from None
+
+
+class _Search:
+    def __init__(self, task: TabularTask, engine: Engine):
+        rows = engine.source()
+        if not {ID, *PLACE} & set(rows.columns):
+            key = task.key if set(task.key) <= set(rows.columns) else rows.columns
+            rows = numbered(rows, key, engine.dialect, ID)
+        self._task, self._engine, self._rows = task, engine, rows
+        self._kept = 0
+        #: What tells rows apart.
+        self._order = [name for name in PLACE if name in rows.columns] or [ID]
+
+    def uncomputable(self, error: Uncomputable) -> str:
+        try:
+            for said in self._expressions():
+                if self._failure(said, said.rows):
+                    return self._complaint(said)
+        except Uncomputable as other:  # what rows look back on, all of it together
+            return str(other)
+        except UserError:  # looking for it is more than may be read
+            pass
+        return str(error)
+
+    def infinite(self, error: Infinite) -> str:
+        for said in self._expressions():
+            if said.name == self._called("features", error.column):
+                value = said.value.cast("float64").isinf()
+                rows = said.rows.filter(value).order_by(self._order)
+                return f"{error} The first is in {self._place(said, rows.limit(1))}."
+        return str(error)
+
+    # ---- what the task says
+
+    def _called(self, method: str, name: str) -> str:
+        return f"{type(self._task).__name__}.{method}" + (f": {name}" if name else "")
+
+    def _expressions(self) -> Iterator[Said]:
+        """In the order in which they are computed. Raises Uncomputable for what rows look back on as a whole."""
+        task, rows = self._task, self._rows
+        names = [field.name for field in task.schema if field.name in rows.columns]
+        seen = rebased.visible(rows, names)
+        whole = len(names) == len(task.schema)  # else it is what the days are read from, alone
+        for method in ["days"] * bool(task.time) + ["labels"] * whole:
+            value = rebased.onto(rows, seen, rebased.said(task, method, seen))
+            yield Said(self._called(method, ""), rows, rows, value)
+        if whole:
+            yield from self._of_features(seen)
+
+    def _of_features(self, seen: ir.Table) -> Iterator[Said]:
+        task, rows = self._task, self._rows
+        for name, events in rebased.said(task, "events", seen).items():
+            yield from self._of_events(name, replace(events, table=rebased.onto(rows, seen, events.table)))
+        joined = self._joined()
+        for name, value in features.values_of(task, joined).items():
+            yield Said(self._called("features", name), joined, joined, value)
+
+    def _of_events(self, name: str, events: Events) -> Iterator[Said]:
+        for column in (*events.by, events.hour, *([events.value] if events.value else [])):
+            title = f"{self._called('events', name)}, {column}"
+            yield Said(title, self._rows, events.table, events.table[column])
+
+    def _joined(self) -> ir.Table:
+        try:
+            return features.looking_back(self._task, self._engine, self._rows)
+        except Uncomputable as error:
+            told = f"{self._called('events', '')} cannot be computed: {error.reason}"
+            raise Uncomputable(told, error.reason) from None
+
+    # ---- who is to blame
+
+    def _failure(self, said: Said, rows: ir.Table) -> str:
+        """Why it cannot be computed of these rows; "" if it can."""
+        values = said.over(rows)
+        try:
+            self._engine.read(values.agg(**{VALUE: values[VALUE].max()}))
+        except Uncomputable as error:
+            return error.reason
+        return ""
+
+    def _complaint(self, said: Said) -> str:
+        for part in (*_parts(said), said):
+            row = self._row(part)
+            if row is not None and (reason := self._failure(part, row)):
+                return f"{said.name} cannot be computed for {self._place(part, row)}: {_sentence(reason)}"
+        reason = self._failure(said, said.rows)
+        return f"{said.name} cannot be computed: {_sentence(reason)}"
+
+    def _row(self, said: Said) -> ir.Table | None:
+        """The first row that it fails for, as a table, if it fails for one alone."""
+        rows = said.rows
+        try:
+            for column in self._order:
+                rows = self._narrowed(said, rows, column)
+        except Uncomputable:
+            raise
+        except UserError:  # looking for it is more than may be read
+            return None
+        return rows
+
+    def _narrowed(self, said: Said, rows: ir.Table, column: str) -> ir.Table:
+        """The rows of the first value of the column for which it fails."""
+        while True:
+            ends = rows.agg(low=rows[column].min(), high=rows[column].max())
+            low, high = self._engine.read(ends).to_pylist()[0].values()
+            if low == high:
+                return rows
+            for _ in range(HALVED):
+                middle = (low + high) // 2
+                if self._failure(said, rows.filter(rows[column].between(low, middle))):
+                    high = middle
+                elif low < high:
+                    low = middle + 1
+            self._kept += 1
+            rows = self._engine.create(f"blamed_{self._kept}", rows.filter(rows[column].between(low, high)))
+
+    def _place(self, said: Said, row: ir.Table) -> str:
+        """The row, and what the expression is made of: "churn.csv, line 7 (plan = 'x')"."""
+        key = [name for name in self._task.key if name in row.columns]
+        own = list(PLACE) if self._order == list(PLACE) else key or said.columns or row.columns
+        values = self._engine.read(row.select(*dict.fromkeys([*own, *said.columns]))).to_pylist()[0]
+        place = self._engine.place({name: values[name] for name in own})
+        shown = [f"{name} = {_shown(values[name])}" for name in said.columns[:MOST_SHOWN] if name not in own]
+        return f"{place} ({', '.join(shown)})" if shown else place
+
+
+def _columns(node: ops.Node, rows: ops.Node) -> set[str]:
+    """The columns of `rows` that a value is made of, through the tables in between."""
+    if not isinstance(node, ops.Field):
+        return set().union(*(_columns(child, rows) for child in node.__children__ if isinstance(child, ops.Value)))
+    if node.rel == rows:
+        return {node.name}
+    value = node.rel.values.get(node.name)
+    return _columns(value, rows) if value else set()
+
+
+def _parts(said: Said) -> Iterator[Said]:
+    """Of an expression over several rows the largest parts that are of one row each."""
+    waiting = [said.value.op()]
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ops.SortKey) or order.takes_several_rows(node):
+            waiting += [child for child in node.__children__ if isinstance(child, ops.Value)]
+        elif not isinstance(node, ops.Field) and node.find(ops.Field):
+            yield replace(said, value=node.to_expr())
+
+
+def _sentence(reason: str) -> str:
+    """What the engine says, and what helps."""
+    said = reason.rstrip(".!") + "."
+    if "the TOML's" in said:
+        return f"{said} Change that line, or the file."
+    if not re.search("(?i)conver|cast|parse|bad .* value|format", reason):
+        return said
+    return f"{said} Where a value may be none, `try_cast` makes it missing; `ibis.cases` can leave it out before."
+
+
+def _shown(value: object) -> str:
+    return quoted(value) if isinstance(value, str) else "missing" if value is None else str(value)

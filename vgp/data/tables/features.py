@@ -1,0 +1,296 @@
+"""One expression from the source to finished rows: identity, split, group, features, label."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import ibis
+import ibis.expr.operations as ops
+import ibis.expr.types as ir
+
+from vgp.base.exits import UserError
+from vgp.base.printable import listed
+from vgp.data import events as lookback
+from vgp.data.declaration import DAY, RESERVED
+from vgp.data.engines import ID, KIND, PLACE, Engine, canonical
+from vgp.data.events import Events, hours
+from vgp.data.identity import numbered, whole
+from vgp.data.schema import Field
+from vgp.data.tables import agreeing, order, rebased
+from vgp.data.tabular import TabularTask
+
+#: The column of the finished rows that is their id; beside the label, no feature has its name.
+ROW_ID = "row_id"
+#: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
+SPLIT, LABEL, MARK, WHEN, PAST = "_split", "_label", "_mark", "_when", "_past"
+HOUR = "_hour"
+#: The name of the rows that are looked at.
+ROWS = "rows"
+INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST, HOUR})
+
+
+def derived(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Value]:
+    """What decides the splits of rows and their labels: `_mark`, `_label`; `_when`, of a task with a time; and for a
+    group of days `_day`.
+
+    Args:
+        rows: The declared columns alone.
+    """
+    day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
+    values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: labelled(task, rows)}
+    if day is not None:
+        moment = rows[task.time]
+        values[WHEN] = whole(moment, dialect) if moment.type().is_temporal() else day
+        if DAY in task.groups:
+            values[DAY] = day.cast("int32")
+    return values
+
+
+def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
+    """The source with `derived`, as far as it lacks them."""
+    rows = rebased.visible(source, (field.name for field in task.schema))
+    values = {name: value for name, value in derived(task, rows, dialect).items() if name not in source.columns}
+    return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
+
+
+def labelled(task: TabularTask, rows: ir.Table) -> ir.Value:
+    """Codes of classes, or numbers; null where the outcome is unknown."""
+    if not task.regression:
+        return rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64")
+    number = rebased.value(task, "labels", rows, ir.NumericValue).cast("float64")
+    return ibis.cases((number.isnan(), None), else_=number)
+
+
+def day(task: TabularTask, rows: ir.Table) -> ir.IntegerValue:
+    """The day of each row, from 1970-01-01; of a task with a time."""
+    return rebased.value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
+
+
+def days(task: TabularTask, source: ir.Table) -> ir.Table:
+    """The file of each row and its `day`, from 1970-01-01; of a source that has the columns which tell it."""
+    rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
+    day = rebased.onto(source, rows, rebased.value(task, "days", rows, ir.DateValue)).epoch_days()
+    return source.select("_file", day=day)
+
+
+def telling_days(task: TabularTask) -> list[Field]:
+    """The columns that the days of rows follow from."""
+    rows = rebased.visible(ibis.table(canonical.schema(task.schema)), (field.name for field in task.schema))
+    named = {field.name for field in rebased.value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
+    return [field for field in task.schema if field.name in named or field.name == task.time]
+
+
+def kind_columns(task: TabularTask) -> tuple[str, ...]:
+    """Returns the declared columns that decide the split of a row; none where others do, or a feature."""
+    known = {field.name for field in task.schema if field.known == "before"}
+    return task.split.deciding if set(task.split.deciding) <= known else ()
+
+
+def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
+    """Returns the rows with `_kind`, the number of the declared columns that decide their split, if some do."""
+    deciding = kind_columns(task)
+    if not deciding or KIND in rows.columns:
+        return rows
+    return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
+
+
+def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
+    """The table with what its rows look back on."""
+    rows = rebased.visible(source, (field.name for field in task.schema))
+    before = {field.name: rows[field.name].type() for field in task.schema if field.known == "before"}
+    happened: Mapping[str, Events] = rebased.said(task, "events", rows)
+    if not happened:
+        return source
+    if not task.time:
+        raise UserError(f"{type(task).__name__}.events needs a `time`: rows look back on the hours before theirs.")
+    spelled = dict[str, str]()
+    for name, events in happened.items():
+        lookback.check(name, events, before)
+        if (other := spelled.setdefault(name.lower(), name)) != name:
+            raise UserError(f"the events {other} and {name}: no two names may differ in case only.")
+    placed = {
+        name: replace(events, table=rebased.onto(source, rows, events.table)) for name, events in happened.items()
+    }
+    joined = source.mutate(**{HOUR: hours(source[task.time])})
+    sums = _sums(engine, joined, placed)
+    for name, events in placed.items():
+        history = engine.looked_back(name, sums[name], events)
+        joined = lookback.joined(joined, history, name, events, HOUR)
+    return joined
+
+
+def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
+    """Events by place and hour; where many rows share all of their places, they are counted by all of it first."""
+    places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
+    if engine.few(rows, [*places, HOUR]):
+        rows = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
+        happened = _happened_together(engine, placed)
+    else:
+        happened = {name: lookback.happened(events, events.by) for name, events in placed.items()}
+    return {
+        name: lookback.sums(happened[name], lookback.asked(rows, events.by, rows[HOUR]), events.by)
+        for name, events in placed.items()
+    }
+
+
+def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
+    """Events by place and hour; all that are of one table are added up once, by all that they are looked up by."""
+    alike: dict[Any, list[str]] = {}
+    for name, events in placed.items():
+        alike.setdefault((events.table.op(), events.hour, events.value, events.weight), []).append(name)
+    gathered: dict[str, ir.Table] = {}
+    for names in alike.values():
+        by = list(dict.fromkeys(by for name in names for by in placed[name].by))
+        happened = lookback.happened(placed[names[0]], by)
+        if len(names) > 1:
+            happened = engine.create(f"{names[0]}_happened", happened)
+        gathered |= {name: lookback.gathered(happened, placed[name].by) for name in names}
+    return gathered
+
+
+def finished(
+    task: TabularTask,
+    table: ir.Table,
+    planned: Mapping[str, Any],
+    dialect: str,
+    past: tuple[int, int] | None = None,
+    said: "Said | None" = None,
+) -> ir.Table:
+    """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
+
+    Args:
+        table: Marked and identified rows, with what they look back on and, if declared columns decide their split,
+            with `_kind`.
+        past: (moment, id): rows before this moment with ids below this one are there whatever their split and label,
+            and told apart by `_past`.
+        said: The features; None = the task is asked for them.
+    """
+    features = (said or asked(task, table)).over(table)
+    values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
+    for group in task.groups:
+        if group not in features:
+            values[group] = _group(task, group, table, _visible(task, table))
+    values |= features
+    values[task.label] = table[LABEL]
+    if past:
+        values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
+    kept = table.select(**values)
+    if task.split.deciding and KIND not in kept.columns:
+        kept = numbered(kept, task.split.deciding, dialect, KIND)
+    kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
+    rest = [name for name in kept.columns if name not in INTERNAL or name in task.groups]
+    kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)
+    inside = (kept[SPLIT] >= 0) & kept[task.label].notnull()
+    return kept.filter(inside | kept[PAST] if past else inside)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a task says that its features are."""
+
+    #: What they are of: a table of the columns that the task may see, which stands for the rows.
+    rows: ir.Table
+    #: By name, float32 or string.
+    values: Mapping[str, ir.Value]
+
+    def over(self, table: ir.Table) -> dict[str, ir.Value]:
+        """The same of the rows themselves."""
+        return {name: rebased.onto(table, self.rows, value) for name, value in self.values.items()}
+
+
+def asked(task: TabularTask, table: ir.Table) -> Said:
+    """The features, over rows with what they look back on. Raises as `rebased.said`, and UserError for what can be no
+    feature."""
+    rows = rebased.visible(table, _visible(task, table))
+    return Said(rows, _checked(task, rebased.said(task, "features", rows)))
+
+
+def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
+    """The features by name, of the rows themselves. Raises as `asked`."""
+    return asked(task, table).over(table)
+
+
+def notes(task: TabularTask, said: Said, dialect: str) -> tuple[str, ...]:
+    """What is said of expressions that nothing checks: what this engine may compute in its own way; and without a time
+    no row comes before another, so a mean over the table is one over the rows that test, too."""
+    # Not as they are of the table: how its ids and what is looked back on were made is ours, and the same everywhere.
+    values = said.values
+    return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_across_rows(values, bool(task.time)))
+
+
+def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str]:
+    rows = rebased.rows_of(task.schema)
+    said: dict[str, ir.Expr] = {f"the events {name}": e.table for name, e in rebased.said(task, "events", rows).items()}
+    said |= {method: rebased.said(task, method, rows) for method in ("labels", *["days"] * bool(task.time))}
+    found = {name: ways for name, value in {**values, **said}.items() if (ways := agreeing.own_ways(value))}
+    if found:
+        told = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in found.items())
+        yield (
+            f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {told}. "
+            "docs/bigquery.md says how, and what to write instead."
+        )
+
+
+def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
+    several = [name for name, value in values.items() if order.takes_several_rows(value.op())]
+    if several and not has_time:
+        yield (
+            f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "
+            "table nothing checks that: a figure of other rows may tell the model of the rows that test it."
+        )
+
+
+def _visible(task: TabularTask, table: ir.Table) -> list[str]:
+    hidden = {field.name for field in task.schema if field.known == "after"}
+    return [name for name in table.columns if name not in hidden and name not in INTERNAL]
+
+
+def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:
+    """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
+    if not features:
+        raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
+    hidden = {field.name for field in task.schema if field.known == "after"}
+    if leaks := sorted(hidden & features.keys()):
+        raise UserError(f"the feature {leaks[0]} has the name of a column that is known only after the outcome.")
+    taken = {ROW_ID, task.label.lower()}  # engines do not tell letters of other cases apart
+    if own := [name for name in features if str(name).lower() in taken]:
+        raise UserError(f"the feature {own[0]} has the name of a column that every dataset has: call it otherwise.")
+    spelled = {group.lower(): group for group in task.groups}
+    for name in features:
+        if not isinstance(name, str):
+            raise UserError(f"{type(task).__name__}.features calls a feature {name!r}: its name must be a text.")
+        other = spelled.setdefault(str(name).lower(), name)
+        if not name or RESERVED.fullmatch(str(name).lower()):
+            raise UserError(f"{name!r} can be no feature: it is empty, or a name that preparing needs itself.")
+        if other != name:
+            raise UserError(f"the features {other} and {name}: no two names may differ in case only.")
+    if lacking := [name for name in task.slices if name not in features]:
+        raise UserError(f"the slice {lacking[0]} is none of the features {', '.join(features)}.")
+    return {name: _feature(name, value) for name, value in features.items()}
+
+
+def _feature(name: str, value: Any) -> ir.Value:
+    if not isinstance(value, ir.Value):
+        try:
+            value = ibis.literal(value)
+        except Exception:  # of Ibis, in many kinds
+            raise UserError(f"the feature {name} is a {type(value).__name__}: give a column, or a number.") from None
+    kind = value.type()
+    if value.op().find(ops.Unnest):
+        raise UserError(f"the feature {name} has several values for a row (unnest): a row has one of each feature.")
+    if kind.is_numeric() or kind.is_boolean():
+        return value.cast("float32")
+    if kind.is_string():
+        return value.fill_null("")
+    raise UserError(f"the feature {name} is of type {kind}: make numbers or strings of it in `features`.")
+
+
+def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> ir.Value:
+    if group == DAY:
+        return table[DAY]
+    if group not in names:
+        raise UserError(
+            f"{type(task).__name__}.group is {group!r}: neither a feature, nor a column known before the "
+            "outcome, nor 'day' of a task with a time."
+        )
+    return table[group]

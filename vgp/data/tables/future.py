@@ -1,0 +1,136 @@
+"""No future in the past: the features of a row may not change when the rows after it are left out.
+
+The features of the first rows are computed a second time, from a source that ends with them. What then differs has
+looked ahead, or at an average over all rows, or depends on an order that nobody stated.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import ibis.expr.datatypes as dt
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from vgp.base.exits import UserError
+from vgp.base.printable import listed
+from vgp.data.engines import ID, PLACE, Engine
+from vgp.data.identity import BITS
+from vgp.data.tables import features
+from vgp.data.tabular import TabularTask
+
+#: Rows that are computed twice, and values of them that are held in memory.
+MOST_ROWS = 50_000
+MOST_VALUES = 2_000_000
+#: Sums of floats may differ a little with the rows around: by so much of a value, and of the column's mean size.
+TOLERANCE = 1e-5
+#: The lengths of a day and of an hour in a timestamp's microseconds, and of a day in a date's days.
+_MICROS, _DAYS = (86_400_000_000, 3_600_000_000), (1,)
+
+
+@dataclass(frozen=True)
+class Past:
+    """Rows before a moment, and their features when nothing after it is known."""
+
+    task: TabularTask
+    engine: Engine
+    marked: ir.Table
+    #: In `_when` of the rows.
+    moment: int
+    #: Rows of ids below this are compared.
+    below: int
+    #: In the order of `row_id`.
+    rows: pa.Table
+
+    def kept(self, batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Finished rows without those that were only there to be compared.
+
+        Raises:
+            UserError: a feature has another value than without the rows that come later.
+        """
+        for batch in batches:
+            compared = pa.table(_filtered(batch, batch[features.PAST]))
+            changed = self._changed(compared)
+            if names := [name for name, rows in changed.items() if len(rows)]:
+                batches.close()  # an engine answers one question at a time
+                raise UserError(self._looks_ahead(names, compared[features.ROW_ID][changed[names[0]][0]].as_py()))
+            inside = pc.and_(pc.greater_equal(batch[features.SPLIT], 0), batch[self.task.label].is_valid())
+            yield _filtered(batch, inside).drop_columns([features.PAST])
+
+    def _changed(self, compared: pa.Table) -> dict[str, NDArray[np.int64]]:
+        """The rows in which each feature differs from what it is alone."""
+        ids = compared[features.ROW_ID].to_numpy()
+        alone = self.rows.take(np.searchsorted(self.rows[features.ROW_ID].to_numpy(), ids))
+        others = (features.ROW_ID, features.SPLIT, features.PAST, self.task.label)
+        names = [name for name in alone.column_names if name not in others]
+        pairs = ((name, compared[name].combine_chunks(), alone[name].combine_chunks()) for name in names)
+        return {name: np.flatnonzero(_differ(one, other)) for name, one, other in pairs}
+
+    def _looks_ahead(self, names: list[str], row_id: int) -> str:
+        source = self.marked.filter(self.marked[ID] == row_id)
+        place = [name for name in PLACE if name in source.columns] or list(self.task.key) or source.columns
+        where = self.engine.place(self.engine.read(source.select(place).limit(1)).to_pylist()[0])
+        change, look = ("change", "they look") if len(names) > 1 else ("changes", "it looks")
+        return (
+            f"the feature{'s' * (len(names) > 1)} {listed(names)} of the row in {where} {change} when the rows from "
+            f"{_spoken(self.moment, self.marked[self.task.time].type())} on are left out: {look} into the future. "
+            "Features may use the rows before, in a stated order; `events` has what lately happened."
+        )
+
+
+def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Mapping[str, Any]) -> Past | None:
+    """The rows before an early moment, computed alone; None for a task without a time, or of one moment only."""
+    if not task.time:
+        return None
+    moment, before = _moment(engine, marked, marked[task.time].type())
+    if not before:
+        return None
+    early = engine.create("past_rows", marked.filter(marked[features.WHEN] < moment))
+    joined = features.looking_back(task, engine, engine.named(features.ROWS, early))
+    width = len(task.schema)
+    below = min(2**BITS, 2**BITS * min(MOST_ROWS, MOST_VALUES // width) // before)
+    alone = features.finished(task, joined, planned, engine.dialect, (moment, below))
+    # The same expression as of all rows later on, so that an engine need not be told twice.
+    return Past(task, engine, marked, moment, below, engine.read(alone).sort_by(features.ROW_ID))
+
+
+def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, int]:
+    """A moment and the rows before it: half of them at most, if that is possible; 0 if all are of one time."""
+    moment, before = 0, 0
+    for length in _MICROS if kind.is_timestamp() else _DAYS:
+        span = (marked[features.WHEN] // length).cast("int64")
+        counted = engine.read(marked.group_by(span=span).agg(rows=marked.count()).order_by("span"))
+        rows = np.cumsum(counted["rows"].to_numpy())
+        most = min(MOST_ROWS, rows[-1] // 2) if len(rows) else 0
+        last = min(max(1, int(np.searchsorted(rows, most, side="right"))), len(rows) - 1)
+        if last > 0:
+            moment, before = counted["span"][last].as_py() * length, int(rows[last - 1])
+        if 0 < before <= MOST_ROWS:
+            break
+    return moment, before
+
+
+def _filtered(batch: pa.RecordBatch, kept: pa.BooleanArray) -> pa.RecordBatch:
+    """The rows that are kept; of most batches these are all or none, and no value is copied."""
+    count = kept.true_count
+    return batch.filter(kept) if 0 < count < len(kept) else batch.slice(0, count)
+
+
+def _differ(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
+    if pa.types.is_string(one.type):
+        return np.asarray(pc.not_equal(one.fill_null(""), other.fill_null("")))
+    first, second = (np.asarray(values.cast(pa.float64()).fill_null(np.nan)) for values in (one, other))
+    sizes = np.abs(second[np.isfinite(second)])
+    small = TOLERANCE * (sizes.mean() if len(sizes) else 0)
+    return np.asarray(~np.isclose(first, second, rtol=TOLERANCE, atol=small, equal_nan=True))
+
+
+def _spoken(moment: int, kind: dt.DataType) -> str:
+    if not kind.is_timestamp():
+        return str(date(1970, 1, 1) + timedelta(days=moment))
+    zone = " UTC" * bool(kind.timezone)
+    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment):%Y-%m-%d %H:%M}{zone}"

@@ -1,0 +1,123 @@
+"""From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vgp.data import alike, finish, leaks, rare
+from vgp.data.destination import Destination
+from vgp.data.engines import KIND, Engine
+from vgp.data.engines.opening import opened
+from vgp.data.progress import stage
+from vgp.data.shares import NAMES
+from vgp.data.split_hash import ByHash
+from vgp.data.tables import blame, duplicates, features, future, names_there
+from vgp.data.tables.features import ROW_ID
+from vgp.data.tables.shards import Shards
+from vgp.data.tables.sorting import Sorting
+from vgp.data.tables.survey import survey
+from vgp.data.tabular import TabularTask
+from vgp.protocol import manifest
+from vgp.protocol.cluster import cores
+from vgp.protocol.manifest import Manifest
+
+
+def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
+    """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
+    with Sorting(task.scratch / "finished", task.label, regression=task.regression) as finished:
+        with ExitStack() as stack:
+            with stage("reading the source"):
+                derived = partial(features.derived, task)
+                kind = features.kind_columns(task)
+                kind = () if kind == task.key else kind  # `_row_id` is that number already
+                engine = stack.enter_context(opened(task, data, target, workers, derived, names_there.check, kind))
+            with blame.named(task, engine):
+                statistics = _finish(task, engine, finished)
+            task.sources = engine.sources
+        # The engine has given its memory back.
+        sample, doubts = _check(task, finished, statistics["notes"])
+        statistics["doubts"] = (*doubts, *finish.absent(task, _counts(finished)))
+        finish.say([*statistics["notes"], *statistics["doubts"]])
+        return _written(name, task, finished, statistics, sample, target, workers or cores())
+
+
+def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
+    """Checks, splits and computes the rows; returns what is told of them all."""
+    with stage("looking for keys that occur twice"):
+        identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+    with stage("counting rows"):
+        marked = features.kinded(task, features.marked(task, identified, engine.dialect), engine.dialect)
+        counted = survey(engine, task, marked)
+        kinds = alike.count(engine, marked, KIND) if task.split.counts_kinds else None
+        planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
+        if isinstance(task.split, ByHash) and not task.regression and KIND in marked.columns:
+            planned |= rare.moved(engine, marked, task.split, kinds)
+    with stage("looking back"):
+        past = future.past(task, engine, marked, planned)
+        joined = features.looking_back(task, engine, engine.named(features.ROWS, marked))
+    finished.expected = sum(counted.labelled.values())
+    compared = (past.moment, past.below) if past else None
+    said = features.asked(task, joined)
+    rows = features.finished(task, joined, planned, engine.dialect, compared, said)
+    with stage("computing features") as work, closing(engine.batches(rows)) as batches:
+        for batch in work.counted(past.kept(batches) if past else batches):
+            if batch.num_rows:
+                finished.add(batch)
+    found = features.notes(task, said, engine.dialect)
+    notes = (*engine.notes, *planned.get("notes", ()), *found, *task.remarks)
+    return {**planned, "rows_read": counted.rows, "notes": notes}
+
+
+def _written(
+    name: str,
+    task: TabularTask,
+    finished: Sorting,
+    statistics: Mapping[str, Any],
+    sample: Mapping[str, NDArray[np.generic]],
+    target: Destination,
+    threads: int,
+) -> Manifest:
+    with stage("writing") as work, target.writing() as folder:
+        work.total = sum(finished.rows(split) for split in range(len(NAMES)))
+        shards = Shards(folder, task.label, finished.values())
+        for file in shards.write(finished.tables(), threads):
+            work.rows += file.rows
+        columns = shards.columns(task.classes)
+        columns = finish.with_bins(columns, sample)
+        columns = finish.with_quantiles(columns, task.label, sample[task.label]) if task.regression else columns
+        made = finish.manifest_of(name, task, statistics, columns, shards.files)
+        manifest.save(made, folder)
+    return made
+
+
+def _counts(finished: Sorting) -> dict[str, dict[int, int]]:
+    """The rows of each class, by split; of a regression none."""
+    return {split: dict(finished.labels[code]) for code, split in enumerate(NAMES)}
+
+
+def _check(
+    task: TabularTask, finished: Sorting, notes: Sequence[str]
+) -> tuple[Mapping[str, NDArray[np.generic]], tuple[str, ...]]:
+    """Train rows, many or all, by column, and what is doubtful about them.
+
+    Raises:
+        UserError: there is nothing to learn from or to test on, or a column tells the label.
+    """
+    finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
+    finish.require_several(task, finished.labels.values())
+    finish.require_classes(task, _counts(finished))
+    sample = finished.first(leaks.SAMPLE_ROWS)
+    columns: dict[str, NDArray[np.generic]] = {
+        name: sample[name].to_numpy() for name in sample.column_names if name != ROW_ID
+    }
+    if task.regression:
+        finish.require_spread(columns[task.label])
+    categories = finished.values()
+    coded = {name: values.astype(np.uint64) for name, values in columns.items() if name in categories}
+    return columns, leaks.check(
+        {**columns, **coded}, task.label, task.classes, (*task.trusted, *task.groups), next(iter(task.groups), "")
+    )

@@ -1,0 +1,194 @@
+"""Finished rows in the order of split and id, whatever order an engine gives them in, in bounded memory.
+
+Ids are hashes, so ranges of them hold about equally many rows: each row goes to the scratch file of its range, and a
+range at a time is sorted in memory. Categories become codes on the way, numbers float32 with nan for missing.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from vgp.base.exits import UserError
+from vgp.data.columns import require_few_values, require_finite
+from vgp.data.identity import BITS
+from vgp.data.tables.features import ROW_ID, SPLIT
+
+#: Of a range that is sorted at once, about.
+RANGE_BYTES = 64 << 20
+#: Dealt to the ranges at once: a disk takes a few long pieces of each in half the time of many short ones.
+DEALT_BYTES = 32 << 20
+#: Each range of each split is an open file.
+MOST_RANGE_BITS = 8
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+
+class Sorting:
+    """Takes rows in any order and gives them back in that of split and id.
+
+    Args:
+        regression: Whether the label is a number, float64, and no class.
+        carried: Columns that are kept as they are, text too.
+    """
+
+    def __init__(self, folder: Path, label: str, *, regression: bool = False, carried: Collection[str] = ()):
+        folder.mkdir()
+        self._folder, self._label, self._regression, self._carried = folder, label, regression, carried
+        #: How many rows there will be, about.
+        self.expected = 0
+        self._stored: pa.Schema | None = None
+        self._bits = 0
+        self._waiting, self._waiting_bytes = list[pa.RecordBatch](), 0
+        self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
+        #: The provisional code of each value of each category, in the order in which they came.
+        self._codes = dict[str, dict[str, int]]()
+        #: The rows of each split by the code of their label; all under 0 where it is no code.
+        self.labels: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+
+    def __enter__(self) -> "Sorting":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def rows(self, split: int) -> int:
+        return sum(self.labels[split].values())
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Raises UserError for an infinite number, and for a category of too many values."""
+        if not self._stored:
+            self._begin(batch.schema)
+        columns = {
+            name: self._plain(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+        splits, labels = (columns[name].to_numpy() for name in (SPLIT, self._label))
+        for split in np.unique(splits).tolist():
+            own = labels[splits == split]
+            values, counts = np.unique(np.zeros(len(own), int) if self._regression else own, return_counts=True)
+            for label, count in zip(values.tolist(), counts.tolist(), strict=True):
+                self.labels[split][label] += count
+        rows = pa.record_batch(list(columns.values()), schema=self._stored)
+        self._waiting.append(rows)
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= DEALT_BYTES:
+            self._deal()
+
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The values of each category in the order of their codes: "" = missing, then sorted."""
+        return {name: ("", *sorted(value for value in codes if value)) for name, codes in self._codes.items()}
+
+    def tables(self, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
+        """The rows in order, with the code of their split, which is no column of theirs any more.
+
+        Args:
+            most: Of each range, the first rows; None = all.
+        """
+        if self._waiting:
+            self._deal()
+        self._close()
+        final = {name: self._final(name, values) for name, values in self.values().items()}
+        for number in sorted(self._files):
+            with pa.memory_map(str(self._folder / str(number))) as stored:
+                rows = pa.ipc.open_stream(stored).read_all().combine_chunks()
+            rows = _taken(rows, _order(rows)[:most])
+            for name, codes in final.items():
+                position = rows.column_names.index(name)
+                rows = rows.set_column(position, name, pa.array(codes[rows[name].to_numpy()]))
+            yield number >> self._bits, rows.drop_columns([SPLIT])
+
+    def first(self, most: int) -> pa.Table:
+        """The first rows of the first split, which are as good as random ones."""
+        held, rows = list[pa.Table](), 0
+        for split, table in self.tables(most):
+            if split > 0 or rows >= most:
+                break
+            held, rows = [*held, table], rows + table.num_rows
+        return pa.concat_tables(held).slice(0, most)
+
+    def _begin(self, schema: pa.Schema) -> None:
+        number = pa.float64() if self._regression else None
+        stored = {f.name: f.type if f.name in self._carried else _stored(f.type) for f in schema}
+        self._stored = pa.schema({**stored, **({self._label: number} if number else {})})
+        words = [field.name for field in schema if pa.types.is_string(field.type)]
+        self._codes = {name: {} for name in words if name not in self._carried}
+        width = sum(width_of(field.type) for field in self._stored)
+        self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
+
+    def _deal(self) -> None:
+        """Writes the rows that wait, each to the file of its range."""
+        rows = pa.concat_batches(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        ids, splits = (rows[name].to_numpy() for name in (ROW_ID, SPLIT))
+        ranges = ((splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))).astype(np.uint16)
+        order = np.argsort(ranges, kind="stable")  # of so small numbers it takes a time that is linear
+        rows, ranges = _taken(rows, order), ranges[order]
+        starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
+        for start, end in pairwise(starts):
+            self._file(int(ranges[start])).write_batch(rows.slice(start, end - start))
+
+    def _close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def _file(self, number: int) -> pa.ipc.RecordBatchStreamWriter:
+        if number not in self._files:
+            self._files[number] = pa.ipc.new_stream(str(self._folder / str(number)), self._stored)
+        return self._files[number]
+
+    def _plain(self, name: str, column: pa.Array) -> pa.Array:
+        if name in self._carried:
+            return column
+        if name in self._codes:
+            return self._coded(name, column)
+        if pa.types.is_floating(column.type) and name != self._label:
+            values = pc.fill_null(column.cast(pa.float32()), np.nan)
+            require_finite(name, values.to_numpy())
+            return values
+        if column.null_count:
+            raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
+        return column
+
+    def _coded(self, name: str, column: pa.Array) -> pa.Array:
+        known, encoded = self._codes[name], pc.fill_null(column, "").dictionary_encode()
+        codes = np.array([known.setdefault(v, len(known)) for v in encoded.dictionary.to_pylist()], np.int32)
+        require_few_values(name, known)
+        return pa.array(codes[encoded.indices.to_numpy()])
+
+    def _final(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
+        """The final code for each provisional one."""
+        code = {value: i for i, value in enumerate(values)}
+        return np.array([code[value] for value in self._codes[name]], np.int32)
+
+
+def width_of(kind: pa.DataType) -> int:
+    """The bytes of a value; of a text, about."""
+    return 16 if pa.types.is_string(kind) else int(kind.bit_width) // 8
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.int32()
+    return pa.float32() if pa.types.is_floating(kind) else kind
+
+
+def _taken(rows: Rows, order: NDArray[np.int64]) -> Rows:
+    """The rows with these numbers, which are not checked: that would take a quarter of the time."""
+    return cast(Rows, pc.take(rows, pa.array(order), boundscheck=False))
+
+
+def _order(rows: pa.Table) -> NDArray[np.int64]:
+    """By id; rows that share one, by all that they hold, so that no order of arrival shows."""
+    ids = rows[ROW_ID].to_numpy()
+    order = np.argsort(ids)
+    ranked = ids[order]
+    if (ranked[1:] > ranked[:-1]).all():
+        return order
+    others = [rows[name].to_numpy() for name in reversed(rows.column_names) if name != ROW_ID]
+    return np.lexsort([*others, ids])

@@ -1,0 +1,215 @@
+"""A task over a table: declare the columns, and what is left to write is what is special about yours.
+
+class Churn(TabularTask):
+    schema = (
+        Field("customer", pa.string()),
+        Field("week", pa.date32()),
+        Field("plan", pa.string()),
+        Field("spend", pa.float64(), nullable=True),
+        Field("churned", pa.bool_(), known="after"),
+    )
+    key = ("customer", "week")
+    time = "week"
+    target = "churned"
+    slices = ("plan",)
+
+    def features(self, rows):
+        return {"plan": rows.plan, "spend": (rows.spend + 1).ln()}
+
+The methods are Ibis expressions (https://ibis-project.org): they describe columns and compute nothing, and an engine
+runs them where the data lies (`vgp.data.engines`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+
+from vgp.base.exits import UserError
+from vgp.base.storage.storage import File
+from vgp.data import splits
+from vgp.data.declaration import DAY, Declaration
+from vgp.data.events import Events
+from vgp.data.schema import Field
+from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import resolve
+from vgp.data.task import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from vgp.data.task import Batch
+    from vgp.protocol.manifest import Manifest
+
+#: As a `group`: every row counts by itself.
+ROW = "row"
+#: How text files are written, where that is not found by itself; and the engine, where the source leaves a choice.
+OPTIONS: Mapping[str, Any] = {"engine": "", "separator": "", "quote": "", "encoding": "", "decimal": ""}
+
+
+class TabularTask(Task):
+    """A task over a table. Declare the columns; override `labels`, `events`, `features` where you differ.
+
+    `rows` is always a table of the declared columns, in these types: int64, float64, string ("" = missing), boolean,
+    date, and timestamp (naive, or in UTC); null is missing for all but strings.
+
+    Raises:
+        UserError: the declaration is inconsistent, or an option or a window is not one.
+    """
+
+    #: The columns to read; others in the source are ignored.
+    schema: ClassVar[tuple[Field, ...]] = ()
+    #: Columns that together occur once; checked over the whole source.
+    key: ClassVar[tuple[str, ...]] = ()
+    #: Date or timestamp column that the windows `train` and `test` cut; without one, rows are split by a hash of
+    #: `group`, of the key, or of all columns known before the outcome.
+    time: ClassVar[str] = ""
+    #: Column that holds the outcome: bool, class names, or class codes; with `quantiles` a number. Unneeded if `labels`
+    #: is overridden.
+    target: ClassVar[str] = ""
+    #: What a reader of the results must know, beside what is found in the rows; for the report.
+    remarks: ClassVar[tuple[str, ...]] = ()
+    #: Why a row may have no label, for the report.
+    unlabelled: ClassVar[str] = "no label"
+    #: Options and their defaults; a task may add its own, and change these (`vgp.data.splits` says what they do).
+    settings: ClassVar[Mapping[str, Any]] = {"hidden": [256, 128], "dropout": 0.1, **splits.OPTIONS, **OPTIONS}
+
+    def __init__(self, options: Mapping[str, Any] | None = None):
+        self._check_methods()
+        super().__init__(options)
+        self.declaration = Declaration(
+            type(self).__name__, self.schema, self.key, self.time, self.groups[0] if self.group and self.groups else "",
+            self.target,
+            own_days=type(self).days is not TabularTask.days,
+            own_labels=type(self).labels is not TabularTask.labels,
+            regression=self.regression,
+        )  # fmt: skip
+        self.declaration.check()
+        self.split = splits.choose(self.declaration, self.unlabelled, self.defaults(), self.options)
+
+    def _check_methods(self) -> None:
+        for name in ("dates", "summary", "merge", "shards", "scan", "combine", "rows"):
+            if getattr(type(self), name, None) is not getattr(TabularTask, name, None):
+                raise UserError(
+                    f"{type(self).__name__}.{name} is no method of a task over a table: `days`, `labels`, `events` and "
+                    "`features` are, and they are expressions over all its rows (docs/your-own-task.md)."
+                )
+
+    def defaults(self) -> Mapping[str, Any]:
+        return {**splits.OPTIONS, **OPTIONS, **self.settings}
+
+    # ---- what a task of its own may override
+
+    def default_data(self) -> str:
+        """The input when none is given."""
+        raise UserError(f"{type(self).__name__} has no input of its own: give files, folders or globs, or bq://...")
+
+    def days(self, rows: ir.Table) -> ir.DateValue:
+        """The day of each row, for the windows; `rows` has all columns."""
+        return cast(ir.DateValue, rows[self.time].cast("date"))
+
+    def labels(self, rows: ir.Table) -> ir.NumericValue:
+        """The class code of each row, or the number of a regression; null if its outcome is unknown, and the row is
+        left out. `rows` has all columns.
+
+        A code that is no class's is refused, with its row, and so is an infinite number; not-a-number is unknown.
+        """
+        target = rows[self.target]
+        if self.regression:
+            return cast(ir.NumericValue, target.cast("float64"))
+        if target.type().is_string():
+            codes = [(title, code) for code, title in enumerate(self.classes)]
+            # The code of no class: "" is unknown, and any other text is refused.
+            return cast(ir.IntegerValue, target.cases(*codes, ("", None), else_=-1).cast("int64"))
+        if target.type().is_floating():
+            # A code is a whole number; NaN is unknown.
+            whole = target.between(0, len(self.classes)) & (target == target.floor())
+            return cast(
+                ir.IntegerValue,
+                ibis.cases((target.isnull() | target.isnan(), None), (whole, target), else_=-1.0).round().cast("int64"),
+            )
+        return cast(ir.IntegerValue, target.cast("int64"))
+
+    def events(self, rows: ir.Table) -> Mapping[str, Events]:
+        """What rows look back on, by name: events of the hours before a row's own. `rows` has all columns."""
+        return {}
+
+    def features(self, rows: ir.Table) -> Mapping[str, ir.Value]:
+        """What the model learns from, by name: numbers, booleans or strings.
+
+        `rows` has the columns known before the outcome, and what `events` looked back on: `NAME_count_FIRST_LAST`,
+        `NAME_mean_FIRST_LAST`. By default all columns but those of the key, the time, the group and the split.
+        """
+        spare = {*self.key, self.time, *self.groups, self.split.column}
+        return {name: rows[name] for name in rows.columns if name not in spare}
+
+    # ---- the contract of Task
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """As `Task.groups`: with a time its day where none is named, none where `row` is, and `day` is the time's."""
+        named = super().groups
+        if named == (ROW,) and all(field.name != ROW for field in self.schema):
+            return ()
+        days = tuple(DAY if name == "day" else name for name in named) or (DAY,)
+        return days if self.time else named
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        day = "day" if self.group else f"day of {self.time}"
+        return tuple(day if name == DAY else name for name in self.groups)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The groups, unless the task has a network of its own."""
+        return self.groups if type(self).model is TabularTask.model else ()
+
+    @property
+    def reading(self) -> Reading:
+        chosen = {**self.defaults(), **self.options}
+        separator, quote, encoding, decimal = (str(chosen[option]) for option in OPTIONS if option != "engine")
+        return Reading(separator, quote, encoding, decimal)
+
+    @property
+    def engine(self) -> str:
+        """The option; "" = as the source has it."""
+        return str({**self.defaults(), **self.options}["engine"])
+
+    def files(self, data: str) -> Sequence[File]:
+        return resolve(data.strip() or self.default_data())
+
+    def shards(self, data: str) -> NoReturn:
+        raise AssertionError("a table is prepared by its expressions")
+
+    def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
+        raise AssertionError("a table is prepared by its expressions")
+
+    # ---- a network that fits any table
+
+    def model(self, data: "Manifest") -> "nn.Module":
+        from vgp.networks.networks import QuantileNetwork, TabularNetwork
+
+        columns = [c for c in data.columns if c.kind in ("number", "category") and c.name not in self.groups]
+        setting = {**self.settings, **self.options}
+        grouping = {name: setting.get(name, 0) for name in ("rare", "most_values")}
+        network = {"hidden": setting["hidden"], "dropout": setting["dropout"], **grouping}
+        if self.regression:
+            return QuantileNetwork(columns, data.column(self.label), len(self.quantiles), **network)
+        return TabularNetwork(columns, len(self.classes), **network)
+
+    def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        from torch.nn.functional import cross_entropy
+
+        from vgp.networks.quantiles import quantile_loss
+
+        if self.regression:
+            predicted, scale = model(batch)
+            return quantile_loss(predicted, scale, batch[self.label], self.quantiles)
+        return cross_entropy(model(batch).float(), batch[self.label])
+
+    def predict(self, model: "nn.Module", batch: "Batch") -> "Tensor":
+        if self.regression:
+            return cast("Tensor", model(batch)[0])
+        return cast("Tensor", model(batch).float().softmax(dim=-1))

@@ -1,0 +1,228 @@
+"""Some rows of a table whose columns nobody has declared yet, through the readers of `vgp.data.sources`."""
+
+import codecs
+import re
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet
+
+from vgp.base.exits import UserError
+from vgp.base.printable import listed
+from vgp.base.storage import storage
+from vgp.base.storage.finding import File
+from vgp.data.schema import Field
+from vgp.data.sources import encoding, header, parquet, records, resolve, staging
+from vgp.data.sources.files import RECORD, Files
+from vgp.data.sources.json_lines import JsonLines, require_lines
+from vgp.data.sources.layouts import SAID
+from vgp.data.sources.opening import Opened, opened
+from vgp.data.sources.reading import Reading
+from vgp.data.tasks.table import spread
+from vgp.data.tasks.table.declaration import MOST_COLUMNS, too_many
+
+#: Rows that are looked at, and of a file of JSON lines the bytes.
+MOST_ROWS = 100_000
+MOST_BYTES = 64 << 20
+#: Files of many that are looked at, evenly spread; an object in a bucket is fetched whole.
+MOST_FILES = 8
+MOST_OBJECT_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table: of CSV all columns are text."""
+
+    rows: pa.Table
+    #: Whether these are all rows.
+    whole: bool
+    #: As it was given, and how many files that is.
+    data: str
+    files: int
+    #: What has to be told of how CSV is written.
+    reading: Reading
+    #: Whether they come from all over the files, and are not those with which the first ones begin.
+    spread: bool = False
+
+    @property
+    def words(self) -> str:
+        """Which rows these are."""
+        rows = f"{self.rows.num_rows:,} rows"
+        return f"all {rows}" if self.whole else f"{rows} spread over all of it" if self.spread else f"the first {rows}"
+
+
+def read(data: str) -> Sample:
+    """Rows of the files that `data` stands for: all of a small table, of a large one some from all over it.
+
+    Where those cannot be read, such as lines within quotes, it is the first rows.
+
+    Raises:
+        UserError: there are none, or no table of two columns and two rows; or a file is damaged.
+    """
+    files = resolve.resolve(data)
+    chosen = [files[i * len(files) // MOST_FILES] for i in range(MOST_FILES)] if len(files) > MOST_FILES else files
+    for file in chosen:
+        if storage.is_remote(file.path) and file.bytes > MOST_OBJECT_BYTES:
+            raise UserError(
+                f"{file.path} has {file.bytes >> 30} GiB, and an object is fetched whole: give a smaller one with the "
+                "same columns, such as one day of it. The task.toml is then good for all."
+            )
+    with tempfile.TemporaryDirectory() as scratch:
+        fields, reading = _fields(chosen[0], Path(scratch))
+        rows, whole = _first(chosen, fields, reading, Path(scratch))
+        over = None if whole and rows.num_rows <= MOST_ROWS else _spread(chosen, fields, reading, Path(scratch))
+    rows, whole = (rows if over is None else over).slice(0, MOST_ROWS), whole and rows.num_rows <= MOST_ROWS
+    _require(data, rows)
+    return Sample(rows, whole and len(chosen) == len(files), data, len(files), reading, spread=over is not None)
+
+
+def _require(data: str, rows: pa.Table) -> None:
+    if rows.num_columns > MOST_COLUMNS:
+        raise UserError(f"{data}: {too_many(rows.num_columns)}")
+    if rows.num_columns < 2:
+        raise UserError(
+            f"{data} has one column, {listed(rows.column_names)}: a table has the target and at least one other. Is it "
+            "separated by something else than , ; | or a tab?"
+        )
+    if rows.num_rows < 2:
+        raise UserError(
+            f"{data} has {rows.num_rows} row{'s' * (rows.num_rows != 1)}: there is nothing to learn and test."
+        )
+
+
+def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
+    """The columns of a file, and how it is written; None of JSON lines, whose columns its rows tell."""
+    with _open(file, scratch) as stream:
+        kind = resolve.KINDS[stream.suffix]
+        if kind == "parquet":
+            names = pyarrow.parquet.read_schema(stream.path)
+            header.check(stream.name, names.names)
+            return [Field(field.name, parquet.plain(field.type), nullable=True) for field in names], Reading()
+        if kind == "json":
+            return None, Reading()
+        names, reading = _header(stream)
+        header.check(f"{stream.name}, line 1", names)
+    nameless = [name for name in names if not name.strip()]
+    known = [name for name in names if name.strip() or len(nameless) == 1]
+    return [Field(name, pa.string(), nullable=True) for name in known], reading
+
+
+def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
+    """The names of the columns, parted by what gives the most of them, and how the file is written."""
+    first = next(blocks := stream.blocks(), b"")
+    given = _encoding(first)
+    _, texts = encoding.decoded(chain([first], blocks), stream.name, given)
+    head = next(texts, b"")
+    if said := SAID.match(head):
+        head = head[said.end() :]
+    if not head.strip():
+        raise UserError(f"{stream.name} is empty: its first line must name the columns, and rows follow.")
+    end, head = header.end(stream.name, head, texts, '"')
+    usual = "\t" if stream.suffix.startswith(".tsv") else ","
+    found = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
+    separator = max(found, key=lambda mark: len(found[mark]))
+    if len(found[separator]) > MOST_COLUMNS:
+        raise UserError(f"{stream.name}: {too_many(len(found[separator]))}")
+    return found[separator], Reading(separator="" if separator == usual else separator, encoding=given)
+
+
+def _encoding(head: bytes) -> str:
+    """windows-1252 for text that is not UTF-8 and has no mark; "" otherwise."""
+    if any(head.startswith(mark) for mark in encoding.MARKS) or b"\0" in head:
+        return ""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "windows-1252"
+    return ""
+
+
+def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
+    try:
+        return header.columns(name, text, (), Reading(separator=separator), usual)[0]
+    except UserError as error:
+        if "twice" in str(error) and separator == usual:
+            raise
+        return ()
+
+
+def _first(
+    chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
+) -> tuple[pa.Table, bool]:
+    """The rows with which the files begin, until there are enough, and whether these are all."""
+    if fields is None:
+        return _objects(chosen[0], scratch)
+    batches: list[pa.RecordBatch] = []
+    rows = size = 0
+    with closing(cast(Generator[pa.RecordBatch], Files(chosen, fields, reading, scratch).batches())) as coming:
+        for batch in coming:
+            batches.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > MOST_ROWS or size > 4 * MOST_BYTES:
+                break
+        else:
+            size = 0
+    table = pa.Table.from_batches(batches).select([field.name for field in fields])
+    return table, size == 0
+
+
+def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
+    """Rows from all over the files; None if they cannot be read so."""
+    try:
+        made, each = spread.pieces(chosen, MOST_ROWS, scratch)
+        if fields is None:
+            tables = [_objects(piece, scratch)[0].slice(0, each) for piece in made]
+            return pa.concat_tables(tables, promote_options="permissive")
+        batches = Files(made, fields, reading, scratch).batches()
+        kept = [batch.filter(pc.less(batch[RECORD], each)) for batch in batches]
+        return pa.Table.from_batches(kept).select([field.name for field in fields])
+    except (spread.NotSpread, UserError, pa.ArrowException):
+        return None
+
+
+def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
+    """The first rows of a file of JSON lines, and whether these are all."""
+    with _open(file, scratch) as stream:
+        _, texts = encoding.decoded(stream.blocks(), stream.name, "")
+        head = b""
+        for text in texts:
+            head += text
+            if len(head) > MOST_BYTES:
+                break
+    whole = len(head) <= MOST_BYTES
+    head = head if whole else head[: head.rfind(b"\n") + 1]
+    require_lines(stream.name, head)
+    if not head.strip():
+        raise UserError(f"{stream.name} is empty: each line holds one object with the columns.")
+    options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(head) + 1)
+    try:
+        return pyarrow.json.read_json(pa.BufferReader(head), options), whole
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{stream.name}{_wrong(head, str(error), whole)}") from None
+
+
+def _wrong(head: bytes, message: str, whole: bool) -> str:
+    """Where the reader of JSON found what it cannot read, and what that is; it counts records from 0."""
+    told = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", message, re.DOTALL)
+    if not told:
+        return f": {message[:200]}. Each line holds one object with the columns."
+    layout, lines = JsonLines(), head.split(b"\n")
+    line = layout.line(head, int(told[2]))
+    says = layout.mistake(lines[line], told[1], whole and line == len(lines) - 1, ()).says
+    return f", line {line + 1}{says.rstrip('.')}. Each line holds one object, and each column values of one kind."
+
+
+@contextmanager
+def _open(file: File, scratch: Path) -> Iterator[Opened]:
+    with closing(staging.staged([file], scratch)) as local:
+        _, chosen, path = next(local)
+        with opened(chosen, path, resolve.suffix(storage.plain(file.path))) as stream:
+            yield stream

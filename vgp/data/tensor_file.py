@@ -1,0 +1,140 @@
+"""One file of tensors in safetensors format, written and read piece by piece: a part of a checkpoint, or a model.
+
+Format: https://huggingface.co/docs/safetensors/index#format
+"""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import torch
+from torch import Tensor
+
+from vgp.base.storage import strict
+from vgp.train.checkpoint.manifest import BLOCK
+
+#: Memory as uint8.
+Bytes = np.ndarray[Any, Any]
+
+_PIECE = 1 << 20
+
+#: In the order in which the safetensors library writes them: widest first, so that every tensor is aligned.
+_DTYPES = {
+    torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64", torch.float32: "F32",
+    torch.uint32: "U32", torch.int32: "I32", torch.bfloat16: "BF16", torch.float16: "F16", torch.uint16: "U16",
+    torch.int16: "I16", torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+_ORDER = {dtype: place for place, dtype in enumerate(_DTYPES)}
+_NAMED = {name: dtype for dtype, name in _DTYPES.items()}
+#: The length of the header, little-endian, comes first.
+LENGTH_BYTES = 8
+#: What the safetensors library itself allows.
+MOST_HEADER_BYTES = 100 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a tensor's rows lie in a part: bytes [start, stop) of the file."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+    @property
+    def row_bytes(self) -> int:
+        return (self.stop - self.start) // max(1, self.shape[0] if self.shape else 1)
+
+
+def ordered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as they follow each other in a file, so that equal states are equal files."""
+    return dict(sorted(tensors.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])))
+
+
+def head(tensors: Mapping[str, Tensor], aliases: Mapping[str, str] | None = None) -> bytes:
+    """What a file of these tensors begins with; of them only the form is looked at.
+
+    Args:
+        tensors: In their order.
+        aliases: Names of tensors that are left out, and the names that they are there by; noted as the library does.
+    """
+    fields: dict[str, Any] = {"__metadata__": dict(sorted(aliases.items()))} if aliases else {}
+    offset = 0
+    for name, tensor in tensors.items():
+        end = offset + tensor.numel() * tensor.element_size()
+        fields[name] = {"dtype": _DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def encode(tensors: Mapping[str, Tensor]) -> list[Bytes]:
+    """The file of these CPU tensors as uint8 arrays: nothing is copied."""
+    tensors = ordered(tensors)
+    return [np.frombuffer(head(tensors), np.uint8), *map(as_bytes, tensors.values())]
+
+
+def as_bytes(tensor: Tensor) -> Bytes:
+    """The memory of a contiguous CPU tensor."""
+    memory: Bytes = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return memory
+
+
+def header_bytes(length: bytes, size: int) -> int:
+    """How long the header of a file of `size` bytes is. Raises ValueError if it cannot be."""
+    size_of_header = int.from_bytes(length, "little")
+    if not 2 <= size_of_header <= min(size - LENGTH_BYTES, MOST_HEADER_BYTES):
+        raise ValueError(f"a header of {size_of_header} bytes in a file of {size}")
+    return size_of_header
+
+
+def entries(header: bytes, size: int) -> dict[str, Entry]:
+    """The tensors of a file of `size` bytes. Raises ValueError if the header says what cannot be."""
+    fields = strict.loads(header)
+    if not isinstance(fields, dict):
+        raise ValueError("the header is no JSON object")
+    first = LENGTH_BYTES + len(header)
+    return {name: _entry(name, value, first, size) for name, value in fields.items() if name != "__metadata__"}
+
+
+def _entry(name: str, value: Any, first: int, size: int) -> Entry:
+    try:
+        dtype, shape = _NAMED[value["dtype"]], tuple(value["shape"])
+        begin, end = value["data_offsets"]
+        length = math.prod(shape) * dtype.itemsize
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"the header says nothing sensible of {name}") from None
+    if any(type(n) is not int or n < 0 for n in (*shape, begin)) or end != begin + length or first + end > size:
+        raise ValueError(f"{name} of shape {list(shape)} does not fit into the file")
+    return Entry(dtype, shape, first + begin, first + end)
+
+
+class Checksums:
+    """CRC-32C of a file and of each of its blocks, while its bytes go by."""
+
+    def __init__(self) -> None:
+        self.size = self.crc32c = 0
+        self.blocks: list[int] = []
+
+    def pieces(self, buffers: Iterable[Bytes]) -> Iterator[memoryview]:
+        """The buffers in pieces of at most `_PIECE` bytes, none across the end of a block."""
+        for buffer in buffers:
+            start = 0
+            while start < len(buffer):
+                piece = buffer[start : start + min(_PIECE, BLOCK - self.size % BLOCK)]
+                self._add(piece)
+                start += len(piece)
+                yield piece.data
+
+    def _add(self, piece: Bytes) -> None:
+        if self.size % BLOCK == 0:
+            self.blocks.append(0)
+        self.blocks[-1] = google_crc32c.extend(self.blocks[-1], piece)
+        self.crc32c = google_crc32c.extend(self.crc32c, piece)
+        self.size += len(piece)

@@ -1,0 +1,181 @@
+"""Which days train, and which later days test: the two windows of a task, and the data's days."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date
+from typing import Any, Literal, NamedTuple
+
+from vgp.base.exits import UserError
+from vgp.data.periods import (
+    FORMS,
+    Period,
+    Spans,
+    Window,
+    containing,
+    date_of,
+    following,
+    in_days,
+    parse,
+    spans_of,
+    spoken,
+)  # fmt: skip
+
+#: A table may have no rows at weekends and holidays, where a window in days begins or ends.
+MOST_EMPTY_DAYS = 7
+
+
+#: The first and the last day that there is, from 1970-01-01 on.
+CALENDAR = (date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal())
+
+
+class Windows(NamedTuple):
+    """The two windows of a task, which `resolve` turns into days."""
+
+    train: Window
+    test: Window
+
+    def resolve(self, present: Collection[int]) -> tuple[Spans, Spans]:
+        """The days that train and those that test, in data that has rows on the days `present`.
+
+        Raises:
+            UserError: a part of a window has no data, or months do not say of which year they are.
+        """
+        days = sorted(present)
+        train, test = self._dated(days)
+        test_spans = spans_of(test.periods) or _test_span(train, test, days)
+        train_spans = spans_of(train.periods) or _train_span(train, test_spans[0][0], days)
+        for name, window, spans in (("train", train, train_spans), ("test", test, test_spans)):
+            _require_rows(name, window, spans, days)
+        return train_spans, test_spans
+
+    @property
+    def relative(self) -> bool:
+        """Whether the days follow from the data."""
+        return not all(window.periods and not window.yearless for window in self)
+
+    def pinned(self, present: Collection[int], last: int) -> tuple[str, str]:
+        """The two windows with their dates, in data that has rows on the days `present`, of which those after `last`
+        are left out, but not all. What people wrote with dates stays as it is. Raises as `resolve`."""
+        days = sorted(day for day in present if day <= last)
+        texts = []
+        for window, spans in zip(self, self.resolve(days), strict=True):
+            kept = [(max(start, days[0]), min(end, days[-1] + 1)) for start, end in spans]
+            relative = window.yearless or not window.periods
+            texts.append(in_days([(start, end) for start, end in kept if start < end]) if relative else window.text)
+        return texts[0], texts[1]
+
+    def end(self) -> int:
+        """The day after the last one that windows with dates name; 0 without."""
+        return max((p.end for window in self if not window.yearless for p in window.periods), default=0)
+
+    def _dated(self, days: Sequence[int]) -> "Windows":
+        if not (self.train.yearless or self.test.yearless):
+            return self
+        years = {date_of(days[0]).year, date_of(days[-1]).year}
+        if len(years) > 1:
+            raise UserError(
+                f"the data spans {_months(days)}, so month {(self.test if self.test.yearless else self.train).text} "
+                f"could be of several years: write the year too, {FORMS}."
+            )
+        return Windows(*(w.dated(min(years)) if w.yearless else w for w in self))
+
+
+def windows(train: Any, test: Any) -> Windows:
+    """Reads the two windows. Without `test` the month, week or year after `train` tests; without `train` all days
+    before `test` train; without both the data's last month tests.
+
+    Raises:
+        UserError: no such window; the two overlap; or the test window lies before the end of training.
+    """
+    pair = Windows(parse(train, "train"), parse(test, "test"))
+    if pair.train.periods and not pair.test.text:
+        pair = pair._replace(test=_test_after(pair.train))
+    if pair.train.periods and pair.test.periods:
+        _check_order(*pair)
+    return pair
+
+
+def dated(options: Mapping[str, Any], name: Literal["train", "test"]) -> Spans:
+    """The days of a window that a task's options name; () where they say no dates, or are no windows."""
+    try:
+        both = windows(options.get("train", ""), options.get("test", ""))
+    except UserError:
+        return ()
+    window = both.train if name == "train" else both.test
+    return () if window.yearless else spans_of(window.periods)
+
+
+def _test_after(train: Window) -> Window:
+    last = train.periods[-1]
+    if last.unit == "day":
+        raise UserError(f"train {train.text!r} needs a window `test`: its length, such as '2 weeks', or its days.")
+    if train.yearless and last.text == "12":
+        raise UserError("after month 12 comes the next year: give the months with their years.")
+    if last.end > CALENDAR[1]:
+        raise UserError(f"train {train.text!r} reaches to the end of the calendar: no window `test` can lie after it.")
+    period = following(last, train.yearless)
+    return Window(period.text, (period,), yearless=train.yearless)
+
+
+def _check_order(train: Window, test: Window) -> None:
+    both = f"train {train.text!r} and test {test.text!r}"
+    if train.yearless != test.yearless:
+        raise UserError(f"{both}: give both with years or neither.")
+    for period in test.periods:
+        if any(period.start < other.end and other.start < period.end for other in train.periods):
+            raise UserError(f"{both} overlap in {period.text}.")
+    if test.periods[0].start < train.periods[-1].end:
+        raise UserError(
+            f"test {test.periods[0].text} lies before the end of train, {train.periods[-1].text}: "
+            "a model may not learn from the future of the rows that test it."
+        )
+
+
+def _test_span(train: Window, test: Window, days: Sequence[int]) -> Spans:
+    """A test window that was given by its length, or not at all."""
+    if not test.length:
+        last_month = containing("month", days[-1])
+        return ((last_month.start, last_month.end),)
+    if train.periods:
+        end = train.periods[-1].end
+        return ((end, _within_calendar("test", test, test.length.after, end)),)
+    end = days[-1] + 1
+    return ((_within_calendar("test", test, test.length.before, end), end),)
+
+
+def _train_span(train: Window, test_start: int, days: Sequence[int]) -> Spans:
+    """A train window that was given by its length, or not at all."""
+    if train.length:
+        return ((_within_calendar("train", train, train.length.before, test_start), test_start),)
+    if days[0] >= test_start:
+        raise UserError(
+            f"the data has rows in {_months(days)} only, and none before the test window: a later window must test "
+            "the model."
+        )
+    return ((containing("month", days[0]).start, test_start),)
+
+
+def _within_calendar(name: str, window: Window, move: Callable[[int], int], day: int) -> int:
+    try:
+        return move(day)
+    except OverflowError:
+        raise UserError(f"{name} {window.text!r} reaches beyond the years 1 to 9999.") from None
+
+
+def _require_rows(name: str, window: Window, spans: Spans, days: Sequence[int]) -> None:
+    """Raises UserError if a period has no rows, or a window in days reaches far beyond the data."""
+    lengths = [Period(spoken((span,)), *span, "day") for span in spans if window.length]
+    for text, start, end, unit in window.periods or lengths:
+        beyond = max(days[0] - start, end - 1 - days[-1]) if unit == "day" else 0
+        if beyond >= MOST_EMPTY_DAYS or bisect_left(days, start) == bisect_left(days, end):
+            shown = f" ({window.text})" if window.length else ""
+            raise UserError(
+                f"the data does not have {text}, which {name}{shown} asks for; it has rows in {_months(days)}"
+                f"{f', from {date_of(days[0])} to {date_of(days[-1])}' if unit == 'day' else ''}."
+            )
+
+
+def _months(days: Sequence[int]) -> str:
+    """The months that have rows."""
+    periods = dict.fromkeys(containing("month", day) for day in days)
+    return spoken(spans_of(list(periods)))

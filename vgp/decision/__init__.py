@@ -1,0 +1,13 @@
+"""What is done with a trained model: the gate, the report, the release, and whether to train at all.
+
+decide.py     the decision, from what a comparison brings forward
+decision.py   the content of decision.json
+evidence.py   figures, and the bounds of the test
+gain.py       by how much the new model's loss is lower
+levels.py     how sure one of a year's tests must be
+reason.py     the decision in a sentence
+vetoes.py     calibration and slices
+release/      a better model becomes a version: copied, checked, champion
+report/       one page of HTML
+retraining/   whether a night trains: what moved since the champion
+"""

@@ -1,0 +1,84 @@
+"""The process that `check` starts: a model as it lies in the registry predicts test rows, and they are compared.
+
+python -m vgp.decision.release.artifact VERSION_FOLDER DATA EVALUATION TASK     # -> {"rows": ..., "difference": ...}
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vgp.base.exits import ProcessFailed, exits
+from vgp.data import tasks
+from vgp.data.rows import Shards
+from vgp.decision.release.check import TOLERANCE, Checked
+from vgp.evaluation import predictions, score, script_model
+from vgp.evaluation.predictions import Header
+from vgp.evaluation.script import collected
+from vgp.protocol import manifest
+
+#: Of more test rows whole batches are taken, evenly spaced: about as many as this. All that a CPU should be asked for
+#: at the end of a run; a wrong file is seen in the first batch.
+MOST_ROWS = 1 << 16
+
+
+@exits
+def artifact(folder: str, data: str, evaluation: str, task: str) -> Checked:
+    """Predicts test rows with the model in `folder`, and compares with the challenger's saved predictions.
+
+    Raises:
+        UserError: there is no model in the folder, or it does not take the data.
+        ProcessFailed: it predicts something else.
+    """
+    dataset = manifest.load(data)
+    work = tasks.load(tasks.trusted(dataset.task, data, task), dataset.options)
+    if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's, of which a person decides
+        return Checked(0, 0, 0, 0.0)
+    header = predictions.read(evaluation).header
+    saved = pq.read_table(Path(evaluation) / predictions.FILE_NAME, columns=["challenger"]).column(0)
+    if work.as_they_are:
+        return Checked(0, 0, 0, 0.0)
+    scorer: Any
+    if collected.is_script(folder):
+        scorer, _ = script_model.load(folder, work).of_rows(data, dataset, work, header.split)
+    else:
+        scorer = score.load(folder, dataset)
+        work = scorer.task
+    every = max(1, -(-len(saved) // MOST_ROWS))
+    rows, equal, difference, start = 0, 0, 0.0, 0
+    for number, batch in enumerate(Shards(Path(data), dataset, header.split).batches(work.batch_rows)):
+        count = len(batch["row_id"])
+        if number % every == 0:
+            ours, theirs = _as_saved(scorer(batch), header), _numbers(saved.slice(start, count), header)
+            apart = np.abs(ours - theirs) / np.maximum(1.0, np.abs(theirs))
+            rows, equal = rows + count, equal + int((ours == theirs).all(axis=1).sum())
+            difference = max(difference, float(apart.max()))
+        start += count
+    if start != len(saved) or not difference <= TOLERANCE:
+        raise ProcessFailed(
+            f"loaded from there the model predicts something else than was evaluated: by {difference:.3g} in one of "
+            f"{rows:,} rows, where {TOLERANCE:g} is allowed."
+        )
+    return Checked(rows, start, equal, difference)
+
+
+def _as_saved(table: np.ndarray, header: Header) -> np.ndarray:
+    """What a model gives for B rows as the file of predictions keeps it, float64 (B, columns)."""
+    if header.classes:
+        table = (table[:, 1:] if len(header.classes) == 2 else table).astype(np.float32)
+    return np.asarray(table, np.float64).reshape(len(table), -1)
+
+
+def _numbers(column: pa.ChunkedArray, header: Header) -> np.ndarray:
+    part = column.combine_chunks()
+    values = part.flatten() if pa.types.is_fixed_size_list(part.type) else part
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(len(column), -1)
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(artifact(*sys.argv[1:]))))

@@ -1,0 +1,134 @@
+"""What came of a release, read from the record alone: whoever asks, and however often, is told the same."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vgp.decision.release.effects import NOT_CHAMPION, NOT_REGISTERED, compared, named
+from vgp.registry.documents import CHAMPION, Event, Record, Version
+
+#: `nothing new`: another run had released the same model already.
+Code = Literal["promoted", "registered", "candidate", "kept", "not decided", "nothing new"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it, for a workflow that branches and for people."""
+
+    code: Code
+    #: One sentence, without a full stop.
+    words: str
+    #: The version; None if none was registered.
+    version: Version | None
+    #: The record as it was left.
+    record: Record
+
+    #: Reads it anew, as JSON.
+    read: Callable[[], dict[str, Any]] = dict
+
+    @property
+    def number(self) -> int | None:
+        return self.version.number if self.version else None
+
+    @property
+    def uri(self) -> str:
+        """Where the version's files lie; "" without one."""
+        return self.version.model if self.version else ""
+
+    @property
+    def metadata(self) -> dict[str, str | int]:
+        """What the artifact of the version holds."""
+        told: dict[str, str | int] = {"outcome": self.code, "words": self.words, "model": self.record.model}
+        if self.version is None:
+            return told
+        aliases = ", ".join(self.record.aliases_of(self.version.number))
+        return {**told, "version": self.version.number, "key": self.version.key, "aliases": aliases}
+
+    @property
+    def markdown(self) -> str:
+        """The same for the console."""
+        lines = [f"# {self.record.model}: {self.words[:1].upper()}{self.words[1:]}"]
+        if self.version:
+            lines += [self.version.reason, f"- files: {self.version.model}\n- report: {self.version.report}"]
+        return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def of(record: Record, key: str, who: str) -> Outcome:
+    """What the release with that key came to; `who` asks."""
+    event = _first(record, key)
+    if event is None:
+        return Outcome("not decided", "not registered: nothing tells how good the model is", None, record)
+    version = record.keyed(key)
+    code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
+    if event.who != who:
+        return Outcome("nothing new", f"nothing new, as {event.who} has told: {words}", version, record)
+    return Outcome(code, words, version, record)
+
+
+def _first(record: Record, key: str) -> Event | None:
+    return next((event for event in record.events if event.key == key and event.what in ("registered", "kept")), None)
+
+
+def _kept(record: Record, event: Event) -> str:
+    why = event.why.removeprefix(NOT_REGISTERED).removesuffix(".") if event.why.startswith(NOT_REGISTERED) else ""
+    return f"not registered{_stays(record, event)}{f': {why}' if why else ''}"
+
+
+def _stays(record: Record, event: Event) -> str:
+    if event.before is None:
+        return "; there is no champion"
+    if record.aliases.get(CHAMPION) != event.before:
+        return f"; the champion was {named(event.before)}, and is {_now(record)}"
+    return f", {named(event.before)} stays the champion, since {_last(record, event.before).at}"
+
+
+def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
+    number, reigns = version.number, record.aliases.get(CHAMPION)
+    promoted = record.event("promoted", key)
+    if version.state in ("deleted", "rejected"):
+        return "registered", f"version {number}, which was {version.state} since"
+    if promoted and reigns == number:
+        instead = f" in place of version {promoted.before}" if promoted.before else ""
+        return "promoted", f"registered as version {number}, champion since {_last(record, number).at}{instead}"
+    if (back := _rolled_back(record, number)) and reigns != number:
+        return "promoted" if promoted else "registered", (
+            f"registered as version {number}, rolled back on {back.at} by {back.who}; the champion is {_now(record)}"
+        )
+    if promoted:
+        return (
+            "promoted",
+            f"registered as version {number}, champion from {promoted.at}; the champion is {_now(record)}",
+        )
+    if version.state == "candidate":
+        event = record.event("registered", key)
+        why = event.why.partition(NOT_CHAMPION)[2].removesuffix(".") if event else ""
+        return "candidate", (
+            f"registered as version {number}, which waits as a candidate: pipelines models promote {number} --model "
+            f"{record.model}{f'; {why}' if why else ''}"
+        )
+    if reigns == number:
+        event = _last(record, number)
+        return "registered", f"registered as version {number}, champion since {event.at} by {event.who}"
+    return "registered", (
+        f"registered as version {number}, not champion: compared with {compared(version.champion)}; "
+        f"the champion is {_now(record)}"
+    )
+
+
+def _rolled_back(record: Record, number: int) -> Event | None:
+    """The event that took the alias from the version for another one; None if a promotion came after it."""
+    took = (event for event in reversed(record.events) if event.what in ("promoted", "rolled_back"))
+    last = next((event for event in took if number in (event.version, event.before)), None)
+    return last if last and last.what == "rolled_back" and last.before == number else None
+
+
+def _now(record: Record) -> str:
+    return f"{named(record.aliases.get(CHAMPION))} now"
+
+
+def _last(record: Record, number: int) -> Event:
+    """What made the version the champion that it is."""
+    return next(
+        event for event in reversed(record.events)
+        if event.alias == CHAMPION and event.version == number and event.what in ("promoted", "rolled_back")
+    )  # fmt: skip

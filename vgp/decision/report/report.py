@@ -1,0 +1,189 @@
+"""Dataset, model, evaluation and decision -> one self-contained HTML page, and a short Markdown summary.
+
+python -m vgp.steps decide DATA --model MODEL EVALUATION --report report.html
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from vgp.base.storage import files, pinned
+from vgp.data import bundle
+from vgp.data.bundle import ModelCard
+from vgp.decision.decision import Decision
+from vgp.decision.reason import verdict_of
+from vgp.decision.report import cards, findings, history, ladder, making, page, plots, residuals, svg
+from vgp.decision.report import data as summaries
+from vgp.evaluation import record
+from vgp.evaluation.record import Evaluation, SliceMetrics
+from vgp.evaluation.script import collected
+from vgp.protocol import manifest
+from vgp.protocol import pin_store as store
+from vgp.protocol.manifest import Manifest
+from vgp.protocol.pins import ChampionPins
+
+#: Slices in the plot; the table below it has them all.
+MOST_PLOTTED_SLICES = 45
+#: What the task is called whose table a task.toml declares.
+ANY_TABLE = "Table"
+
+
+def write(
+    path: str | Path,
+    *,
+    data: str | Path,
+    model: str | Path,
+    evaluation: str | Path,
+    decision: Decision | None = None,
+    champion: str = "",
+) -> None:
+    """Writes the report: one HTML file that loads nothing, the same bytes for the same inputs.
+
+    Args:
+        path: The file to write.
+        data: Directory of the prepared dataset.
+        model: Directory of the new model.
+        evaluation: Directory with `metrics.json`.
+        decision: None leaves the verdict out.
+        champion: URI of the champion's pins, which tell the versions before; "" = none.
+
+    Raises:
+        UserError: a directory does not hold what it should.
+    """
+    dataset, measured = manifest.load(data), record.load(evaluation)
+    card = None if measured.script or collected.is_script(str(model)) else bundle.load_card(model)
+    context = {
+        **_headline(dataset, measured, decision),
+        **_plots(card, measured, decision),
+        "sample": card.sample if card else "",
+        "script": making.script(measured),
+        "slice_metric_name": plots.slice_metric_name(measured),
+        **_tables(measured, decision),
+        **_data(data, dataset, measured),
+        **_findings(data, dataset, measured),
+        **history.context(_pins(champion), measured, dataset.window),
+        **ladder.context(model),
+        "made": making.made(dataset, card),
+    }
+    html = page.environment().get_template("template.html").render(context)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, html)
+
+
+def _pins(champion: str) -> ChampionPins | None:
+    return store.load(champion, ChampionPins) if pinned.digest(champion) else None
+
+
+def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str:
+    """The decision and the key figures as Markdown, for the console's summary."""
+    measured = record.load(evaluation)
+    models = list(measured.models)
+    lines = [f"# {_cell(title(measured))}", ""]
+    lines += [decision.reason, ""] if decision else []
+    if not measured.scored:
+        warnings = measured.script.launched.warnings if measured.script else ()
+        lines += [*(f"- {_cell(warning)}" for warning in warnings), *([""] if warnings else [])]
+        return "\n".join(lines + _own_figures(measured)) + "\n"
+    lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
+    lines += ["|---" + "|---:" * len(models) + "|"]
+    for figure in cards.figures(measured):
+        values = [cards.written(figure, cards.value(measured, m, figure)) for m in models]
+        lines.append(f"| {figure.name}, {figure.direction} | {' | '.join(values)} |")
+    lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
+    lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
+    lines += [f"- {note}" for note in measured.notes]
+    own = _own_figures(measured)
+    return "\n".join([*lines, *([""] if own else []), *own]) + "\n"
+
+
+def _own_figures(measured: Evaluation) -> list[str]:
+    """The figures that a script left itself, as a table."""
+    if not (measured.script and measured.script.metrics):
+        return []
+    rows = [f"| {_cell(name)} | {value:.6g} |" for name, value in measured.script.metrics.items()]
+    return ["| the script's own figure | |", "|---|---:|", *rows]
+
+
+def _cell(text: str) -> str:
+    """Text of somebody else's as text, in a Markdown table."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", text)
+
+
+def title(measured: Evaluation) -> str:
+    """The task's name; of the task of any table, whose name says nothing, its target."""
+    name = task_name(measured.task)
+    return measured.target if name == ANY_TABLE and measured.target else name
+
+
+def task_name(task: str) -> str:
+    """`training.tasks.language_model:LanguageModel` -> `Language model`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", task.rpartition(":")[2]).lower()
+    return words[:1].upper() + words[1:]
+
+
+def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+    reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
+    return {
+        "title": title(measured),
+        "manifest": dataset,
+        "evaluation": measured,
+        "decision": decision,
+        "verdict": verdict_of(decision) if decision else "",
+        "reason": reason[:1].upper() + reason[1:],
+        "checks": cards.checks(decision) if decision else [],
+        "cards": cards.cards(measured),
+    }
+
+
+def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+    worse = {(s.column, s.value) for s in decision.worse_slices} if decision else set()
+    plotted = _most_frequent(measured.slices)
+    with svg.style():
+        return {
+            "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
+            "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
+            **(residuals.plots(measured.regression) if measured.regression else {}),
+            "precision_recall": _precision_recall(measured),
+            "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
+            "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,
+            "unplotted": len(measured.slices) - len(plotted),
+        }
+
+
+def _precision_recall(measured: Evaluation) -> Markup | None:
+    known = any(model.precision_recall for model in measured.models.values())
+    return plots.precision_recall(measured) if known else None
+
+
+def _most_frequent(rows: tuple[SliceMetrics, ...]) -> list[SliceMetrics]:
+    kept = sorted(rows, key=lambda row: -row.rows)[:MOST_PLOTTED_SLICES]
+    return [row for row in rows if row in kept]
+
+
+def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+    by_column: dict[str, list[SliceMetrics]] = {}
+    for row in measured.slices:
+        by_column.setdefault(row.column, []).append(row)
+    return {
+        "slices": by_column,
+        "slice_checks": {(s.column, s.value): s for s in decision.slices} if decision else {},
+    }
+
+
+def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+    return {"splits": summaries.splits(data, dataset)}
+
+
+def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+    columns = summaries.columns(data, dataset, measured.split)
+    withheld = measured.examples.withheld if measured.examples else ()
+    return {
+        "columns": [c.withheld() if findings.hidden(c.name, withheld) else c for c in columns],
+        "bars": findings.bars(measured),
+        "shifts": findings.shifts(measured, columns),
+        "steady": findings.steady(measured) if measured.drift else "",
+        "rates": findings.rates,
+    }

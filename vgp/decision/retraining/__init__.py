@@ -1,0 +1,9 @@
+"""Retraining: whether a schedule's run trains at all, decided from what is new, and said in one sentence.
+
+policy.py     the settings of the decision
+reigning.py   the champion: what it was trained on, with what, and when
+look.py       a bounded look at the newest rows
+shift.py      the distance of new rows from the champion's training data, against chance
+live.py       the champion's loss on new rows with labels
+findings.py   what the look found, in figures and words
+page.py       the page of it"""

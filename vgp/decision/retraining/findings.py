@@ -1,0 +1,166 @@
+"""What a look at new rows finds: columns that drifted away from the champion's training data, and its loss on them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from vgp.base.printable import listed
+from vgp.decision.retraining import live, look, reigning, shift
+from vgp.decision.retraining.live import Live
+from vgp.decision.retraining.look import CannotLook, Look
+from vgp.decision.retraining.policy import Policy
+from vgp.decision.retraining.reigning import Reigning
+from vgp.decision.retraining.shift import Shift
+from vgp.evaluation import score
+from vgp.evaluation.comparison import holm
+from vgp.protocol.manifest import Column, Frozen
+
+
+class Findings(Frozen):
+    """What a look at the new rows found."""
+
+    #: What was looked at, in words; "" = nothing was.
+    what: str = ""
+    #: Rows that are new, and of these the sample that was compared.
+    rows: int = 0
+    sample: int = 0
+    #: Why there is no look, or a part of it is missing.
+    notes: tuple[str, ...] = ()
+    shifts: tuple[Shift, ...] = ()
+    live: Live | None = None
+
+    @property
+    def drifted(self) -> tuple[Shift, ...]:
+        return tuple(shift for shift in self.shifts if shift.drifted)
+
+
+def look_at(champion: Reigning, pins: str, task: str, rules: Policy, run: str) -> Findings:
+    """The new rows against the champion's training data, and the champion on them."""
+    trained = champion.trained_on
+    try:
+        new = look.read(
+            pins, task, after=trained[-1][1] - 1 if trained else None, most_days=rules.look_days,
+            known=reigning.known_files(champion.data), run=run,
+        )  # fmt: skip
+    except CannotLook as reason:
+        return Findings(notes=(str(reason),))
+    shifts, notes = _shifts(champion, new)
+    rows = _live(champion, new, notes)
+    found = Findings(
+        what=new.what, rows=new.rows, sample=new.columns.num_rows, notes=tuple(notes), shifts=shifts, live=rows
+    )
+    return judged(found, rules)
+
+
+def judged(findings: Findings, rules: Policy) -> Findings:
+    """The findings with what they come to. Half of the error is for the champion's loss, the most telling of all tests,
+    and half for the columns together (Holm)."""
+    adjusted = holm([one.p_value for one in findings.shifts]) if findings.shifts else []
+    shifts = shift.judged(findings.shifts, adjusted, rules.drift_threshold, rules.level / 2)
+    rows = findings.live
+    if rows:
+        worse = rows.p_value <= rules.level / 2 and rows.rise >= rules.loss_rise
+        rows = rows.model_copy(update={"worse": worse})
+    return findings.model_copy(update={"shifts": shifts, "live": rows})
+
+
+def _shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]]:
+    count = len(np.unique(new.days)) if new.days is not None else shift.FEWEST_DAYS
+    if count < shift.FEWEST_DAYS:
+        return (), [f"drift is told from {shift.FEWEST_DAYS} days on, and {count} are new"]
+    there = [
+        c for c in champion.card.columns if c.kind in ("number", "category") and c.name in new.columns.column_names
+    ]
+    compared: list[Shift | None] = [
+        _of_feature(champion, new, column) for column in there if shift.is_comparable(column)
+    ]
+    compared += [_of_label(champion, new, column) for column in champion.card.columns if column.kind == "label"]
+    old = [column.name for column in there if not shift.is_comparable(column)]
+    notes = [f"an older version made the champion, whose card does not say how {listed(old)} were spread"] * bool(old)
+    return tuple(found for found in compared if found), notes
+
+
+def _of_feature(champion: Reigning, new: Look, column: Column) -> Shift:
+    values = live.codes(column, new.columns) if column.values else live.numbers(new.columns[column.name])
+    found = shift.of_values(column, values, new.days, champion.days_trained)
+    if not column.values:
+        return found
+    part, texts = shift.unseen(column, new.columns[column.name])
+    return found.model_copy(update={"unseen": part, "unseen_values": texts})
+
+
+def _of_label(champion: Reigning, new: Look, column: Column) -> Shift | None:
+    """None where too few days have labels: they come late."""
+    known = ~np.isnan(new.labels)
+    days = None if new.days is None else new.days[known]
+    if (
+        not shift.is_comparable(column)
+        or not known.any()
+        or (days is not None and len(np.unique(days)) < shift.FEWEST_DAYS)
+    ):
+        return None
+    labels = new.labels[known] if column.tally else new.labels[known].astype(np.int64)
+    return shift.of_values(column, labels, days, champion.days_trained)
+
+
+def _live(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
+    tested, evaluated = champion.tested_on, champion.evaluated
+    if new.days is None or not tested or evaluated is None:
+        reason = "nothing says what its evaluation found" if evaluated is None else "rows have no day"
+        notes.append(f"the champion's loss on new rows is not told: {reason}")
+        return None
+    later = new.days >= tested[-1][1]
+    known = later & ~np.isnan(new.labels)
+    if len(np.unique(new.days[known])) < live.FEWEST_DAYS:
+        notes.append(
+            f"the champion's loss is told from {live.FEWEST_DAYS} days with labels on that came after its evaluation"
+        )
+        return None
+    model = score.load(champion.uri, champion.card.manifest())
+    losses = live.losses_of(model, new.task, new.columns.filter(pa.array(known)), new.labels[known])
+    test_days = sum(end - start for start, end in tested)
+    return live.live(losses, new.days[known], int((later & ~known).sum()), evaluated, test_days)
+
+
+def drift_words(drifted: Sequence[Shift]) -> str:
+    """`dest and 2 more columns drifted, dest the most, by a stability index of 0.31, where 0.02 is chance.`"""
+    first, more = drifted[0], len(drifted) - 1
+    others = f" and {more} more column{'s' * (more > 1)}" if more else ""
+    most = f", {first.column} the most," if more else ""
+    return f"{first.column}{others} drifted{most} by a stability index of {_index(first)}."
+
+
+def _index(one: Shift) -> str:
+    """With what chance makes it: of few or unlike days an index is high without any drift."""
+    return f"{one.index:.2f}, where {one.expected:.2g} is chance ({_p(one.adjusted)} over all columns)"
+
+
+def _p(value: float) -> str:
+    """A chance that is as good as none is not written as none at all."""
+    return "p < 1e-12" if value < 1e-12 else f"p = {value:.2g}"
+
+
+def loss_words(rows: Live) -> str:
+    return (
+        f"the champion's loss on {rows.rows:,} new rows of {rows.days} days is {rows.loss:.4f}, {rows.rise:.0%} above "
+        f"the {rows.evaluated:.4f} of its evaluation ({_p(rows.p_value)})."
+    )
+
+
+def seen(findings: Findings) -> str:
+    """What was seen, in a sentence; "" if nothing was looked at."""
+    if not findings.what:
+        return f"Not looked at: {'; '.join(findings.notes)}." if findings.notes else ""
+    words = []
+    if findings.drifted:
+        words.append(drift_words(findings.drifted).removesuffix("."))
+    elif findings.shifts:
+        most = max(findings.shifts, key=lambda one: one.index)
+        words.append(
+            f"no column drifted in {findings.what}, {most.column} the most by a stability index of {_index(most)}"
+        )
+    if rows := findings.live:
+        steady = f"the champion's loss is {rows.loss:.4f} after {rows.evaluated:.4f}"
+        words.append(loss_words(rows).removesuffix(".") if rows.worse else steady)
+    return f"{'; '.join(words or findings.notes)}."

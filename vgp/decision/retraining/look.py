@@ -1,0 +1,203 @@
+"""A bounded look at the newest rows of pinned data: their features, as preparing would compute them, days and labels.
+
+Of a task with a time whole days are read, the newest, with the days before them that rows look back on; of files only
+those that have such days. Of one without a time the files are read that the champion did not have. What is read on the
+way is bounded by bytes, and what is kept by rows.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import ibis
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from vgp.base import engine_settings as settings
+from vgp.base.storage.bigquery.jobs import Owner
+from vgp.base.storage.storage import File
+from vgp.data import days, reading, scratch, tasks
+from vgp.data.engines import ID, Engine, canonical, choice, opening
+from vgp.data.engines.choice import Source
+from vgp.data.periods import in_days
+from vgp.data.sources.files import NoRows
+from vgp.data.split_time import ByTime
+from vgp.data.tables import blame, duplicates, features, order, rebased
+from vgp.data.tables.features import LABEL, MARK, ROWS
+from vgp.data.tabular import TabularTask
+from vgp.data.windows import CALENDAR
+
+#: Of files that are read for a look, and rows that are kept of it.
+MOST_BYTES, MOST_ROWS = 2 << 30, 100_000
+#: Days before the first one that is looked at, beyond the hours that rows look back on: an event may come days late.
+EARLIER_DAYS = 7
+
+
+@dataclass(frozen=True)
+class Look:
+    """Rows that are new to a model, in no order."""
+
+    task: TabularTask
+    #: Features by name; text as it is, numbers as float32.
+    columns: pa.Table
+    #: The day of each row, from 1970-01-01, int64 (N,); None where rows have none.
+    days: NDArray[np.int64] | None
+    #: Codes or numbers; NaN where the label is not known yet, float64 (N,).
+    labels: NDArray[np.float64]
+    #: Of how many rows these are the sample.
+    rows: int
+    #: What was looked at, in words.
+    what: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """Days from 1970-01-01: the first that is read, the first that is looked at, and the last."""
+
+    before: int
+    first: int
+    last: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether no day before is left out."""
+        return self.before == CALENDAR[0]
+
+
+class CannotLook(Exception):
+    """The data does not allow a look at some of it; says why, for people."""
+
+
+def read(pins: str, task: str, *, after: int | None, most_days: int, known: Collection[str], run: str) -> Look:
+    """The rows of the newest days that come after the day `after`.
+
+    Args:
+        pins: URI of the data's pins.
+        after: The last day that the champion was trained on; None = its rows have no days.
+        most_days: At most so many days, the newest.
+        known: Files that the champion had, as `named` names them.
+        run: In whose name queries run.
+
+    Raises:
+        CannotLook: only reading all of it would tell, or nothing of it is new.
+        UserError: the data lacks a column, or holds what cannot be prepared either.
+    """
+    data, options = reading.data(pins, task)
+    work = tasks.load(task, options)
+    if not isinstance(work, TabularTask):
+        raise CannotLook(f"{type(work).__name__} is no task over a table, and nothing else is sampled")
+    by_time = isinstance(work.split, ByTime)
+    if by_time and after is None:
+        raise CannotLook("the champion does not say on which days it was trained")
+    newest = work.split.windows.end() - 1 if isinstance(work.split, ByTime) else 0
+    if by_time and newest < 0:
+        raise CannotLook("the windows have no dates")
+    source = choice.resolved(work, data.strip() or work.default_data(), settings.engines().bigquery)
+    if source.files and source.relations:
+        raise CannotLook("the data is files and tables of BigQuery together")
+    if not by_time:
+        return _new_files(work, source, known, run)
+    assert after is not None
+    folder = pins.rpartition("/")[0]
+    present = days.by_file(work, source.files, folder, dry_run=True) if source.files else {}
+    first = max(after + 1, newest - most_days + 1)
+    if newest < first:
+        raise CannotLook("no day is new")
+    try:
+        return _days_of(work, source, present, Span(first - _earlier_days(work), first, newest), run)
+    except _LooksFar:
+        return _days_of(work, source, present, Span(CALENDAR[0], first, newest), run)
+
+
+def _days_of(
+    task: TabularTask, source: Source, present: Mapping[str, days.Stretches], span: Span, run: str
+) -> Look:  # fmt: skip
+    chosen = [file for file in source.files if _overlaps(present[days.name_of(file)], span.before, span.last)]
+    _check_size(chosen)
+    count = span.last - span.first + 1
+    words = f"{in_days([(span.first, span.last + 1)]).replace(':', ' to ')} ({count} day{'s' * (count != 1)})"
+    return _read(task, Source(chosen, source.relations), run, span, words)
+
+
+def named(file: File) -> str:
+    """What tells a file from its next version: the generation of an object, the time of the last write of another."""
+    return f"{days.name_of(file)}@{file.version.modified_ns}" if file.version else days.name_of(file)
+
+
+def _new_files(task: TabularTask, source: Source, known: Collection[str], run: str) -> Look:
+    chosen = [file for file in source.files if named(file) not in known]
+    if source.files and not chosen:
+        raise CannotLook("no file is new")
+    _check_size(chosen)
+    words = f"{len(chosen):,} new file{'s' * (len(chosen) != 1)}" if chosen else "the table as it is now"
+    return _read(task, Source(chosen, source.relations), run, None, words)
+
+
+def _earlier_days(task: TabularTask) -> int:
+    """The days that the rows of a day look back on."""
+    happened = rebased.said(task, "events", ibis.table(canonical.schema(task.schema), name=ROWS))
+    hours = [first for events in happened.values() for first, _ in events.windows]
+    return -(-max(hours) // 24) + EARLIER_DAYS if hours else 0
+
+
+def _overlaps(stretches: days.Stretches, first: int, last: int) -> bool:
+    return any(start <= last and end >= first for start, end in stretches)
+
+
+def _check_size(chosen: Sequence[File]) -> None:
+    size = sum(file.bytes for file in chosen)
+    if size > MOST_BYTES:
+        raise CannotLook(
+            f"the files with new rows have {size / 2**30:.1f} GiB, and a look reads at most {MOST_BYTES >> 30}: part "
+            "them by day, or lower look_days"
+        )
+
+
+class _LooksFar(Exception):
+    """A feature is made of rows that were left out."""
+
+
+def _read(task: TabularTask, source: Source, run: str, span: Span | None, words: str) -> Look:
+    try:
+        with scratch.folder() as task.scratch, _opened(task, source, run) as engine, blame.named(task, engine):
+            return _looked(task, engine, span, words)
+    except NoRows:
+        raise CannotLook("the new files have no rows") from None
+
+
+@contextmanager
+def _opened(task: TabularTask, source: Source, run: str) -> Iterator[Engine]:
+    if source.relations:
+        from vgp.data.engines.bigquery import BigQuery
+
+        allowed, owner = settings.engines().bigquery, Owner(run, "resolve")
+        with BigQuery.opened(source.relations, task.schema, allowed, owner, values=False) as there:
+            yield there
+    else:
+        key = task.key or [field.name for field in task.schema]
+        with opening.duckdb(task, source.files, task.scratch, task.schema, numbers={ID: key}) as here:
+            yield here
+
+
+def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) -> Look:
+    rows = features.marked(task, engine.source(), engine.dialect)
+    if span:
+        rows = rows.filter(rows[MARK].between(span.before, span.last))
+    rows = duplicates.identified(engine, rows, task.key, [field.name for field in task.schema])
+    inside = rows.filter(rows[MARK] >= span.first) if span else rows
+    count = int(engine.read(inside.agg(rows=inside.count()))["rows"][0].as_py())
+    if not count:
+        raise CannotLook(f"there is no row in {words}")
+    joined = features.looking_back(task, engine, engine.named(ROWS, rows))
+    values = features.values_of(task, joined)
+    if span and not span.whole and any(order.takes_several_rows(value.op()) for value in values.values()):
+        raise _LooksFar
+    told = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)
+    told = told.filter(told[MARK] >= span.first) if span else told
+    # Ids are hashes, so those that a number divides are a sample, and the same one on every engine.
+    told = told.filter(told[ID] % -(-count // MOST_ROWS) == 0)
+    table = pa.Table.from_batches(list(engine.batches(told)), canonical.arrow(told.schema()))
+    marks, labels = (table[name].combine_chunks() for name in (MARK, LABEL))
+    known = np.asarray(labels.cast(pa.float64()).fill_null(np.nan))
+    return Look(task, table.drop_columns([ID, MARK, LABEL]), np.asarray(marks) if span else None, known, count, words)

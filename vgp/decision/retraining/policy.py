@@ -1,0 +1,99 @@
+"""When a schedule's run trains: what the settings of the workflow retraining say, checked."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, cast, get_args
+
+from vgp.base.exits import UserError
+from vgp.data.periods import Length, date_of, parse
+
+When = Literal["drift", "new data", "always", "never"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The settings; `checked` makes them."""
+
+    when: When = "drift"
+    #: The longest time between two trainings, if data is new, and the shortest one; None = none.
+    retrain_every: Length | None = None
+    wait: Length | None = None
+    force: bool = False
+    #: Days, the newest, that are looked at.
+    look_days: int = 28
+    #: The population stability index from which on a column may have drifted.
+    drift_threshold: float = 0.25
+    #: The share by which the champion's loss must have risen.
+    loss_rise: float = 0.1
+    #: The probability that no column and no loss is said to have changed, where none has.
+    look_confidence: float = 0.99
+
+    @property
+    def level(self) -> float:
+        return 1 - self.look_confidence
+
+    @property
+    def looks(self) -> bool:
+        return self.when in ("drift", "never")
+
+
+def checked(
+    *,
+    when: str = "drift",
+    retrain_every: str = "30 days",
+    wait: str = "7 days",
+    force: bool = False,
+    look_days: int = 28,
+    drift_threshold: float = 0.25,
+    loss_rise: float = 0.1,
+    look_confidence: float = 0.99,
+) -> Policy:
+    """The policy of these settings, as the workflow gives them. Raises UserError for a value that breaks its rule."""
+    if when not in get_args(When):
+        raise UserError(f"when = {when!r} is none of: {', '.join(get_args(When))}.")
+    for name, holds, rule in (
+        ("look_days", 1 <= look_days <= 3650, "1 to 3650 days"),
+        (
+            "drift_threshold",
+            0 <= drift_threshold < 100,
+            "0 or more, below 100: 0.1 is a moderate shift, 0.25 a large one",
+        ),
+        ("loss_rise", 0 <= loss_rise < 100, "0 or more, such as 0.1 for a tenth"),
+        ("look_confidence", 0.5 < look_confidence < 1, "above 0.5 and below 1, such as 0.99"),
+    ):
+        if not holds:
+            raise UserError(f"{name} = {locals()[name]:g}: it must be {rule}.")
+    every, least = _length("retrain_every", retrain_every), _length("wait", wait)
+    if every and least and least.after(0) > every.after(0):
+        raise UserError(f"wait = {wait} is longer than retrain_every = {retrain_every}, so the second would not count.")
+    return Policy(cast(When, when), every, least, force, look_days, drift_threshold, loss_rise, look_confidence)
+
+
+def _length(name: str, text: str) -> Length | None:
+    if not text.strip():
+        return None
+    try:
+        length = parse(text, name).length
+    except UserError:
+        length = None
+    if length is None:
+        raise UserError(f"{name} = {text!r}: give a time, such as 30 days, 4 weeks or 2 months, or nothing for none.")
+    return length
+
+
+def over(length: Length, since: datetime, now: datetime) -> bool:
+    """Whether so much time has passed, in whole days of UTC."""
+    return length.after(_day(since)) <= _day(now)
+
+
+def until(length: Length, since: datetime) -> str:
+    """The day on which it will have passed."""
+    return date_of(length.after(_day(since))).isoformat()
+
+
+def spoken(length: Length) -> str:
+    return f"{length.count} {length.unit}{'s' * (length.count != 1)}"
+
+
+def _day(moment: datetime) -> int:
+    return int(moment.timestamp()) // 86_400

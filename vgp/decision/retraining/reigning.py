@@ -1,0 +1,148 @@
+"""What is known of the champion when new data is held against it: its card, its windows, and when it was trained."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.data import bundle, tasks
+from vgp.data.bundle import ModelCard
+from vgp.data.periods import Spans
+from vgp.data.windows import dated
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import ChampionPins, DataPins, RunPins
+from vgp.registry.documents import Record, Version
+from vgp.train.config import OPEN, TrainConfig
+
+#: Options that say which rows are taken, and that follow from the data where they are relative.
+WINDOWS = ("train", "test")
+#: Settings that follow from others, or from what a run begins with.
+_NOT_COMPARED = ("task", "options", "warm_start", "warm_start_names", "warm_start_new", "warm_start_ignore")
+
+
+@dataclass(frozen=True)
+class Reigning:
+    """The champion of a run."""
+
+    #: URI of its pins.
+    uri: str
+    card: ModelCard
+    #: None for a model that was given as a folder.
+    version: Version | None
+    #: What it was trained with; None where its pins are gone.
+    run: RunPins | None
+    data: DataPins | None
+
+    @property
+    def name(self) -> str:
+        return f"version {self.version.number}" if self.version else "the champion"
+
+    @property
+    def trained_on(self) -> Spans:
+        """The days of its training window; () where its options do not date them."""
+        return dated(self.card.options, "train")
+
+    @property
+    def tested_on(self) -> Spans:
+        return dated(self.card.options, "test")
+
+    @property
+    def days_trained(self) -> int:
+        """Days whose rows it learned from: without those that validated."""
+        whole = sum(end - start for start, end in self.trained_on)
+        return max(1, whole - len(self.card.statistics.get("validation_days", ())))
+
+    @property
+    def evaluated(self) -> float | None:
+        """The mean loss that its evaluation found."""
+        return self.version.metrics.get("loss") if self.version else None
+
+
+def load(champion: str, record: Record) -> Reigning:
+    """The champion whose pins are at this URI.
+
+    Raises:
+        UserError: it has no card that can be read, as what a script left.
+    """
+    number = store.load(champion, ChampionPins).number
+    version = record.version(number)
+    run, data = _pins(version.pins) if version and version.pins else (None, None)
+    return Reigning(champion, bundle.load_card(champion), version, run, data)
+
+
+def _pins(uri: str) -> tuple[RunPins | None, DataPins | None]:
+    try:
+        run = store.load(uri, RunPins)
+        return run, store.load(f"{uri.rpartition('/')[0]}/{run.data}.json", DataPins)
+    except (UserError, ProcessFailed):  # deleted with its runs: what it was trained with is then not known
+        return None, None
+
+
+def last_trained(record: Record, version: Version | None) -> datetime | None:
+    """When a model was trained last, whatever became of it; None if nothing tells."""
+    moments = [version.created] if version else []
+    return max(map(_moment, filter(None, [*moments, *_tried(record, "").values()])), default=None)
+
+
+def tried_since(record: Record, version: Version | None) -> bool:
+    """Whether a challenger was tested after the champion was registered, and did not replace it."""
+    if version is None or not version.created:
+        return False
+    return any(_moment(at) >= _moment(version.created) for at in _tried(record, version.key).values())
+
+
+def _tried(record: Record, but: str) -> dict[str, str]:
+    """When each challenger was tested, by its key; `but` is left out."""
+    kept = {event.key: event.at for event in record.events if event.what == "kept"}
+    return {key: at for key, at in (kept | {one.key: one.at for one in record.spent}).items() if key != but}
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def same_data(then: DataPins | None, now: DataPins) -> bool:
+    """Whether nothing is new: the same files and tables in the same windows."""
+    if then is None or now.unpinned:
+        return False
+    parts = ("task", "options", "objects", "files", "relations", "package")
+    return all(getattr(then, part) == getattr(now, part) for part in parts)
+
+
+def known_files(data: DataPins | None) -> Collection[str]:
+    """The files that the champion's run had, as `vgp.decision.retraining.look.named` calls them."""
+    if data is None:
+        return ()
+    objects = {f"{item.name}#{item.generation}" for item in data.objects}
+    return objects | {f"{item.path}@{item.modified_ns}" for item in data.files}
+
+
+def changed(champion: Reigning, task: str, task_options: Mapping[str, Any], data: str, config: TrainConfig) -> str:
+    """What is another than when the champion was trained, in words; "" = nothing."""
+    if tasks.spec(champion.card.task) != tasks.spec(task):
+        return f"the task is {tasks.spec(task)} now, and was {champion.card.task}"
+    if champion.run and (then := champion.run.request.data) != data:
+        return f"the data is {data or 'that of the task'} now, and was {then or 'that of the task'}"
+    if names := _other_options(champion, task_options):
+        return f"{'an option' if len(names) == 1 else 'options'} of the task changed: {', '.join(names)}"
+    if names := _other_settings(champion.card.config, config):
+        return f"{'a setting' if len(names) == 1 else 'settings'} of the training changed: {', '.join(names)}"
+    return ""
+
+
+def _other_options(champion: Reigning, options: Mapping[str, Any]) -> list[str]:
+    """Options with another value; of a champion whose request is not known, the windows are not compared."""
+    if champion.run:
+        then, now = champion.run.request.task_options, dict(options)
+    else:
+        then, now = ({n: v for n, v in known.items() if n not in WINDOWS} for known in (champion.card.options, options))
+    return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+
+
+def _other_settings(then: Mapping[str, Any], config: TrainConfig) -> list[str]:
+    """Settings with another value, but for what is left open now and was chosen then."""
+    now = config.model_dump()
+    is_open = {name for name in OPEN if now[name] == "auto"} | ({"microbatches"} if not config.microbatches else set())
+    names = then.keys() - set(_NOT_COMPARED) - is_open
+    return sorted(name for name in names if name in now and then[name] != now[name])

@@ -1,0 +1,129 @@
+"""What keeps a better model from being promoted: worse calibration, a slice on which it is worse, a better constant.
+
+The first two need proof at the confidence of one decision: a veto only ever keeps, so that a false one costs a night
+and none of the year's error, and without proof a small test set could never pass. A constant needs none: nobody wants
+a model that is worse than no look at the row, and a person may still take it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vgp.decision import levels
+from vgp.decision.decision import CalibrationCheck, ConstantCheck, Reference, SliceCheck
+from vgp.decision.gain import Compared, groupings
+from vgp.evaluation import clusters, comparison, quantile_calibration, residuals
+from vgp.evaluation.comparison import Blocks
+from vgp.evaluation.predictions import Predictions
+from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
+from vgp.evaluation.ranked import Ranked, chosen
+from vgp.evaluation.regression import Loss
+from vgp.protocol import outcome
+
+#: One percentage point: the chance error of one bin of 2,000 rows is as large (sqrt(.3 * .7 / 2000) = .010), and
+#: nobody acts on a rate of 31% otherwise than on one of 30%.
+CALIBRATION_TOLERANCE = 0.01
+FEWEST_SLICE_ROWS = 100
+
+
+def calibration(data: Predictions, reference: Reference, confidence: float) -> CalibrationCheck:
+    """Whether predicted rates, or quantiles, are farther off than the reference's, beyond tolerance and chance."""
+    rows = comparison.blocks(data.group, len(data))
+    weights_RG = comparison.resample(rows.count)
+    squares, replicates = [], []
+    for model in ("challenger", reference):
+        plain, plain_R = _miscalibration(data, model, weights_RG, rows)
+        square, square_R = comparison.without_noise(plain, plain_R)
+        squares.append(square)
+        replicates.append(square_R)
+    ours, theirs = (max(0.0, square) ** 0.5 for square in squares)
+    growth = comparison.interval(squares[0] - squares[1], replicates[0] - replicates[1], rows.count, confidence)
+    worse = ours - theirs > CALIBRATION_TOLERANCE and growth.low > 0
+    return CalibrationCheck(challenger=ours, reference=theirs, squares_lower_bound=growth.low, worse=worse)
+
+
+def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks) -> tuple[float, np.ndarray]:
+    """Mean squared calibration error of a model, with what sampling noise adds to it, and of each replicate."""
+    everything = np.ones((1, rows.count))
+    if data.header.quantiles:
+        cells = quantile_calibration.cells(data.label, data.predicted(model), data.header.quantiles, rows)
+        plain, plain_R = (quantile_calibration.replicates(weights, cells) for weights in (everything, weights_RG))
+        return float(plain[0]), plain_R
+    packed = data.scored(model).confident
+    edges = Ranked.of(packed).bin_edges()
+    plain, plain_R = (
+        comparison.calibration_replicates(weights, packed, rows, edges) for weights in (everything, weights_RG)
+    )
+    return float(plain[0]), plain_R
+
+
+def constants(data: Predictions) -> tuple[ConstantCheck, ...]:
+    """The challenger beside what the train labels give without a look at a row; () where these are not known.
+
+    Of a regression also the squared error of its mean, whatever its loss: the mean is shown and used, and a loss of
+    quantiles does not look at it. It is held against the mean and the median of the train labels, of which outliers
+    ruin the first.
+    """
+    header = data.header
+    if not header.constant:
+        return ()
+    if header.classes:
+        chances = np.clip(header.constant, SMALLEST_PROBABILITY, 1.0)
+        theirs = -float(np.log(chances)[data.label].mean())
+        ours = float(data.losses("challenger").mean())
+        return (ConstantCheck(what="the class frequencies", metric="loss", unit="", challenger=ours, constant=theirs),)
+    predicted = data.predicted("challenger")
+    return tuple(_constant(data, kind, predicted) for kind in dict.fromkeys((header.decided_by, "squared")))
+
+
+def _constant(data: Predictions, kind: Loss, predicted: np.ndarray) -> ConstantCheck:
+    """The constant with the lowest loss of the kind."""
+    header, (mean, median, *quantiles) = data.header, data.header.constant
+    losses = {
+        "the quantiles" if kind == "pinball" else what: float(
+            residuals.losses(kind, data.label, np.array([[point], *([q] for q in quantiles)]), header.quantiles).mean()
+        )
+        for what, point in (("the mean", mean), ("the median", median))
+    }
+    what = min(losses, key=lambda name: losses[name])
+    return ConstantCheck(
+        what=what, metric=kind, unit=outcome.loss_unit(header.unit, header.target, kind),
+        challenger=float(residuals.losses(kind, data.label, predicted, header.quantiles).mean()), constant=losses[what],
+    )  # fmt: skip
+
+
+def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[SliceCheck, ...]:
+    """How much worse the challenger is on every slice, and whether that is significant over all of them (Holm)."""
+    codes = groupings(data)
+    drafts = [
+        _slice(
+            column, value, chosen(compared.increase, rows), [chosen(each, rows) for each in codes],
+            None if data.weight is None else chosen(data.weight, rows), abs(compared.theirs),
+        )
+        for column, names in data.slices.items()
+        for value, rows in names.rows()
+    ]  # fmt: skip
+    adjusted = iter(comparison.holm([draft.p_value for draft in drafts if draft.p_value is not None]))
+    return tuple(_adjusted(draft, adjusted, confidence) for draft in drafts)
+
+
+def _slice(
+    column: str, value: str, increase: np.ndarray, codes: list[np.ndarray], weight: np.ndarray | None, scale: float
+) -> SliceCheck:
+    worse = clusters.contrast(increase, codes, weight, scale=scale)
+    enough = len(increase) >= FEWEST_SLICE_ROWS and min(worse.clusters) >= levels.FEWEST_CLUSTERS
+    return SliceCheck(
+        column=column,
+        value=value,
+        rows=len(increase),
+        loss_increase=worse.estimate,
+        p_value=levels.above(worse) if enough else None,
+        worse=False,
+    )
+
+
+def _adjusted(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -> SliceCheck:
+    if draft.p_value is None:
+        return draft
+    p_value = next(adjusted)
+    return draft.model_copy(update={"p_value": p_value, "worse": p_value < 1 - confidence})

@@ -1,0 +1,241 @@
+"""The baseline: logistic regression on one-hot categories and standardised numbers, fitted in seconds.
+
+What a careful analyst would try first. A network that does not beat it has not earned its GPUs. How strong its penalty
+is, and whether numbers are scaled by mean and deviation or by median and quartiles with far values drawn in, is chosen
+on rows that it is not fitted on: a dozen values far outside would otherwise decide the scale of their column.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy import sparse, special
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from vgp.data.rows import Rows, Shards
+from vgp.data.task import Task
+from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
+from vgp.protocol.manifest import Column, Manifest
+
+#: Bounds on the work, so that a baseline never takes longer than seconds: rows, and non-zero inputs over all rows.
+MOST_ROWS = 250_000
+MOST_ELEMENTS = 20_000_000
+#: Values of a category that get a column, the most frequent first; the rest share the column of code 0.
+MOST_VALUES = 500
+ITERATIONS = 200
+#: Bounds on the rows, and their non-zero inputs, by which a setting is chosen.
+MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS = 20_000, 1_000_000
+#: Without a validation split one train row in so many is held out; fewer held rows than this tell nothing.
+HELD_OUT, FEWEST_HELD = 10, 20
+PENALTIES = (1.0, 30.0, 1_000.0)
+#: Numbers farther from the median than so many robust deviations are drawn in to there.
+REACH = 5.0
+#: Deviations of a normal distribution between its quartiles, and between its first and last percent.
+QUARTILES_APART, PERCENTS_APART = 1.349, 4.653
+
+Batch = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a linear model is fitted."""
+
+    penalty: float = 1.0
+    #: Whether scales are those of median and quartiles, and far values are drawn in.
+    robust: bool = False
+
+    def columns(self, columns: tuple[Column, ...], sample: Batch) -> tuple[Column, ...]:
+        """The columns with the centre, the scale and the bounds of their inputs in place of what the manifest has."""
+        free = {"minimum": -np.inf, "maximum": np.inf}
+        scales = (_robust_scale(c, sample[c.name]) if self.robust and c.kind != "category" else {} for c in columns)
+        return tuple(c.model_copy(update=free | scale) for c, scale in zip(columns, scales, strict=True))
+
+
+SETTINGS = tuple(Setting(penalty, robust) for robust, penalty in product((False, True), PENALTIES))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A fitted baseline. `classes` are the label codes that training saw."""
+
+    columns: tuple[Column, ...]
+    #: Number of classes of the task.
+    width: int
+    model: LogisticRegression
+    rows: int
+
+    def __call__(self, batch: Batch) -> np.ndarray:
+        """Probabilities, float64 (B, C); 0 for a class that was absent in training."""
+        odds = self.model.intercept_ + summed(batch, self.columns, self.model.coef_.T)
+        table = np.zeros((len(odds), self.width))
+        table[:, self.model.classes_] = _probabilities(odds)
+        return table
+
+
+def _probabilities(odds: np.ndarray) -> np.ndarray:
+    if odds.shape[1] > 1:
+        return np.asarray(special.softmax(odds, axis=1))
+    second = special.expit(odds[:, 0])
+    return np.stack([1 - second, second], axis=1)
+
+
+def summed(batch: Batch, columns: tuple[Column, ...], coefficients: np.ndarray) -> np.ndarray:
+    """What inputs times coefficients (inputs, K) add up to, float64 (B, K).
+
+    The inputs are not laid out as for fitting: a category adds the coefficient of its value.
+    """
+    total, start = np.zeros((len(batch[columns[0].name]), coefficients.shape[1])), 0
+    for column in columns:
+        width = _width(column)
+        total += _contribution(batch[column.name], column, coefficients[start : start + width])
+        start += width
+    return total
+
+
+def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) -> np.ndarray:
+    """What a column adds to the log odds, (B, K), of coefficients (inputs of the column, K)."""
+    if column.kind == "category":
+        return np.asarray(coefficients[_positions(column)[values]])
+    # Not by BLAS, which adds up in another order with other numbers of threads.
+    return np.asarray(np.einsum("bi,ik->bk", _scaled(values, column), coefficients))
+
+
+def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Column, ...], dict[str, np.ndarray]]:
+    """The inputs of simple models, and the rows that they are fitted on: above the bounds evenly spaced ones.
+
+    Args:
+        data: Manifest, for the kinds of the columns and their means and deviations.
+        rows: The train split.
+        task: Names the label and the group, which are no inputs.
+
+    Raises:
+        ValueError: there is nothing to learn from.
+    """
+    kinds, spare = ("number", "category", "vector"), (task.label, *task.groups)
+    columns = tuple(c for c in data.columns if c.kind in kinds and c.name not in spare)
+    if not columns:
+        raise ValueError("the data has no number, category or vector column")
+    count = min(len(rows), MOST_ROWS, max(1, MOST_ELEMENTS // sum(_elements(column) for column in columns)))
+    return columns, rows.take(np.linspace(0, len(rows) - 1, count).astype(np.int64))
+
+
+def held_out(sample: Batch, task: Task) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The rows in two parts, the second about a tenth, for tasks without a validation split.
+
+    Whole groups are held out where the task has some, those with the highest values: of days the last. Both parts are
+    given even where the second is too small to be of use.
+    """
+    rows = len(sample[task.label])
+    out = np.arange(rows) % HELD_OUT == HELD_OUT - 1
+    if task.groups and task.groups[0] in sample:
+        values = np.unique(sample[task.groups[0]])
+        out = sample[task.groups[0]] >= values[-max(1, len(values) // HELD_OUT)]
+    return {name: v[~out] for name, v in sample.items()}, {name: v[out] for name, v in sample.items()}
+
+
+def choose(
+    columns: tuple[Column, ...], sample: Batch, held: Batch | None, task: Task,
+    loss: Callable[[Setting, Batch, Batch], float],
+) -> Setting:  # fmt: skip
+    """The setting with the lowest loss on held rows, of a fit on some of the sample; the lightest if they are few."""
+    learn, held = held_out(sample, task) if held is None else (sample, held)
+    most = max(1, min(MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS // sum(_elements(column) for column in columns)))
+    learn, held = thinned(learn, task, most), thinned(held, task, most)
+    if len(held[task.label]) < FEWEST_HELD or len(np.unique(learn[task.label])) < 2:
+        return Setting()
+    losses = [loss(setting, learn, held) for setting in SETTINGS]
+    return SETTINGS[int(np.argmin(losses))]
+
+
+def thinned(batch: Batch, task: Task, most: int) -> dict[str, np.ndarray]:
+    """At most so many of the rows, evenly spaced."""
+    rows = len(batch[task.label])
+    index = np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
+    return {name: values[index] for name, values in batch.items()}
+
+
+def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> Baseline:
+    """Fits the baseline on rows of the train split, the same for the same rows.
+
+    Args:
+        held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
+
+    Raises:
+        ValueError: they are of one class.
+    """
+    if len(np.unique(sample[task.label])) < 2:
+        raise ValueError("the train split has rows of one class only")
+
+    def loss(setting: Setting, learn: Batch, rows: Batch) -> float:
+        of_label = _fitted(columns, learn, task, setting)(rows)[np.arange(len(rows[task.label])), rows[task.label]]
+        return float(-np.log(np.maximum(of_label, SMALLEST_PROBABILITY)).mean())
+
+    return _fitted(columns, sample, task, choose(columns, sample, held, task, loss))
+
+
+def _fitted(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> Baseline:
+    columns = setting.columns(columns, sample)
+    model = LogisticRegression(C=1 / setting.penalty, max_iter=ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the bound on the work is meant
+        model.fit(inputs(sample, columns), sample[task.label])
+    return Baseline(columns, len(task.classes), model, len(sample[task.label]))
+
+
+def _robust_scale(column: Column, values: np.ndarray) -> dict[str, float]:
+    """Median, robust deviation and bounds of a column's values; {} where most of them are one value."""
+    known = values[np.isfinite(values)].astype(np.float64)
+    if not len(known):
+        return {}
+    low, lower, middle, upper, high = np.quantile(known, [0.01, 0.25, 0.5, 0.75, 0.99]).tolist()
+    std = (upper - lower) / QUARTILES_APART or (high - low) / PERCENTS_APART
+    ends = {"minimum": middle - REACH * std, "maximum": middle + REACH * std}
+    return {"mean": middle, "std": std, **ends} if std else {}
+
+
+def _elements(column: Column) -> int:
+    """Non-zero inputs that the column makes of one row."""
+    return 1 if column.kind == "category" else 2 * column.width
+
+
+def inputs(batch: Batch, columns: tuple[Column, ...]) -> sparse.csr_matrix:
+    """One-hot categories and standardised numbers, float64 (B, inputs)."""
+    return sparse.hstack([_encoded(batch[column.name], column) for column in columns], format="csr")
+
+
+def _encoded(values: np.ndarray, column: Column) -> sparse.csr_matrix:
+    return _one_hot(values, column) if column.kind == "category" else sparse.csr_matrix(_scaled(values, column))
+
+
+def _width(column: Column) -> int:
+    """How many inputs the column is."""
+    if column.kind == "category":
+        return 1 + min(MOST_VALUES, len(column.values))
+    return column.width * (2 if column.missing else 1)
+
+
+def _one_hot(codes: np.ndarray, column: Column) -> sparse.csr_matrix:
+    """One input per value, float64 (B, values)."""
+    hot = _positions(column)[codes]
+    ones = np.ones(len(hot))
+    return sparse.csr_matrix((ones, hot, np.arange(len(hot) + 1)), shape=(len(hot), _width(column)))
+
+
+def _positions(column: Column) -> np.ndarray:
+    """Which of the column's inputs each code is."""
+    frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:MOST_VALUES]
+    positions = np.zeros(len(column.values), np.int64)
+    positions[frequent] = 1 + np.arange(len(frequent))
+    return positions
+
+
+def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
+    """By the column's centre and scale, within its bounds; a missing number is the centre and has an input that says
+    so."""
+    table = values.reshape(len(values), -1).astype(np.float64)
+    missing = np.isnan(table)
+    scaled = np.where(missing, 0.0, (table.clip(column.minimum, column.maximum) - column.mean) / (column.std or 1.0))
+    return np.hstack([scaled, missing]) if column.missing else scaled

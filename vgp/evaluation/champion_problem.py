@@ -1,0 +1,62 @@
+"""A champion that cannot be compared: an outcome of the run and no end of it, since the new model is trained by then.
+
+Its files are not there any more: there is nothing to keep, and the baseline stands in, as before the first champion.
+Anything else (another task, other classes, a column that the data lacks, files that are damaged or may not be read,
+predictions of other rows): the champion is kept, since nothing shows which model is better, and a person decides.
+What passes, such as a bucket that does not answer, still ends the run, which is then repeated.
+"""
+
+import os
+from dataclasses import dataclass
+
+from vgp.base.exits import UserError
+from vgp.base.storage import pinned, storage
+from vgp.data.bundle import CARD, WEIGHTS
+from vgp.evaluation.script.collected import PREDICTIONS
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import ChampionPins
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a champion was not scored, as a sentence; and whether its files are gone."""
+
+    why: str
+    gone: bool
+
+    @property
+    def note(self) -> str:
+        """What a reader of the figures must know."""
+        what = "The champion is gone, and the baseline stands in" if self.gone else "The champion was not compared"
+        return f"{what}: {self.why}"
+
+
+def found(champion: str) -> Problem | None:
+    """What its pins say; None if they list files, or it is a folder."""
+    if not pinned.digest(champion):
+        return None
+    problem = store.load(champion, ChampionPins).problem
+    return Problem(problem, gone=True) if problem else None
+
+
+def of(champion: str, error: UserError) -> Problem:
+    """Why a champion, a folder or the URI of pins, could not be scored, from the error that came of it."""
+    missing = next((path for path in _paths(champion) if not _exists(path)), "")
+    if missing:
+        return Problem(f"{missing} is not there any more", gone=True)
+    return Problem(str(error), gone=False)
+
+
+def _paths(champion: str) -> list[str]:
+    """The files without which it is no model."""
+    if pinned.digest(champion):
+        pins = store.load(champion, ChampionPins)
+        return [item.name for item in pins.objects] + [file.path for file in pins.files]
+    folder = storage.uri(champion).rstrip("/")
+    if _exists(f"{folder}/{PREDICTIONS}"):
+        return []
+    return [f"{folder}/{name}" for name in (CARD, WEIGHTS)]
+
+
+def _exists(path: str) -> bool:
+    return storage.described(path) is not None if storage.is_remote(path) else os.path.exists(path)

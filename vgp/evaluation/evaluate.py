@@ -1,0 +1,210 @@
+"""Scores the new model, the champion and simple rivals on the same rows, saves the predictions, and measures them.
+
+python -m vgp.steps evaluate DATA --model MODEL DESTINATION [--champion MODEL]
+"""
+
+import sys
+from pathlib import Path
+from typing import cast
+
+from vgp.base.exits import UserError
+from vgp.data import tasks
+from vgp.data.rows import Shards
+from vgp.data.task import Task
+from vgp.decision import decision, reason
+from vgp.evaluation import (
+    champion_problem,
+    findings,
+    measure,
+    own_rows,
+    predictions,
+    predictions_writer,
+    record,
+    rivals,
+    score,
+    scored_rows,
+    script_model,
+    seen,
+)
+from vgp.evaluation.champion_problem import Problem
+from vgp.evaluation.predictions import Header
+from vgp.evaluation.record import Evaluation
+from vgp.evaluation.regression import Loss
+from vgp.evaluation.score import TrainedModel
+from vgp.evaluation.scored_rows import Scorer
+from vgp.evaluation.script import collected
+from vgp.evaluation.script_model import ScriptModel
+from vgp.evaluation.thresholds import OperatingPoint
+from vgp.protocol import manifest, outcome
+from vgp.protocol.manifest import Manifest
+
+__all__ = ["Evaluation", "evaluate"]
+
+#: Challenger, and champion if there is one.
+Models = dict[str, ScriptModel | TrainedModel]
+
+
+def evaluate(
+    data: str | Path,
+    model: str | Path,
+    destination: str | Path,
+    *,
+    champion: str = "",
+    baseline: bool = True,
+    split: str = "test",
+    batch_rows: int | None = None,
+) -> Evaluation:
+    """Writes `predictions.parquet` and `metrics.json` into `destination`.
+
+    Rows go through it in their order: memory holds a shard of them and a row group of predictions.
+
+    Where a script left no predictions there are none to write, and the record says so.
+
+    Args:
+        data: Directory of a prepared dataset.
+        model: Directory of the new model, the challenger; or of what a script left.
+        destination: Directory, made if missing.
+        champion: Directory of the model to beat, likewise, or the URI of its pins; "" if there is none.
+        baseline: Whether to fit and score simple models as well: a logistic or linear regression and gradient boosting,
+            or the task's own.
+        split: Split of the dataset to score.
+        batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
+
+    Raises:
+        UserError: a directory does not hold what it should, or the split is empty. A champion that cannot be compared
+            is no error: the predictions say why (`champion_problem`).
+    """
+    dataset = manifest.load(data)
+    task = tasks.load(tasks.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
+    script = script_model.load(model, task) if collected.is_script(str(model)) else None
+    if task.as_they_are and script is None:
+        raise UserError(f"{model} is no folder that a script left, and {tasks.NO_ROWS}")
+    if script and script.predictions is None:
+        return _unscored(destination, dataset, task, split, script)
+    if task.as_they_are:
+        assert script
+        return own_rows.evaluate(script, champion, destination, dataset, task, baseline=baseline)
+    if not dataset.rows(split):
+        raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
+    challenger = script or score.load(model, dataset)
+    task = challenger.task if isinstance(challenger, TrainedModel) else task
+    models: Models = {"challenger": challenger}
+    scorers, notes = _scorers(models, data, dataset, task, split)
+    problem = champion_problem.found(champion)
+    if champion and not problem:
+        try:
+            models["champion"] = _champion(champion, challenger, dataset, task)
+            both, told = _scorers({"champion": models["champion"]}, data, dataset, task, split)
+            scorers, notes = scorers | both, notes + told + _seen(models["champion"], dataset, split)
+        except UserError as error:
+            models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
+    notes += (problem.note,) if problem else ()
+    rows = Shards(Path(data), dataset, split)
+    namers = scored_rows.namers(rows, task)
+    constant, far = rivals.constant(data, dataset, task)
+    notes += far
+    if baseline:
+        fitted, told = rivals.fit(data, dataset, task)
+        scorers, notes = scorers | fitted, notes + told
+    for note in notes:
+        if note.startswith(rivals.OUTLIERS):
+            print(note, file=sys.stderr, flush=True)
+    operating = findings.operating_point(challenger, data, dataset, task)
+    header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
+    batches = scored_rows.batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
+    record.discard(destination)
+    predictions_writer.write(destination, header, batches)
+    measured = measure.measure(destination)
+    return findings.add(measured, destination, challenger, data, dataset, task)
+
+
+def _header(
+    dataset: Manifest, task: Task, split: str, models: Models, scored: tuple[str, ...], notes: tuple[str, ...],
+    operating: OperatingPoint | None, problem: Problem | None, constant: tuple[float, ...],
+) -> Header:  # fmt: skip
+    challenger = models["challenger"]
+    first, second = (*task.grouped_by, "", "")[:2]
+    return Header(
+        task=dataset.task,
+        split=split,
+        classes=_classes(task),
+        quantiles=tuple(task.quantiles),
+        target=outcome.target(task),
+        unit=task.unit,
+        decided_by=cast(Loss, task.decided_by),
+        weight=task.weight,
+        models=scored,
+        same=_same(models),
+        champion_problem=problem.why if problem else "",
+        champion_gone=problem.gone if problem else False,
+        group=first,
+        second_group=second,
+        group_assumed=bool(first) and not task.group,
+        slices=tuple(task.slices),
+        notes=notes,
+        constant=constant,
+        doubts=dataset.doubts,
+        script=challenger.told(dataset) if isinstance(challenger, ScriptModel) else None,
+        operating=operating,
+    )
+
+
+def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
+    """What is known of a script that left no predictions: its own figures. An evaluation from before goes."""
+    told = script.told(dataset)
+    result = Evaluation(
+        task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
+        group="", groups=0, models={}, confusion_matrix=[], slices=(),
+        notes=(*told.launched.warnings, reason.undecided(predictions.FILE_NAME)), script=told,
+    )  # fmt: skip
+    Path(destination).mkdir(parents=True, exist_ok=True)
+    for name in (predictions.FILE_NAME, decision.FILE_NAME):
+        (Path(destination) / name).unlink(missing_ok=True)
+    record.save(result, destination)
+    return result
+
+
+def _classes(task: Task) -> tuple[str, ...]:
+    return () if task.likelihood or task.regression else tuple(task.classes)
+
+
+def _champion(
+    folder: str, challenger: ScriptModel | TrainedModel, dataset: Manifest, task: Task
+) -> ScriptModel | TrainedModel:
+    if collected.is_script(folder):
+        return script_model.champion(folder, task)
+    champion = score.load(folder, dataset)
+    theirs = challenger.meaning if isinstance(challenger, TrainedModel) else score.meaning(dataset, task)
+    score.check_comparable(champion, theirs)
+    return champion
+
+
+def _scorers(
+    models: Models, data: str | Path, dataset: Manifest, task: Task, split: str
+) -> tuple[dict[str, Scorer], tuple[str, ...]]:
+    """What scores rows, by model, and what a reader must know of it."""
+    scorers, notes = dict[str, Scorer](), list[str]()
+    for name, model in models.items():
+        if isinstance(model, ScriptModel):
+            scorers[name], told = model.of_rows(data, dataset, task, split)
+            notes += told
+        else:
+            scorers[name] = model
+    return scorers, tuple(notes)
+
+
+def _seen(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -> tuple[str, ...]:
+    """Of a script's model nobody knows what it was trained on."""
+    if not isinstance(champion, TrainedModel) or split != "test":
+        return ()
+    return seen.told(champion.card.options, dataset.options)
+
+
+def _same(models: Models) -> bool:
+    """Whether challenger and champion are one model; of two scripts nothing but their predictions is known."""
+    old, new = models.get("champion"), models["challenger"]
+    return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.same(old, new)
+
+
+def _row_counts(dataset: Manifest) -> str:
+    return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"

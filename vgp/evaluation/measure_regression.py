@@ -1,0 +1,120 @@
+"""Every figure of a regression, of each model on all rows and on each slice. Memory holds one model at a time."""
+
+import numpy as np
+
+from vgp.evaluation import comparison, residuals
+from vgp.evaluation.comparison import Blocks
+from vgp.evaluation.parts import Bounds, Each, Part, blocks, bounds, mean_interval
+from vgp.evaluation.predictions import Predictions
+from vgp.evaluation.ranked import chosen
+from vgp.evaluation.record import ModelMetrics, Scores, SliceMetrics
+from vgp.evaluation.regression import RegressionFigures, RegressionModel, RegressionScores, RegressionSlice
+
+
+def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> RegressionFigures:
+    """The figures of all rows, `whole`, and of those of each slice."""
+    header, label = data.header, data.label
+    edges = residuals.residual_edges(label - data.predicted("challenger")[0])
+    models: dict[str, RegressionModel] = {}
+    by_slice: dict[str, list[RegressionScores]] = {}
+    for model in header.models:
+        predicted = data.predicted(model)
+        models[model] = _model(data, whole, predicted, edges)
+        by_slice[model] = list(each(lambda part, values=predicted: _scores(data, part, values), slices))
+    return RegressionFigures(
+        target=header.target,
+        unit=header.unit,
+        quantiles=header.quantiles,
+        intervals=residuals.central(header.quantiles),
+        decided_by=header.decided_by,
+        absolute_of="median" if residuals.absolute_of(header.quantiles) else "mean",
+        label_mean=float(label.mean()),
+        label_std=float(label.std()),
+        label_minimum=float(label.min()),
+        label_maximum=float(label.max()),
+        residual_edges=tuple(edges.tolist()),
+        models=models,
+        slices=tuple(
+            RegressionSlice(
+                column=part.column,
+                value=part.value,
+                rows=len(chosen(label, part.rows)),
+                label=float(chosen(label, part.rows).mean()),
+                models={model: scores[i] for model, scores in by_slice.items()},
+            )
+            for i, part in enumerate(slices)
+        ),
+    )
+
+
+def _scores(data: Predictions, part: Part, predicted: np.ndarray) -> RegressionScores:
+    rows = np.stack([chosen(values, part.rows) for values in predicted])
+    return residuals.scores(chosen(data.label, part.rows), rows, data.header.quantiles)
+
+
+def _model(data: Predictions, whole: Part, predicted: np.ndarray, edges: np.ndarray) -> RegressionModel:
+    quantiles, label = data.header.quantiles, data.label
+    scores = residuals.scores(label, predicted, quantiles)
+    counts, below, above = residuals.residual_counts(label - predicted[0], edges)
+    among = blocks(data, whole, len(data))
+    weights_RG = comparison.resample(among.count, whole.replicates)
+    squared_R = _replicates(weights_RG, residuals.losses("squared", label, predicted, quantiles), among)
+    absolute_R = _replicates(weights_RG, residuals.losses("absolute", label, predicted, quantiles), among)
+    pinball_R = _replicates(weights_RG, residuals.losses("pinball", label, predicted, quantiles), among)
+    return RegressionModel(
+        scores=scores,
+        rmse_interval=bounds(scores.rmse, np.sqrt(squared_R), among.count),
+        mae_interval=bounds(scores.mae, absolute_R, among.count),
+        r2_interval=_r2_interval(label, squared_R, weights_RG, among, scores.r2),
+        pinball_interval=bounds(scores.mean_pinball, pinball_R, among.count),
+        calibration=residuals.calibration(label, predicted, quantiles),
+        residual_counts=counts,
+        residuals_below=below,
+        residuals_above=above,
+        by_prediction=residuals.by_prediction(label, predicted[0]),
+    )
+
+
+def _replicates(weights_RG: np.ndarray, values: np.ndarray, among: Blocks) -> np.ndarray:
+    return comparison.mean_replicates(weights_RG, values, among)
+
+
+def _r2_interval(
+    label: np.ndarray, squared_R: np.ndarray, weights_RG: np.ndarray, among: Blocks, r2: float | None
+) -> Bounds:
+    if r2 is None:
+        return None
+    apart = label - label.mean()
+    variance_R = _replicates(weights_RG, apart**2, among) - _replicates(weights_RG, apart, among) ** 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return bounds(r2, 1 - squared_R / np.where(variance_R > 0, variance_R, np.nan), among.count)
+
+
+# ---- the loss that the decision tests, where every task has its loss
+
+
+def model_metrics(figures: RegressionFigures) -> dict[str, ModelMetrics]:
+    return {
+        model: ModelMetrics(scores=Scores(loss=loss(figures, measured.scores)))
+        for model, measured in figures.models.items()
+    }
+
+
+def slice_metrics(data: Predictions, figures: RegressionFigures, slices: list[Part]) -> tuple[SliceMetrics, ...]:
+    ours = data.losses("challenger")
+    return tuple(
+        SliceMetrics(
+            column=measured.column,
+            value=measured.value,
+            rows=measured.rows,
+            base_rate=measured.label,
+            models={model: Scores(loss=loss(figures, scores)) for model, scores in measured.models.items()},
+            interval=mean_interval(data, part, float(chosen(ours, part.rows).mean()), chosen(ours, part.rows)),
+        )
+        for measured, part in zip(figures.slices, slices, strict=True)
+    )
+
+
+def loss(figures: RegressionFigures, scores: RegressionScores) -> float:
+    """What the decision tests, of some rows."""
+    return {"pinball": scores.mean_pinball, "squared": scores.rmse**2, "absolute": scores.mae}[figures.decided_by]

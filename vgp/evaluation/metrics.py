@@ -1,0 +1,125 @@
+"""Figures of merit of one model on one set of rows.
+
+Shapes: N rows, C classes. Every figure is exact for the float32 probabilities that are stored; sums are in float64.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from vgp.evaluation.probabilities import LN_2, Scored, nats
+from vgp.evaluation.ranked import Ranked, hits_of, pieces, scores_of
+from vgp.evaluation.record import CalibrationBin, Roc, Scores
+
+#: Points kept of a ROC curve: artifact metadata is limited.
+ROC_POINTS = 200
+#: Points that a curve is thinned from, or averaged at: neighbours are a 16,384th of the rows apart.
+CURVE_POINTS = 1 << 14
+GRID = np.linspace(0, 1, ROC_POINTS)
+#: Bins of equal width over [0, 1] in which rows are counted by confidence.
+CONFIDENCE_BINS = 20
+
+
+def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: float | None) -> Scores:
+    """The scores of `rows`, whose `confident`, in order, is `ranked`, from its bins; the AUC is computed apart."""
+    if rows.loss is None or rows.squares is None:
+        loss, brier, accuracy = _of_two(ranked)
+    else:
+        accuracy = sum(b.observed * b.rows for b in bins) / len(rows)
+        loss, brier = float(rows.loss.mean()), float(rows.squares.mean(dtype=np.float64))
+    return Scores(
+        loss=loss,
+        auc=auc,
+        accuracy=accuracy,
+        calibration_error=calibration_error(bins),
+        brier=brier,
+        calibration_gap=sum((b.predicted - b.observed) * b.rows for b in bins) / len(rows),
+    )
+
+
+def _of_two(ranked: Ranked) -> tuple[float, float, float]:
+    """Mean loss, Brier score and accuracy of two classes."""
+    sums = np.zeros(3)
+    for piece in pieces(len(ranked)):
+        score, hit = scores_of(ranked.rows[piece]), hits_of(ranked.rows[piece])
+        sums += [nats(score, hit).sum(), np.square(score - hit).sum(), np.sum((score > 0.5) == hit)]
+    loss, brier, accuracy = sums / len(ranked)
+    return float(loss), float(brier), float(accuracy)
+
+
+def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
+    """Scores from losses in nats and weights of rows, float64 (N,)."""
+    loss = float(losses.sum() / weight.sum())
+    return Scores(loss=loss, bits=loss / LN_2)
+
+
+def calibration_bins(ranked: Ranked) -> tuple[CalibrationBin, ...]:
+    starts = ranked.bins()
+    sums = np.zeros((len(starts), 2))
+    for number, (start, stop) in enumerate(pairwise([*starts, len(ranked)])):
+        for piece in pieces(stop - start):
+            rows = ranked.rows[start:stop][piece]
+            sums[number] += scores_of(rows).sum(), hits_of(rows).sum()
+    means = zip(np.diff(starts, append=len(ranked)), *sums.T, strict=True)
+    return tuple(CalibrationBin(rows=int(n), predicted=float(p / n), observed=float(o / n)) for n, p, o in means)
+
+
+def calibration_error(bins: Sequence[CalibrationBin]) -> float:
+    """Mean absolute difference of predicted and observed rate, weighted by rows."""
+    rows = sum(b.rows for b in bins)
+    return sum(b.rows * abs(b.predicted - b.observed) for b in bins) / rows
+
+
+def confidence_counts(ranked: Ranked) -> tuple[int, ...]:
+    edges = np.linspace(0, 1, CONFIDENCE_BINS + 1)
+    edges[-1] = 1.001  # the last bin is closed; what is above comes from rounding
+    return tuple(np.diff(ranked.below(edges)).tolist())
+
+
+def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
+    """Counts, actual class by predicted class, C x C."""
+    counts: list[list[int]] = (
+        np.bincount(label.astype(np.int64) * classes + predicted, minlength=classes**2).reshape(classes, -1).tolist()
+    )
+    return counts
+
+
+def roc(ranked: Ranked) -> Roc:
+    """The ROC curve of two classes, thinned to points of it."""
+    return _thin(*_curve(ranked))
+
+
+def averaged_roc(curves: Sequence[np.ndarray]) -> Roc:
+    """The mean of one-vs-rest curves, each of `curve_on_grid`.
+
+    Vertical averaging (Fawcett 2006, https://doi.org/10.1016/j.patrec.2005.10.010, section 8.1): the area under it
+    is the macro AUC, and its thresholds are the classes' mean thresholds.
+    """
+    hits, thresholds = np.mean(curves, axis=0)
+    return _thin(np.r_[0.0, GRID], np.r_[0.0, hits], np.r_[1.0, thresholds])
+
+
+def curve_on_grid(ranked: Ranked) -> np.ndarray:
+    """True positive rates and thresholds at the false positive rates of `GRID`, (2, points)."""
+    false, true, threshold = _curve(ranked)
+    return np.array([np.interp(GRID, false, true), np.interp(GRID, false, threshold)])
+
+
+def _curve(ranked: Ranked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """False and true positive rates and thresholds, the highest threshold first: of many points, and exact there."""
+    starts = ranked.levels(CURVE_POINTS)
+    threshold = scores_of(ranked.rows[starts])[::-1]
+    false, true = (np.append(0, side[::-1].cumsum()) / side.sum() for side in ranked.counts(starts))
+    return false, true, np.clip(np.append(1.0, threshold), 0.0, 1.0)
+
+
+def _thin(false: np.ndarray, true: np.ndarray, threshold: np.ndarray) -> Roc:
+    """Keeps the points nearest to equal steps along the curve."""
+    length = false + true
+    keep = np.unique(np.searchsorted(length, np.linspace(0, length[-1], ROC_POINTS)))
+    return Roc(
+        false_positive_rate=tuple(false[keep].tolist()),
+        true_positive_rate=tuple(true[keep].tolist()),
+        threshold=tuple(threshold[keep].tolist()),
+    )

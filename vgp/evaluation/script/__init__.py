@@ -1,0 +1,9 @@
+"""A script of the user's in place of our training: what it left in its folder, read and judged; nothing of it is run.
+
+collect.py       the step: the folder -> what was taken up
+collected.py     the content of collected.json, by which later steps know such a folder
+launched.py      script.json: what ran, as the launching text wrote it down
+metrics.py       metrics.json: flat numbers
+columns.py       the columns of predictions.parquet that hold the predictions
+predictions.py   predictions.parquet as arrays
+test_rows.py     predictions held against the prepared test rows"""

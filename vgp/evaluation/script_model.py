@@ -1,0 +1,73 @@
+"""What a script left as a model to be scored: its predictions, looked up in place of being computed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vgp.base.exits import UserError
+from vgp.data.task import Task
+from vgp.evaluation.script import collect, collected, test_rows
+from vgp.evaluation.script.collected import PREDICTIONS, Collected
+from vgp.evaluation.script.columns import LABEL
+from vgp.evaluation.script.predictions import Predictions
+from vgp.evaluation.script.test_rows import Aligned
+from vgp.protocol.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class ScriptModel:
+    """A script's folder: what was taken up of it, and its predictions; None if it left none."""
+
+    path: str
+    collected: Collected | None
+    predictions: Predictions | None
+
+    def told(self, dataset: Manifest) -> Collected:
+        """What was taken up, for the record; of a folder that no step has looked at next to nothing."""
+        rows = len(self.predictions) if self.predictions else 0
+        return self.collected or Collected(task=dataset.task, rows="", files=0, bytes=0, predictions=rows)
+
+    def of_rows(self, data: str | Path, dataset: Manifest, task: Task, split: str) -> tuple[Aligned, tuple[str, ...]]:
+        """A function of the rows of a split, and what a reader must know of it.
+
+        Raises:
+            UserError: the predictions are of other rows, as far as anything tells.
+        """
+        assert self.predictions is not None
+        row_id, label = test_rows.prepared(data, dataset, task, split)
+        aligned = test_rows.align(self.predictions, row_id, label, of=f"of the {split} split")
+        if self.predictions.label is not None or self._is_of(dataset, split):
+            return aligned, ()
+        if self.collected is None:
+            return aligned, (f"Nothing but their row_id tells that the predictions in {self.path} are of these rows.",)
+        hint = "" if task.likelihood else f", or let it write the column {LABEL} too, which tells"
+        raise UserError(
+            f"{self.path}/{PREDICTIONS} was made for other prepared data, whose row_id may mean other rows: let the "
+            f"script predict these rows{hint}."
+        )
+
+    def _is_of(self, dataset: Manifest, split: str) -> bool:
+        return self.collected is not None and self.collected.rows == test_rows.checksum(dataset, split)
+
+
+def load(folder: str | Path, task: Task) -> ScriptModel:
+    """A script's folder, or the pins of one, without its rows. Raises UserError if its predictions cannot be right."""
+    folder = str(folder)
+    return ScriptModel(folder, collected.load(folder), collect.left_predictions(folder, task))
+
+
+def champion(folder: str, task: Task) -> ScriptModel:
+    """As `load`; raises UserError also where there are no predictions."""
+    model = load(folder, task)
+    if model.predictions is None:
+        raise UserError(
+            f"the champion in {folder} is a script's, which left no {PREDICTIONS}: nothing tells how good it is."
+        )
+    return model
+
+
+def base_rates(label: np.ndarray, classes: int) -> np.ndarray:
+    """What to predict when nothing but how often each class occurs is known, float64 (N, C): one row, N times."""
+    rates = np.bincount(label, minlength=classes) / len(label)
+    return np.broadcast_to(rates, (len(label), classes))

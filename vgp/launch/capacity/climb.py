@@ -1,0 +1,213 @@
+"""The way up the ladder: what is done next, from the journal alone, until the work is done or cannot be."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from vgp.base.text.figures import plural, took, usd
+from vgp.launch.capacity.attempt import POLL_S, Attempts, End
+from vgp.launch.capacity.errors import Superseded
+from vgp.launch.capacity.heartbeat import NAME as HEARTBEAT
+from vgp.launch.capacity.heartbeat import NOBODY, Heartbeat
+from vgp.launch.capacity.jobs import Jobs
+from vgp.launch.capacity.journal import Journal
+from vgp.launch.capacity.last_words import last_words
+from vgp.launch.capacity.patience import Patience
+from vgp.launch.capacity.policy import Choice, decide
+from vgp.launch.capacity.probes import Probes
+from vgp.launch.capacity.situation import is_silent, offers_of, open_rungs, situation
+from vgp.launch.capacity.step_run import StepRun
+from vgp.launch.capacity.sweep import Sweep
+from vgp.launch.capacity.verdict import Verdict, verdict
+from vgp.protocol.capacity.clock import Clock, read
+from vgp.protocol.capacity.folder import ControlFolder
+from vgp.protocol.capacity.ladder import Attempt, Ladder
+from vgp.protocol.capacity.plan import Plan, PlannedRung
+
+#: How long a job is searched for when the run is cancelled, seconds.
+CANCEL_SEARCH_S = 20.0
+#: How long after the start of a launcher without a term another's heartbeat tells that it was replaced: clocks differ.
+REPLACED_S = 120.0
+
+
+class Climb:
+    """One launcher's work.
+
+    Args:
+        session: A `requests` session with credentials.
+        launcher: A name for this process that no other has.
+        tell: Gets a line for people when something changes.
+    """
+
+    def __init__(
+        self, plan: Plan, run: StepRun, session: Any, launcher: str, clock: Clock, tell: Callable[[str], None]
+    ) -> None:
+        self.plan, self.run, self.session, self.clock, self.tell = plan, run, session, clock, tell
+        self.uri = run.control_folder(plan.step)
+        self.patience = Patience(clock, tell)
+        self.folder = ControlFolder(self.uri)
+        self.journal = Journal(self.folder, self.patience, launcher)
+        self._look_at = 0.0
+
+    def go(self) -> Verdict:
+        """Until the step ends. Raises Superseded and Unreachable, and Google's own errors."""
+        return self._go(self.journal.begin(self._first()))
+
+    def go_on(self, again: bool, since: float) -> Verdict:
+        """The same where this launcher had begun already, or had been about to: arguments as of `cancel`."""
+        return self._go(self._taken_up(again, since))
+
+    def _go(self, ladder: Ladder) -> Verdict:
+        self.tell(f"{self.uri}: {plural(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}")
+        if ladder.attempts:
+            self.tell(f"taken up again after {plural(len(ladder.attempts), 'attempt')}, {usd(ladder.usd)} so far")
+        heartbeat = self._heartbeat()
+        try:
+            heartbeat.start(ladder.open.token if ladder.open else NOBODY)
+            return self._climb(self._attempts(heartbeat))
+        finally:
+            heartbeat.stop()
+
+    def cancel(self, why: str, again: bool, since: float) -> Verdict:
+        """Ends the job, waits until it has ended, and writes down why.
+
+        A newer launcher and its job are left alone by one that was replaced: what is told to end then is a container of
+        which Vertex AI had lost sight, and not the run.
+
+        Args:
+            why: As `why_ended` has it.
+            again: It had a term before.
+            since: When it was started.
+        """
+        try:
+            ladder = self._taken_up(again, since)
+            heartbeat = self._heartbeat()
+            known = ladder.open and ladder.open.job
+            try:
+                heartbeat.start(ladder.open.token if ladder.open and known else NOBODY)
+                self._cancel(replace(self._attempts(heartbeat), search_s=CANCEL_SEARCH_S), why)
+            finally:
+                heartbeat.stop()
+        except Superseded as error:
+            return Verdict(143, f"this launcher is to end; {error}")
+        return Verdict(143, f"{why}, and no job of {self.plan.step} runs any more")
+
+    def _taken_up(self, again: bool, since: float) -> Ladder:
+        return self.journal.begin(self._first(), again or self._was_replaced(since))
+
+    def _was_replaced(self, since: float) -> bool:
+        """Whether another launcher lived long after the start of this one, which had no term: it stood still.
+
+        Vertex AI starts a launcher when it has lost the one before, whose last heartbeat is older then.
+        """
+        there = self.patience("read the heartbeat", lambda: self.folder.read(HEARTBEAT))
+        at = read(there.content.get("at")) if there else None
+        return at is not None and at > since + REPLACED_S
+
+    def _cancel(self, attempts: Attempts, why: str) -> None:
+        ladder = self.journal.read()
+        if ladder.open and ladder.open.job is None:
+            attempts.find(ladder.open)
+        attempt = self.journal.read().open
+        if attempt:
+            if attempt.ending != "cancelled":
+                attempt = attempts.end(attempt, End("cancelled", why))
+            attempts.follow(attempt, lambda attempt: None)
+        self._probes(attempts).end()
+        attempts.sweep()
+
+    def _climb(self, attempts: Attempts) -> Verdict:
+        probes = self._probes(attempts)
+        while True:
+            ladder = self.journal.read()
+            attempt = ladder.open
+            if attempt is None:
+                probes.end()
+                if ended := self._verdict():
+                    attempts.sweep()
+                    return ended
+                self._next(attempts, self.journal.ladder)
+            elif attempt.job is None:
+                attempts.find(attempt)
+            else:
+                if attempt.outputs != self.run.outputs and not attempt.ending:
+                    words = "it writes to the outputs of another attempt of Vertex AI at this step"
+                    attempt = attempts.end(attempt, End("moved", words, attempt.rung))
+                self._look_at = 0.0
+                attempts.follow(attempt, lambda attempt: self._look(attempts, probes, attempt))
+
+    def _next(self, attempts: Attempts, ladder: Ladder) -> None:
+        """Starts the next attempt, or waits a little until one may be started."""
+        last = ladder.attempts[-1] if ladder.attempts else None
+        # Two creations without an answer: the region may be out of order.
+        silent = len(ladder.attempts) > 1 and all(map(is_silent, ladder.attempts[-2:]))
+        again = last and (last.outputs != self.run.outputs or (last.outcome == "lost" and not silent))
+        name = last.rung if last and again else last.next_rung if last else None
+        for rung in open_rungs(self.plan, ladder, self.clock.now()):
+            if rung.name == name:
+                return attempts.start(rung, ladder)
+        rungs, choice = self._choice(attempts, ladder)
+        if choice.rung is not None:
+            self.tell(f"next: {rungs[choice.rung].name}: {choice.why}")
+            return attempts.start(rungs[choice.rung], ladder)
+        self.tell(f"waiting {took(choice.look_again_s)}: {choice.why}")
+        until = self.clock.now() + choice.look_again_s
+        while (left := until - self.clock.now()) > 0:
+            attempts.heartbeat.check()
+            self.clock.sleep(min(left, POLL_S))
+
+    def _look(self, attempts: Attempts, probes: Probes, attempt: Attempt) -> End | None:
+        """Whether a job that goes on is ended for a better place; asked as often as the policy wants."""
+        if probes.ended():
+            self._look_at = 0.0
+        now = self.clock.now()
+        if now < self._look_at:
+            return None
+        rungs, choice = self._choice(attempts, self.journal.read())
+        self._look_at = now + choice.look_again_s
+        if choice.probe is not None:
+            probes.send(rungs[choice.probe])
+        if choice.rung is None or rungs[choice.rung].name == attempt.rung:
+            return None
+        name = rungs[choice.rung].name
+        return End("moved", f"on to {name}: {choice.why}", name)
+
+    def _choice(self, attempts: Attempts, ladder: Ladder) -> tuple[list[PlannedRung], Choice]:
+        now = self.clock.now()
+        rungs = open_rungs(self.plan, ladder, now)
+        progress = attempts.progress()
+        known = situation(self.plan, ladder, rungs, progress, now)
+        return rungs, decide(known, offers_of(rungs, ladder, progress))
+
+    def _verdict(self) -> Verdict | None:
+        ladder, now = self.journal.ladder, self.clock.now()
+        said = partial(last_words, self.session, self.plan.project)
+        return verdict(self.plan, ladder, self.run.outputs, now, said)
+
+    def _first(self) -> Ladder:
+        now = self.clock.now()
+        names = ("name", "region", "strategy", "usd_per_hour", "price_date")
+        return Ladder(
+            run=self.run.run,
+            step=self.plan.step,
+            began=now,
+            deadline=None if self.plan.deadline_s is None else now + self.plan.deadline_s,
+            rungs=[{name: getattr(rung, name) for name in names} for rung in self.plan.rungs],
+        )
+
+    def _heartbeat(self) -> Heartbeat:
+        """With a client of its own: it is used by a thread."""
+        return Heartbeat(
+            ControlFolder(self.uri), self.clock, self.tell, self.journal.term, self.plan.heartbeat_s, self.plan.orphan_s
+        )
+
+    def _attempts(self, heartbeat: Heartbeat) -> Attempts:
+        jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
+        sweep = Sweep(jobs, self.journal, self.clock, self.tell)
+        return Attempts(
+            self.plan, self.run, jobs, self.journal, heartbeat, self.folder, self.clock, self.patience, self.tell, sweep
+        )  # fmt: skip
+
+    def _probes(self, attempts: Attempts) -> Probes:
+        return Probes(self.plan, self.run, attempts.jobs, self.journal, self.clock, self.tell)

@@ -1,0 +1,130 @@
+"""The custom jobs of one step in all regions of its ladder, by what the launcher does with them."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
+from vgp.launch.capacity.patience import Patience, is_passing, message, reason
+from vgp.launch.capacity.probe_body import probe_body
+from vgp.launch.capacity.step_run import digest
+from vgp.protocol.capacity.job_service import JobService, Json
+from vgp.protocol.capacity.ladder import Creation, Ladder, Probe
+from vgp.protocol.capacity.plan import PlannedRung, filled
+
+#: Label of every job of a step: the digest of its control folder.
+LADDER_LABEL = "training-ladder"
+#: Labels of the run, by which Google bills: as gcp_labels_util.py of google-cloud-pipeline-components 2.22 has it.
+SYSTEM_LABELS = "VERTEX_AI_PIPELINES_RUN_LABELS"
+#: What the launcher tells every container of a job.
+FOLDER_VARIABLE, ATTEMPT_VARIABLE = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
+
+
+class Jobs:
+    """Asks until Google answers, except where a job is created: that is sent once.
+
+    Args:
+        session: A `requests` session with credentials.
+        folder: URI of the step's control folder.
+    """
+
+    def __init__(self, session: Any, project: str, folder: str, patience: Patience) -> None:
+        self.session, self.project, self.folder, self.patience = session, project, folder, patience
+        self.ladder = digest(folder)
+
+    def service(self, region: str) -> JobService:
+        return JobService(self.session, self.project, region)
+
+    def create(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json | Outcome | None:
+        """The job; how Google refused it; None where no answer came, and nobody knows whether it was created."""
+        from google.api_core.exceptions import GoogleAPICallError, ServerError
+        from requests import RequestException
+
+        body, service = self.body(rung, new, executor_input, timeout_s), self.service(rung.region)
+        try:
+            return self.patience("create the job", lambda: service.create(body), _was_not_handled)
+        except (GoogleAPICallError, RequestException, ConnectionError) as error:
+            if isinstance(error, GoogleAPICallError) and not isinstance(error, ServerError) and error.code != 408:
+                return refusal(int(error.code or 0), message(error))
+            self.patience.tell(f"creating a job: {reason(error)}; nobody knows whether it exists, so it is looked for")
+            return None
+
+    def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
+        """The job of an attempt, told its token, or of a probe: labelled, and with the time that it may run."""
+        body = filled(rung.job, executor_input)
+        body = probe_body(body) if isinstance(new, Probe) else self._working(body, new)
+        labels = {**_system_labels(), **body.get("labels", {})}
+        body["labels"] = labels | {new.LABEL: new.token, LADDER_LABEL: self.ladder}
+        body["jobSpec"].setdefault("scheduling", {})["timeout"] = f"{int(timeout_s)}s"
+        return body
+
+    def _working(self, body: Json, attempt: Creation) -> Json:
+        variables = {FOLDER_VARIABLE: self.folder, ATTEMPT_VARIABLE: attempt.token}
+        told = [{"name": name, "value": value} for name, value in variables.items()]
+        for pool in body["jobSpec"]["workerPoolSpecs"]:
+            container = next((pool[kind] for kind in ("containerSpec", "pythonPackageSpec") if kind in pool), None)
+            if container is not None:
+                kept = [each for each in container.get("env", []) if each.get("name") not in variables]
+                container["env"] = [*kept, *told]
+        return body
+
+    def get(self, of: Creation) -> Json | None:
+        """The job of an attempt or a probe; None where Google knows none of that name."""
+        from google.api_core.exceptions import Forbidden, NotFound
+
+        try:
+            return self.patience(
+                "look at the job",
+                lambda: self.service(of.region).get(of.job or ""),
+                lambda error: is_passing(error) or isinstance(error, Forbidden),
+            )
+        except NotFound:
+            return None
+
+    def found(self, of: Creation) -> list[Json]:
+        """The jobs with the token of an attempt or a probe, the oldest first."""
+        service = self.service(of.region)
+        return self.patience("look for the job", lambda: service.labelled(of.LABEL, of.token))
+
+    def cancel(self, job: str) -> None:
+        """Asks that a job end."""
+        self.patience("cancel the job", lambda: self.service(job.split("/")[3]).cancel(job))
+
+    def going_on(self, regions: Iterable[str]) -> list[Json]:
+        """The step's jobs, whoever created them, that have not ended and are not told to."""
+        jobs = [job for region in dict.fromkeys(regions) for job in self._of_ladder(region)]
+        return [job for job in jobs if state(job) not in (*ENDED, "CANCELLING")]
+
+    def _of_ladder(self, region: str) -> list[Json]:
+        service = self.service(region)
+        return self.patience("look for jobs of the step", lambda: service.labelled(LADDER_LABEL, self.ladder))
+
+
+def is_known(job: Json, ladder: Ladder) -> bool:
+    """Whether it is the job of the attempt or the probe that goes on; any with its token, as long as none is known."""
+    return any(one is not None and is_of(job, one) for one in (ladder.open, ladder.probing))
+
+
+def is_of(job: Json, one: Creation) -> bool:
+    """Whether it is the job of an attempt or a probe."""
+    return bool(job["name"] == one.job if one.job else job.get("labels", {}).get(one.LABEL) == one.token)
+
+
+def _was_not_handled(error: Exception) -> bool:
+    """Whether a request was certainly not done, so that it can be sent again: too many, or no valid token."""
+    from google.api_core.exceptions import TooManyRequests, Unauthorized
+    from google.auth.exceptions import TransportError
+
+    if isinstance(error, TooManyRequests):
+        return refusal(429, message(error)).kind == "user_error"
+    return isinstance(error, Unauthorized | TransportError)
+
+
+def _system_labels() -> dict[str, str]:
+    import json
+
+    try:
+        labels = json.loads(os.environ.get(SYSTEM_LABELS, "{}"))
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}

@@ -1,0 +1,146 @@
+"""How a custom job ended: by a lack of capacity, or by what no other machine would mend.
+
+Only what is known to be a lack of capacity is one; everything else fails the step. What Google says, and where:
+
+- "Resources are insufficient in region: REGION_NAME. Try a different region or use a different accelerator.": a
+  stockout; "The replica NAME exited with a non-zero status of CODE. Termination reason: REASON."; "The replica NAME ran
+  out of memory and exited with a non-zero status of CODE."; "Internal error occurred for the current attempt"; the
+  error is set about a minute after the end.
+  https://docs.cloud.google.com/vertex-ai/docs/training/understanding-training-service
+- A preempted Spot job fails with a STOCKOUT error; https://cloud.google.com/vertex-ai/docs/training/use-spot-vms
+- "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus",
+  with 429 (RESOURCE_EXHAUSTED) when a job is created, code 8 later;
+  https://github.com/GoogleCloudPlatform/stable-diffusion-on-gcp/issues/12,
+  https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/700
+- ZONE_RESOURCE_POOL_EXHAUSTED, "does not have enough resources available": Compute Engine's words for a stockout;
+  https://cloud.google.com/compute/docs/troubleshooting/troubleshooting-vm-creation
+- Exit code 128 + n: ended by signal n. 75 (EX_TEMPFAIL) is ours: the job has saved and asks to be started again.
+  69 (EX_UNAVAILABLE) as well: a store did not answer for as long as the job waits for it.
+
+Not verified on Vertex AI, and on no page that was found: what a job is called that ran into its `timeout`, or waited
+for `maxWaitDuration` (both are told by how long it ran or waited); "Replicas low on memory" with code 8, which is taken
+for what it says, a lack of memory.
+"""
+
+import re
+from dataclasses import dataclass
+
+from vgp.base.text.printable import one_line
+from vgp.protocol.capacity.clock import read
+from vgp.protocol.capacity.job_service import Json
+
+#: Outcomes after which another job is tried; every other one but `succeeded` fails the step.
+MOVES_ON = ("stockout", "preempted", "wait_expired", "quota", "timeout", "moved", "lost")
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PAUSED", "PARTIALLY_SUCCEEDED")
+#: A job that ran so long, less this, has run into its timeout, seconds.
+_SLACK_S = 90.0
+
+_STOCKOUT = re.compile(
+    r"resources are insufficient in|\bSTOCKOUT\b|ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources available",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"quota metrics? exceeds? quota|exceeds? (?:the )?quota|quota exceeded|insufficient quota", re.I)
+_MEMORY = re.compile(r"low on memory|out of memory", re.IGNORECASE)
+_INTERNAL = re.compile(r"internal error (?:occurred|encountered)", re.IGNORECASE)
+_EXIT = re.compile(r"replica (\S+) (ran out of memory and )?exited with a non-zero status of (\d+)", re.IGNORECASE)
+#: https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto
+_DEADLINE_EXCEEDED, _INTERNAL_CODE, _UNAVAILABLE = 4, 13, 14
+_SAVED, _TERMINATED, _KILLED, _STORE_DOWN = 75, 143, 137, 69
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`kind` is one of the outcomes of a journal; `words` say it to a person, on a line."""
+
+    kind: str
+    words: str
+
+
+def state(job: Json) -> str:
+    """PENDING, RUNNING, FAILED ..."""
+    return str(job.get("state", "")).removeprefix("JOB_STATE_") or "UNSPECIFIED"
+
+
+def in_words(state: str) -> str:
+    """Behind "the job": is pending, has failed, was cancelled."""
+    verb = {"SUCCEEDED": "has", "FAILED": "has", "EXPIRED": "has", "CANCELLED": "was", "PARTIALLY_SUCCEEDED": "has"}
+    return f"{verb.get(state, 'is')} {state.lower().replace('_', ' ')}"
+
+
+def ran_s(job: Json) -> float:
+    """How long all machines ran, in seconds; 0 if they never did."""
+    began, ended = read(job.get("startTime")), read(job.get("endTime"))
+    return max(0.0, ended - began) if began and ended else 0.0
+
+
+def outcome(job: Json, strategy: str, timeout_s: float, ending: str | None) -> Outcome:
+    """How a job that has ended did.
+
+    Args:
+        strategy: Its rung's.
+        timeout_s: How long it was allowed to run.
+        ending: Why the launcher ended it, if it did: the outcome of the journal.
+    """
+    name, message = state(job), one_line(job.get("error", {}).get("message", ""), 500)
+    if name == "SUCCEEDED":
+        return Outcome("succeeded", "the job succeeded")
+    by_itself = _by_itself(job, name, message, strategy, timeout_s)
+    if ending and by_itself.kind != "user_error":
+        return Outcome(ending, f"ended by the launcher: {ending}")
+    return by_itself
+
+
+def refusal(code: int, message: str) -> Outcome:
+    """Of a job that Google would not create: its HTTP status and words."""
+    words = one_line(message, 500)
+    if _QUOTA.search(words):
+        return Outcome("quota", words)
+    if _STOCKOUT.search(words):
+        return Outcome("stockout", words)
+    return Outcome("user_error", f"Google refused the job: {code} {words}")
+
+
+def _by_itself(job: Json, name: str, message: str, strategy: str, timeout_s: float) -> Outcome:
+    started = bool(job.get("startTime"))
+    timed_out = started and ran_s(job) >= timeout_s - _SLACK_S
+    code = int(job.get("error", {}).get("code", 0))
+    if name == "EXPIRED" or (name == "FAILED" and code == _DEADLINE_EXCEEDED):
+        if started:
+            return Outcome("timeout", message or "the job ran into its timeout")
+        return Outcome("wait_expired", message or "no machines came in time")
+    if name == "CANCELLED":
+        if timed_out:
+            return Outcome("timeout", message or "the job ran into its timeout")
+        return Outcome("cancelled", "the job was cancelled by somebody else")
+    if name != "FAILED":
+        return Outcome("failed", f"the job {in_words(name)}: {message}".rstrip(": "))
+    return _failed(message, code, strategy, started, timed_out)
+
+
+def _failed(message: str, code: int, strategy: str, started: bool, timed_out: bool) -> Outcome:
+    if exited := _EXIT.search(message):
+        return _exited(exited, message, strategy)
+    if _MEMORY.search(message):
+        return Outcome("user_error", message)
+    if _QUOTA.search(message):
+        return Outcome("quota", message)
+    if _STOCKOUT.search(message):
+        return Outcome("preempted" if started and strategy != "standard" else "stockout", message)
+    if timed_out:
+        return Outcome("timeout", message or "the job ran into its timeout")
+    if _INTERNAL.search(message) or code in (_INTERNAL_CODE, _UNAVAILABLE):
+        return Outcome("lost", message or "an internal error of Google's")
+    return Outcome("user_error" if code in (3, 5, 7, 9, 11, 12) else "failed", message or "Google gives no reason")
+
+
+def _exited(exited: re.Match[str], message: str, strategy: str) -> Outcome:
+    replica, memory, code = exited[1], exited[2], int(exited[3])
+    if code == _SAVED:
+        return Outcome("preempted", f"{replica} saved and stopped (exit code 75)")
+    if code == _STORE_DOWN:
+        return Outcome("lost", f"a store did not answer {replica} (exit code 69)")
+    if code == _TERMINATED:
+        return Outcome("preempted", f"{replica} was told to stop (exit code 143)")
+    if code == _KILLED and not memory and strategy == "spot":
+        return Outcome("preempted", f"{replica} was killed (exit code 137)")
+    return Outcome("user_error", message)

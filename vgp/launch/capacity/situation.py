@@ -1,0 +1,157 @@
+"""What the policy goes by, from the plan, the journal and the progress of the job. Pure functions."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from vgp.launch.capacity import measured
+from vgp.launch.capacity.policy import Offer, Record, Situation, Strategy
+from vgp.launch.capacity.progress import Progress
+from vgp.protocol.capacity.ladder import Attempt, Creation, Ladder
+from vgp.protocol.capacity.plan import Plan, PlannedRung
+
+#: A task of a pipeline ends after seven days; the last job ends so much before, seconds.
+SEVEN_DAYS_S, LAST_S = 7 * 86400.0, 1800.0
+#: A rung with less than this left of its timeout is not tried any more, seconds.
+LEAST_S = 60.0
+#: How long is waited for machines where a rung does not say: Google's default for Flex-start, and ours.
+WAIT_S = {"flex_start": 86400.0}
+OTHER_WAIT_S = 3600.0
+#: Where nobody says how long the work takes: what on demand does in this share of the deadline.
+UNKNOWN_WORK = 0.8
+REFUSALS = ("stockout", "wait_expired", "quota")
+#: After a probe that ended like that none is sent any more: its next one would, too.
+FAULTS = ("user_error", "failed")
+
+
+def wait_s(rung: PlannedRung) -> float:
+    """How long a job of a rung may wait for its machines."""
+    return rung.max_wait_s if rung.max_wait_s is not None else WAIT_S.get(rung.strategy, OTHER_WAIT_S)
+
+
+def last_moment(ladder: Ladder) -> float:
+    """When no job may run any more: at the deadline, and at the latest shortly before Vertex AI ends the task."""
+    last = ladder.began + SEVEN_DAYS_S - LAST_S
+    return last if ladder.deadline is None else min(last, ladder.deadline)
+
+
+def why_over(ladder: Ladder) -> str:
+    """Why nothing may run after the last moment."""
+    if ladder.deadline is not None and ladder.deadline <= last_moment(ladder):
+        return "the deadline has passed"
+    return "7 days are over, and a step of a pipeline ends then"
+
+
+def time_left_s(rung: PlannedRung, ladder: Ladder, now: float) -> float:
+    """How long a job of a rung may still run: all jobs of a rung together have its timeout."""
+    used = sum(held_s(attempt, now) for attempt in ladder.attempts if attempt.rung == rung.name)
+    return min(rung.timeout_s - used, last_moment(ladder) - now)
+
+
+def held_s(one: Creation, now: float) -> float:
+    """How long an attempt or a probe had its machines."""
+    return max(0.0, (one.ended or now) - one.started) if one.started else 0.0
+
+
+def open_rungs(plan: Plan, ladder: Ladder, now: float) -> list[PlannedRung]:
+    """The rungs that have time left, and that of the attempt that goes on."""
+    on = ladder.open.rung if ladder.open else None
+    return [rung for rung in plan.rungs if rung.name == on or time_left_s(rung, ladder, now) >= LEAST_S]
+
+
+def offers_of(rungs: Sequence[PlannedRung], ladder: Ladder, progress: Progress | None) -> list[Offer]:
+    """The rungs as the policy sees them, numbered from 0."""
+    return [
+        Offer(
+            index=index,
+            strategy=cast(Strategy, rung.strategy),
+            usd_per_hour=rung.usd_per_hour,
+            speed=rung.speed,
+            max_wait_s=rung.max_wait_s,
+            change_over_s=measured.change_over_s(rung, ladder, progress),
+        )
+        for index, rung in enumerate(rungs)
+    ]
+
+
+def situation(
+    plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
+) -> Situation:
+    """What is known now; `rungs` are those that are offered."""
+    attempt, probe = ladder.open, ladder.probing
+    return Situation(
+        now_s=now,
+        deadline_s=ladder.deadline,
+        work_left_s=work_left_s(plan, ladder, progress),
+        on=next((index for index, rung in enumerate(rungs) if attempt and rung.name == attempt.rung), None),
+        running=bool(attempt and attempt.started),
+        asked_s=_here(attempt, attempt.created or attempt.intended, now) if attempt else None,
+        records=tuple(_record(rung, ladder, now) for rung in rungs),
+        at_risk_s=measured.at_risk_s(ladder, progress),
+        probing=next((index for index, rung in enumerate(rungs) if probe and rung.name == probe.rung), None),
+        can_probe=plan.probe_s > 0 and not any(each.outcome in FAULTS for each in ladder.probes),
+    )
+
+
+def work_left_s(plan: Plan, ladder: Ladder, progress: Progress | None) -> float:
+    """The work from the newest checkpoint to the end, in seconds at speed 1; the whole where nobody tells."""
+    if progress is None or progress.steps <= 0:
+        return _whole_s(plan)
+    steps = max(0, progress.steps - progress.saved_step)
+    pace = measured.pace_s(plan, ladder, progress)
+    return _whole_s(plan) * steps / progress.steps if pace is None else steps * pace
+
+
+def _whole_s(plan: Plan) -> float:
+    """All of the work: what somebody said, else the timeout.
+
+    A timeout that is no shorter than the deadline says nothing (by default it is the deadline). Taken for the work it
+    would leave no time for Spot; so somewhat less is counted until the first job has measured its steps.
+    """
+    first, said = plan.rungs[0], next((rung for rung in plan.rungs if rung.work_hours), None)
+    if said and said.work_hours:
+        return said.work_hours * 3600 * said.speed
+    if plan.deadline_s is None or first.timeout_s < plan.deadline_s:
+        return first.timeout_s * first.speed
+    on_demand = [rung.speed for rung in plan.rungs if rung.strategy in ("standard", "reservation")]
+    return UNKNOWN_WORK * plan.deadline_s * max(on_demand, default=first.speed)
+
+
+def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
+    attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
+    probes = [probe for probe in ladder.probes if probe.rung == rung.name]
+    ended = [(each, _here(each, each.ended, now)) for each in attempts if each.ended is not None]
+    probed = [(each, _here(each, each.ended, now)) for each in probes if each.ended is not None]
+    refused = [at for each, at in ended if _was_refused(each)]
+    # One that the launcher ended itself, because the step went on elsewhere, says nothing.
+    refused += [at for each, at in probed if each.outcome != "granted" and each.ending != "cancelled"]
+    granted = [_here(each, each.started, now) for each in attempts if each.started is not None]
+    granted += [at for each, at in probed if each.outcome == "granted"]  # at its end: until then they were there
+    return Record(
+        refused_s=tuple(sorted(refused)),
+        granted_s=tuple(sorted(granted)),
+        preempted_s=tuple(at for each, at in ended if each.outcome == "preempted" and each.started),
+        held_s=sum(held_s(attempt, now) for attempt in attempts),
+    )
+
+
+def _here(one: Creation, at: float, now: float) -> float:
+    """A time that Google told, by the clock of this machine: what came of a job is no older than the wish for it.
+
+    Clocks that are minutes apart would else make a probe's answer look stale, or later than what follows it.
+    """
+    return max(one.intended, min(at, now))
+
+
+def _was_refused(attempt: Attempt) -> bool:
+    """Whether it ended for want of machines: refused, left while it waited for them, or asked for without an answer.
+
+    One whose job was lost, or that gave way to another on the same rung, says nothing of the rung.
+    """
+    if attempt.outcome in REFUSALS or is_silent(attempt):
+        return True
+    return not attempt.started and attempt.outcome != "lost" and attempt.next_rung != attempt.rung
+
+
+def is_silent(attempt: Attempt) -> bool:
+    """Whether Google did not answer its creation, and no job was found."""
+    return attempt.outcome == "lost" and attempt.job is None

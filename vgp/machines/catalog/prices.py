@@ -1,0 +1,170 @@
+"""What a machine costs per hour on Vertex AI: Compute Engine prices by region, and Vertex's fee on top.
+
+The fee is what Vertex AI's own SKUs say over Compute Engine's of the same reading, and 15 % where they say nothing. The
+files say where each price comes from and of which date it is. A price that is not known is None, never a guess; where
+only an upper bound is known (Flex-start costs at most on-demand) the price says so.
+"""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from vgp.base.text.figures import dollars
+from vgp.machines.catalog import skus
+from vgp.machines.catalog.catalog import document
+from vgp.machines.catalog.machine import Machine
+
+PROVISIONING = ("standard", "spot", "flex_start", "reservation")
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per machine and hour in `region`. `at_most`: the true price is not known, this is its bound.
+
+    `sources` names where it is from, as `source` tells it; `skus` are the ids of the SKUs that are in it, empty where
+    not all are known.
+    """
+
+    usd_per_hour: float
+    region: str
+    provisioning: str
+    date: str
+    at_most: bool = False
+    sources: tuple[str, ...] = ()
+    skus: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        bound = "at most " if self.at_most else ""
+        return f"{bound}${dollars(self.usd_per_hour)}/h"
+
+
+@dataclass(frozen=True)
+class _Compute:
+    on_demand: float
+    spot: float | None
+    local_ssd: float
+    sources: tuple[str, ...]
+
+
+def source(key: str) -> dict[str, Any]:
+    """Page, date and words of what a price or a SKU is from.
+
+    Raises:
+        KeyError: prices.json has no such source.
+    """
+    found: dict[str, Any] = document("prices.json")["sources"][key]
+    return found
+
+
+def price(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
+    """Price of one machine with its GPUs, or None where the data has none. N1's GPUs are added to its price."""
+    if provisioning == "flex_start" and (known := _flex_start(machine, region)):
+        return known
+    request = machine, accelerator, count, region
+    compute = _compute(*request)
+    if compute is None:
+        return _by_skus(*request, provisioning)
+    base = compute.on_demand - compute.local_ssd
+    if provisioning == "spot" and compute.spot is None:
+        return None
+    usd = (compute.spot or 0) if provisioning == "spot" else base
+    usage = skus.TRAINING if provisioning in ("standard", "flex_start") else skus.FEE
+    return Price(
+        usd + base * _fee(*request, usage),
+        region,
+        provisioning,
+        min(source(key)["date"] for key in compute.sources),
+        at_most=provisioning == "flex_start",
+        sources=compute.sources,
+        skus=_ids(*request, provisioning),
+    )
+
+
+def _fee(machine: Machine, accelerator: str | None, count: int, region: str, usage: str) -> float:
+    """Vertex AI's part of Compute Engine's on-demand price: by the SKUs of that usage, or by the rule."""
+    own, compute = (skus.listed(machine, accelerator, count, region, each) for each in (usage, skus.ON_DEMAND))
+    if own is None or compute is None or own.sources != compute.sources:
+        return float(document("prices.json")["vertex"]["fee"])
+    return own.usd / compute.usd - (1 if usage == skus.TRAINING else 0)
+
+
+def _ids(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> tuple[str, ...]:
+    """The SKUs that are billed, or, where Vertex AI's own are not known, those that its fee is reckoned on."""
+
+    def of(usage: str) -> tuple[str, ...]:
+        found = skus.listed(machine, accelerator, count, region, usage)
+        return found.ids if found else ()
+
+    if provisioning in ("standard", "flex_start"):
+        return of(skus.TRAINING) or of(skus.ON_DEMAND)
+    compute = of(skus.SPOT if provisioning == "spot" else skus.ON_DEMAND)
+    fee = of(skus.FEE) or (of(skus.ON_DEMAND) if provisioning == "spot" else ())
+    return compute + fee if compute and (fee or provisioning != "spot") else ()
+
+
+def _by_skus(machine: Machine, accelerator: str | None, count: int, region: str, provisioning: str) -> Price | None:
+    """The price where SKUs alone tell it: of machines that Compute Engine sells no hour of on demand, such as A4.
+
+    There are SKUs of parts also where no such machine is.
+    """
+    if region not in (machine.compute_regions or ()):
+        return None
+    spot, fee, training = (
+        skus.listed(machine, accelerator, count, region, usage) for usage in (skus.SPOT, skus.FEE, skus.TRAINING)
+    )
+    found = [spot, fee] if provisioning == "spot" else [training]
+    known = [each for each in found if each]
+    if len(known) < len(found):
+        return None
+    sources = tuple(dict.fromkeys(key for each in known for key in each.sources))
+    return Price(
+        sum(each.usd for each in known),
+        region,
+        provisioning,
+        min(source(key)["date"] for key in sources),
+        at_most=provisioning in ("flex_start", "reservation"),
+        sources=sources,
+        skus=tuple(sku for each in known for sku in each.ids),
+    )
+
+
+def _flex_start(machine: Machine, region: str) -> Price | None:
+    """What its own SKUs say, those of Vertex AI's fee included."""
+    data = document("prices.json")["flex_start"]
+    usd = data["usd_h"].get(machine.name, {}).get(region)
+    if usd is None:
+        return None
+    ids = tuple(sku for part in data["skus"].values() for sku, _ in part)
+    return Price(usd, region, "flex_start", data["date"], sources=("flex_start",), skus=ids)
+
+
+def _compute(machine: Machine, accelerator: str | None, count: int, region: str) -> _Compute | None:
+    """Compute Engine's price of the machine, with attached GPUs where it is an N1."""
+    host = _table().get((machine.name, region))
+    if host is None or not count or machine.accelerator:
+        return host
+    gpu = _table().get((accelerator or "", region))
+    if gpu is None:
+        return None
+    spot = None if host.spot is None or gpu.spot is None else host.spot + count * gpu.spot
+    sources = tuple(dict.fromkeys((*host.sources, *gpu.sources)))
+    return _Compute(host.on_demand + count * gpu.on_demand, spot, host.local_ssd, sources)
+
+
+@cache
+def _table() -> dict[tuple[str, str], _Compute]:
+    """prices.csv: the machine types, and the GPUs that attach to N1."""
+    reading = document("prices.json")["reading"]
+    text = (files("vgp.machines.catalog") / "data" / "prices.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {
+        (row["machine_type"], row["region"]): _Compute(
+            float(row["on_demand_usd_h"]),
+            float(row["spot_usd_h"]) if row["spot_usd_h"] else None,
+            float(row["local_ssd_usd_h"]),
+            (row["source"] or reading,),
+        )
+        for row in rows
+    }

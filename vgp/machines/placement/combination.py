@@ -1,0 +1,133 @@
+"""A machine with its GPUs: the one shape in which both are searched, judged, priced and placed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from vgp.machines.catalog import catalog, prices
+from vgp.machines.catalog.accelerator import Accelerator
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.prices import Price
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one machine draws on a quota of Vertex AI: GPUs, or vCPU where it has none."""
+
+    metric: str
+    #: The quota's id, where the catalog knows it.
+    quota_id: str | None
+    amount: int
+    #: Default limit by region.
+    defaults: Mapping[str, int] = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One machine and the GPUs in it. Whether custom training has the two together is judged in `compatibility`."""
+
+    machine: Machine
+    accelerator: Accelerator | None = None
+    count: int = 0
+
+    @property
+    def machine_type(self) -> str:
+        return self.machine.name
+
+    @property
+    def accelerator_type(self) -> str | None:
+        return self.accelerator.name if self.accelerator else None
+
+    @property
+    def vcpu(self) -> int:
+        return self.machine.vcpu
+
+    @property
+    def memory_gb(self) -> float:
+        return self.machine.memory_gb
+
+    @property
+    def gpu_memory_gb(self) -> int:
+        """All GPUs together."""
+        return self.accelerator.memory_gb * self.count if self.accelerator else 0
+
+    @property
+    def default_provisioning(self) -> str:
+        """On demand, or what there is for a machine that is not offered like that."""
+        return "standard" if "standard" in self.machine.provisioning else self.machine.provisioning[0]
+
+    def is_in(self, region: str) -> bool:
+        """Whether a page of Google lists the GPU for training in the region; machines without are in every one."""
+        return self.accelerator is None or self.accelerator.pages_listing(region) > 0
+
+    def price(self, provisioning: str, region: str | None = None) -> Price | None:
+        """US dollars per hour in the region; without one in the default region, or where it is lowest."""
+        if region is not None:
+            return prices.price(self.machine, self.accelerator_type, self.count, region, provisioning)
+        return self.price(provisioning, catalog.DEFAULT_REGION) or next(iter(self.prices(provisioning)), None)
+
+    def prices(self, provisioning: str) -> list[Price]:
+        """The price in every region that has one, cheapest first."""
+        known = (self.price(provisioning, region) for region in catalog.regions())
+        return sorted((price for price in known if price), key=lambda price: (price.usd_per_hour, price.region))
+
+    def quota(self, *, preemptible: bool) -> Draw | None:
+        """The quota that it draws on, `preemptible` by Spot and Flex-start; None where Google lists none."""
+        quota = self.accelerator.quota if self.accelerator else catalog.cpu_quota(self.machine.family)
+        if quota is None:
+            return None
+        amount = self.count if self.accelerator else self.vcpu
+        if preemptible and quota.preemptible_metric:
+            return Draw(quota.preemptible_metric, quota.preemptible_id, amount, quota.defaults)
+        return Draw(quota.metric, quota.id, amount, quota.defaults)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.count} x {self.accelerator_type} on {self.machine_type}" if self.accelerator else self.machine_type
+        )
+
+    def with_prices(self, region: str | None = None) -> str:
+        """4 x NVIDIA_TESLA_T4 on n1-standard-8 (us-central1, $2.05/h on demand)."""
+        words = {"standard": "on demand", "spot": "Spot"}
+        known = [price for price in (self.price(way, region) for way in words) if price]
+        if not known:
+            return str(self)
+        offered = [price for price in known if price.provisioning in self.machine.provisioning]
+        return (
+            f"{self} ({', '.join([known[0].region, *(f'{price} {words[price.provisioning]}' for price in offered)])})"
+        )
+
+
+@cache
+def combinations() -> tuple[Combination, ...]:
+    """Every machine with GPUs that custom training accepts, in the order of the catalog."""
+    return tuple(with_gpus for machine in catalog.machines().values() for with_gpus in of_machine(machine))
+
+
+def of_machine(machine: Machine) -> tuple[Combination, ...]:
+    """The machine with each of the GPUs that it takes, in each count."""
+    accelerators = catalog.accelerators()
+    return tuple(
+        Combination(machine, accelerators[name], count) for name, counts in machine.choices.items() for count in counts
+    )
+
+
+@cache
+def without_gpus() -> tuple[Combination, ...]:
+    """Every machine that can be had without GPUs."""
+    return tuple(Combination(machine) for machine in catalog.machines().values() if machine.accelerator is None)
+
+
+@cache
+def counts_of(accelerator: str) -> tuple[int, ...]:
+    """Every count in which some machine takes the accelerator."""
+    return tuple(sorted({row.count for row in combinations() if row.accelerator_type == accelerator}))
+
+
+def known(machine_type: str | None, accelerator_type: str | None, count: int) -> Combination | None:
+    """The combination of these names, as a document or a report has them; None where the catalog lacks one."""
+    machine = catalog.machines().get(machine_type or "")
+    accelerator = catalog.accelerators().get(accelerator_type or "")
+    if machine is None or (accelerator_type and accelerator is None):
+        return None
+    return Combination(machine, accelerator, count if accelerator else 0)

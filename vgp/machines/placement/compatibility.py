@@ -1,0 +1,172 @@
+"""Machine, accelerator and count: whether custom training has them together, and what is nearest if not."""
+
+from dataclasses import dataclass
+from datetime import date
+
+from vgp.base.text.figures import listed
+from vgp.machines.catalog import catalog, tpus
+from vgp.machines.catalog.accelerator import Accelerator
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.placement import nearest
+from vgp.machines.placement.combination import Combination, counts_of, of_machine
+from vgp.machines.placement.rules import Problem
+
+MACHINE, TYPE, COUNT = "machineType", "acceleratorType", "acceleratorCount"
+
+#: What the API and its clients write for "no accelerator".
+NO_ACCELERATOR = (None, "", "ACCELERATOR_TYPE_UNSPECIFIED")
+
+
+def problems(
+    machine_type: str | None, accelerator_type: str | None, count: int, *, as_of: date, region: str | None = None
+) -> list[Problem]:
+    """What is wrong with the three names together; nothing if custom training accepts them.
+
+    `machine_type` None means that it is not known: then only what holds for every machine is judged.
+    """
+    accelerator_type = None if accelerator_type in NO_ACCELERATOR else accelerator_type
+    unknown = []
+    if machine_type is not None and machine_type not in catalog.machines() and not tpus.is_tpu(machine_type):
+        unknown.append(unknown_machine(machine_type, bool(accelerator_type)))
+    if accelerator_type and accelerator_type not in catalog.accelerators():
+        unknown.append(unknown_accelerator(accelerator_type, as_of))
+    if unknown or tpus.is_tpu(machine_type or ""):
+        return unknown
+    machine, accelerator = (
+        catalog.machines().get(machine_type or ""),
+        catalog.accelerators().get(accelerator_type or ""),
+    )
+    return _Parts(machine, accelerator, count, as_of, region).problems()
+
+
+def problems_of(combination: Combination, *, as_of: date, region: str | None = None) -> list[Problem]:
+    """What is wrong with a machine and GPUs that the catalog both has."""
+    return _Parts(combination.machine, combination.accelerator, combination.count, as_of, region).problems()
+
+
+def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
+    why = catalog.not_for_training(name)
+    near = nearest.machine_type(name, has_gpu)
+    message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
+    if not name.strip():
+        message = "The machine type is empty."
+    elif catalog.is_new(name):
+        message = f"Compute Engine has {name}; whether custom training takes it, the catalog does not know yet."
+    if near is None:
+        return Problem("GPU001", MACHINE, message, "See `pipelines machines`.")
+    return Problem("GPU001", MACHINE, message, f"Nearest: {near}.", nearest=((MACHINE, near),))
+
+
+def unknown_accelerator(name: str, as_of: date) -> Problem:
+    near = nearest.accelerator_type(name)
+    message = f"No accelerator is called '{name}'."
+    if name.lower() in ("nvidia.com/gpu", "gpu"):
+        message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
+        return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `pipelines machines`.")
+    if other := nearest.not_on_vertex(name):
+        return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
+    if tpus.names_generation(name):
+        text = f"'{name}' is no accelerator type: TPUs are asked for by their machine type and topology."
+        return Problem("GPU002", TYPE, text, f"The machines: {listed([*tpus.machines(), tpus.board_machine()])}.")
+    if near:
+        return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
+    living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]
+    return Problem("GPU002", TYPE, message, f"The accelerators: {', '.join(living)}.")
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What is known of a combination: machine None, not known; accelerator None, none is asked for."""
+
+    machine: Machine | None
+    accelerator: Accelerator | None
+    count: int
+    as_of: date
+    region: str | None
+
+    def problems(self) -> list[Problem]:
+        if self.accelerator is None:
+            return self._without_gpu()
+        if self.count < 1:
+            text = f"{TYPE} is {self.accelerator.name}, but {COUNT} is {self.count or 'missing or 0'}."
+            return [self._near("GPU005", COUNT, text, 1)]
+        return self._mismatch(self.accelerator) or self._end(self.accelerator)
+
+    def _without_gpu(self) -> list[Problem]:
+        """No GPU is asked for: half of a request, or a machine that has some anyway."""
+        if self.count:
+            text = f"{COUNT} is {self.count}, but {TYPE} is missing: the count is dropped or refused."
+            return [self._own("GPU005", text, f"Name the accelerator, or drop {COUNT}.")]
+        if self.machine and self.machine.accelerator:
+            text = f"{self.machine.name} has {_built_in(self.machine)} built in, and the request names neither."
+            return [self._own("GPU006", text)]
+        return []
+
+    def _mismatch(self, accelerator: Accelerator) -> list[Problem]:
+        """The accelerator is none of this machine's, or the count is none of its counts."""
+        name, machine = accelerator.name, self.machine
+        counts = machine.counts(name) if machine else counts_of(name)
+        if self.count in counts or (machine is None and not counts):
+            return []
+        if machine is None:
+            text = f"No machine takes {self.count} of {name}; the counts are {listed(counts)}."
+        elif counts:
+            text = f"{machine.name} takes {listed(counts)} of {name}, not {self.count}."
+        else:
+            rule = "GPU011" if accelerator.is_retired(self.as_of) else "GPU004"
+            return [self._near(rule, TYPE, self._why_not(machine, accelerator), self.count)]
+        return [self._near("GPU003", COUNT, text, self.count)]
+
+    def _end(self, accelerator: Accelerator) -> list[Problem]:
+        """The hardware is gone, or has a date on which it goes (a warning in the half year before)."""
+        if accelerator.is_retired(self.as_of):
+            return [self._near("GPU011", TYPE, _retired(accelerator), self.count)]
+        end = accelerator.end_of_support
+        if end is None or (end - self.as_of).days > 180:
+            return []
+        next_ones = f"Next: {listed(accelerator.successors)}." if accelerator.successors else ""
+        text = f"{accelerator.name} reaches its end of support on {end}."
+        return [Problem("GPU011", TYPE, text, next_ones, severity="warning")]
+
+    def _why_not(self, machine: Machine, accelerator: Accelerator) -> str:
+        if accelerator.is_retired(self.as_of):
+            return _retired(accelerator)
+        if machine.accelerator:
+            return f"{machine.name} comes with {_built_in(machine)}; it does not take {accelerator.name}."
+        if not machine.choices:
+            return f"{machine.name} takes no accelerator; GPUs attach to N1 only, A2, A3, A4, G2 and G4 have them."
+        if accelerator.name in catalog.document("machines.json")["attachable"]["max_vcpu_and_memory_gb"]:
+            return f"{machine.name} is too large for any count of {accelerator.name}."
+        living = (name for name in machine.choices if not catalog.accelerators()[name].is_retired(self.as_of))
+        return f"{machine.name} does not take {accelerator.name}; it takes {', '.join(living)}."
+
+    def _own(self, rule: str, text: str, otherwise: str = "") -> Problem:
+        """A problem whose nearest is the machine with its own accelerator, where it has one built in."""
+        if self.machine is None or self.machine.accelerator is None:
+            return Problem(rule, TYPE, text, otherwise)
+        return self._proposing(rule, TYPE, text, of_machine(self.machine)[0])
+
+    def _near(self, rule: str, field: str, text: str, count: int) -> Problem:
+        near = nearest.combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
+        return self._proposing(rule, field, text, near) if near else Problem(rule, field, text)
+
+    def _proposing(self, rule: str, field: str, text: str, near: Combination) -> Problem:
+        return Problem(
+            rule, field, text, f"Nearest that works: {near.with_prices(self.region)}.", nearest=fields_of(near)
+        )  # fmt: skip
+
+
+def fields_of(combination: Combination) -> tuple[tuple[str, str | int], ...]:
+    """The fields of a machineSpec that ask for it; none without GPUs, of which none is ever the nearest to some."""
+    if combination.accelerator is None:
+        return ()
+    return (MACHINE, combination.machine_type), (TYPE, combination.accelerator.name), (COUNT, combination.count)
+
+
+def _built_in(machine: Machine) -> str:
+    return f"{machine.gpus} x {machine.accelerator}"
+
+
+def _retired(accelerator: Accelerator) -> str:
+    when = f" since {accelerator.end_of_support}" if accelerator.end_of_support else ""
+    return f"{accelerator.name} is retired{when}."

@@ -1,0 +1,114 @@
+"""The fields around the machine: boot disk, reservation, durations. Each judged for one pool of a job."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from vgp.base.text.figures import listed
+from vgp.base.text.nearest import did_you_mean, nearest
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.placement.rules import Problem
+
+DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
+MIN_DISK_GB, MAX_DISK_GB, DEFAULT_DISK_GB = 100, 64_000, 100
+MAX_TIMEOUT_S = 604_800
+AFFINITIES = ("TYPE_UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION")
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+_RESERVATION = re.compile(r"projects/[^/]+/zones/([^/]+)/reservations/[^/]+")
+
+
+def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) -> Iterator[Problem]:
+    """Whether the machine takes a boot disk of this type and size; None leaves the field to the API's default."""
+    if size_gb is not None and not MIN_DISK_GB <= size_gb <= MAX_DISK_GB:
+        text = f"A boot disk of {size_gb} GB is not possible: {MIN_DISK_GB} to {MAX_DISK_GB} GB."
+        near_gb = MIN_DISK_GB if size_gb < MIN_DISK_GB else MAX_DISK_GB
+        fix, size = f"The default is {DEFAULT_DISK_GB} GB.", (("bootDiskSizeGb", near_gb),)
+        yield Problem("GPU012", "bootDiskSizeGb", text, fix, nearest=size)
+    if disk_type and disk_type not in DISK_TYPES:
+        near = machine.default_boot_disk if machine else nearest(disk_type, DISK_TYPES, 0.7) or "pd-ssd"
+        text = f"No boot disk type of training is called '{disk_type}'."
+        yield Problem("GPU012", "bootDiskType", text, f"Nearest: {near}.", nearest=(("bootDiskType", near),))
+    elif machine and disk_type and disk_type not in machine.boot_disks:
+        fix = f"Set bootDiskType to {machine.default_boot_disk}."
+        if disk_type in machine.unconfirmed_boot_disks:
+            text = f"No page confirms {disk_type} as boot disk of {machine.name}."
+            yield Problem("GPU012", "bootDiskType", text, fix, severity="warning")
+        else:
+            text = f"{machine.name} takes {listed(machine.boot_disks)} as boot disk, not {disk_type}."
+            change = (("bootDiskType", machine.default_boot_disk),)
+            yield Problem("GPU012", "bootDiskType", text, fix, nearest=change)
+
+
+def reservation(
+    affinity: str, key: str | None, values: Sequence[str] | None, strategy: str, regions: Sequence[str]
+) -> Iterator[Problem]:
+    """Whether a reservationAffinity can be met. `key`, `values` None: not given; an empty `regions`: any."""
+    name, drop = "reservationAffinity", "Drop the reservation, or set strategy STANDARD."
+    if affinity not in AFFINITIES:
+        text = f"No reservation affinity is called '{affinity}'."
+        fix = did_you_mean(affinity, AFFINITIES, f"Did you mean {AFFINITIES[3]}?", cutoff=0.4)
+        yield Problem("GPU013", f"{name}.reservationAffinityType", text, fix)
+        return
+    if strategy == "FLEX_START" and affinity in AFFINITIES[2:]:
+        yield Problem("GPU013", name, "FLEX_START takes no reservation.", drop)
+    if strategy in ("SPOT", "LOW_COST") and affinity in AFFINITIES[2:]:
+        yield Problem("GPU013", name, "Spot machines cannot come from a reservation.", drop)
+    if affinity == "SPECIFIC_RESERVATION":
+        yield from _specific(name, key, values, regions)
+    elif key or values:
+        text = f"key and values belong to SPECIFIC_RESERVATION, not to {affinity}."
+        yield Problem("GPU013", name, text, "Set reservationAffinityType to SPECIFIC_RESERVATION.")
+
+
+def _specific(name: str, key: str | None, values: Sequence[str] | None, regions: Sequence[str]) -> Iterator[Problem]:
+    form = "projects/PROJECT/zones/ZONE/reservations/NAME."
+    if key != RESERVATION_KEY:
+        text = f"SPECIFIC_RESERVATION needs the key {RESERVATION_KEY}, not '{key or ''}'."
+        yield Problem("GPU013", f"{name}.key", text, f"Set key to {RESERVATION_KEY}.")
+    elif not values or len(values) != 1:
+        text = f"SPECIFIC_RESERVATION needs exactly one value; {len(values or ())} are given."
+        yield Problem("GPU013", f"{name}.values", text, form)
+    elif not (match := _RESERVATION.fullmatch(values[0])):
+        yield Problem("GPU013", f"{name}.values", f"'{values[0]}' is no name of a reservation.", form)
+    elif regions and (home := match.group(1).rsplit("-", 1)[0]) not in regions:
+        text = f"The reservation is in {match.group(1)}, the job in {listed(regions)}."
+        yield Problem("GPU013", f"{name}.values", text, f"Run the job in {home}.")
+
+
+def scheduling(strategy: str, timeout_s: float | None, max_wait_s: float | None) -> Iterator[Problem]:
+    """Whether timeout and waiting time go together with the strategy; None is the API's default."""
+    if timeout_s is not None and timeout_s <= 0:
+        yield Problem("GPU028", "timeout", "The timeout is not above zero.", "Give seconds, like 86400s.")
+    if strategy == "FLEX_START" and timeout_s is not None and timeout_s > MAX_TIMEOUT_S:
+        text = f"FLEX_START runs for at most 7 days ({MAX_TIMEOUT_S} s); the timeout is {timeout_s:.0f} s."
+        yield Problem("GPU028", "timeout", text, f"Set timeout to {MAX_TIMEOUT_S}s.")
+    if max_wait_s is not None and max_wait_s < 0:
+        yield Problem("GPU028", "maxWaitDuration", "The waiting time is below zero.", "0s waits for ever.")
+    # 24 h is what clients send for every strategy: only another value shows that waiting was meant.
+    if strategy != "FLEX_START" and max_wait_s not in (None, 0, 86_400):
+        text = f"maxWaitDuration has no effect with {strategy}."
+        yield Problem("GPU028", "maxWaitDuration", text, "It is for FLEX_START.", severity="warning")
+
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d{1,9})?)\s*([smhd]?)\s*")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def duration_s(value: object, *, units: str = "s") -> float | None:
+    """Seconds of '3600s' (the API's form) or, with units='smhd', of '24h' and bare numbers too; None if it is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if units != "s" else None
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None or (units == "s" and match.group(2) != "s") or match.group(2) not in units:
+        return None
+    return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+def checked_duration(value: str | int | None) -> str | int | None:
+    """A duration of pipelines.toml, as it was given.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if value is not None and duration_s(value, units="smhd") is None:
+        raise ValueError(f"'{value}' is no duration. Write 24h, 90m or 3600s.")
+    return value

@@ -1,0 +1,200 @@
+"""What a custom job may have besides its machines: the fields of Google's CustomJobSpec that stand for themselves.
+
+[steps.train]
+web_access = true
+tensorboard = "projects/my-project/locations/us-central1/tensorboards/123"
+
+A ladder's rungs have them too. Which key sets which field, and which cannot be set: custom_job_fields.py.
+https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec, of google-cloud-aiplatform 1.165.1.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vgp.base.text import bucket_uri, google_names
+from vgp.base.text.google_names import RFC1035
+from vgp.machines.placement.resource_names import network_attachment, persistent_resource, tensorboard
+
+#: Where a step's TensorBoard logs go unless it says: a folder of its own in every run. Vertex AI fills it in.
+LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
+_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+")
+_MOUNT = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+
+
+def _named(rule: Callable[[str], str]) -> AfterValidator:
+    """A name that the rule takes, as it is."""
+    return AfterValidator(lambda value: (rule(value), value)[1])
+
+
+def _domain(value: str) -> str:
+    if not _DOMAIN.fullmatch(value):
+        raise ValueError(f"'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.")
+    return value
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(RFC1035, value):
+        raise ValueError(f"'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+    return value
+
+
+def _folder(value: str) -> str:
+    bucket_uri.cut(value)
+    return value.rstrip("/")
+
+
+def _mount(value: str) -> str:
+    if not _MOUNT.fullmatch(value) or ".." in value.split("/"):
+        raise ValueError(f"'{value}' is no folder to mount at: a relative one, like data; Vertex AI puts /mnt before.")
+    return value
+
+
+def _path(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError(f"'{value}': a path that the server exports starts with /.")
+    return value
+
+
+def _unless_empty(value: Any) -> Any:
+    """An empty text takes away what a weaker place set."""
+    return None if value == "" else value
+
+
+_Empty = BeforeValidator(_unless_empty)
+_Resource = Annotated[Annotated[str, _named(persistent_resource)] | None, _Empty]
+_Tensorboard = Annotated[Annotated[str, _named(tensorboard)] | None, _Empty]
+_Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
+_Region = Annotated[Annotated[str, AfterValidator(google_names.region)] | None, _Empty]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DnsPeering(_Strict):
+    """A domain whose names are looked up in a network of the user's."""
+
+    domain: Annotated[str, AfterValidator(_domain)]
+    project: Annotated[str, AfterValidator(google_names.project)]
+    network: Annotated[str, AfterValidator(_name)]
+
+
+class PrivateServiceConnect(_Strict):
+    """A network interface of the job in the user's network: https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
+
+    network_attachment: Annotated[str, _named(network_attachment)]
+    dns_peering: tuple[DnsPeering, ...] = ()
+
+    def as_field(self) -> dict[str, Any]:
+        """PscInterfaceConfig in snake_case."""
+        peerings = [
+            {"domain": each.domain, "target_project": each.project, "target_network": each.network}
+            for each in self.dns_peering
+        ]
+        attached: dict[str, Any] = {"network_attachment": self.network_attachment}
+        return attached | ({"dns_peering_configs": peerings} if peerings else {})
+
+
+class Nfs(_Strict):
+    """A share below /mnt/nfs: https://cloud.google.com/vertex-ai/docs/training/train-nfs-share"""
+
+    server: str = Field(min_length=1)
+    path: Annotated[str, AfterValidator(_path)]
+    mount: Annotated[str, AfterValidator(_mount)]
+
+    def as_field(self) -> dict[str, Any]:
+        return {"server": self.server, "path": self.path, "mount_point": self.mount}
+
+
+class Lustre(_Strict):
+    """A file system below /mnt/lustre: https://cloud.google.com/managed-lustre/docs"""
+
+    instance_ip: str = Field(min_length=1)
+    volume_handle: str = Field(min_length=1)
+    filesystem: str = Field(min_length=1)
+    mount: Annotated[str, AfterValidator(_mount)]
+
+    def as_field(self) -> dict[str, Any]:
+        return {**self.model_dump(exclude={"mount"}), "mount_point": self.mount}
+
+
+class JobOptions(_Strict):
+    """Fields of a custom job. With none of them a job is as Google makes it."""
+
+    #: Id of machines that are there already, and stay; in the job's project and region.
+    persistent_resource: _Resource = None
+    #: Its curves are shown there while the job runs.
+    tensorboard: _Tensorboard = None
+    #: gs://BUCKET/FOLDER, with which AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR begin.
+    base_output_directory: _Folder = None
+    #: A shell in every container, in the browser: `pipelines shell RUN STEP`.
+    web_access: bool | None = None
+    #: A dashboard that the chief's container serves.
+    dashboard_access: bool | None = None
+    private_service_connect: PrivateServiceConnect | None = None
+    #: Names of the network's address ranges that the job's machines take.
+    reserved_ip_ranges: tuple[Annotated[str, AfterValidator(_name)], ...] = ()
+    nfs: tuple[Nfs, ...] = ()
+    lustre: tuple[Lustre, ...] = ()
+    #: A worker that Vertex AI restarts takes all others with it.
+    restart_job_on_worker_restart: bool | None = None
+    #: Vertex AI does not try the job again after an error of its own, and restarts no worker.
+    disable_retries: bool | None = None
+    #: Where Vertex AI keeps what is protected, if elsewhere than the job.
+    protected_artifact_location_id: _Region = None
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.restart_job_on_worker_restart and self.disable_retries:
+            text = (
+                "restart_job_on_worker_restart and disable_retries exclude each other: with disable_retries Vertex AI"
+            )
+            raise ValueError(f"{text} restarts nothing. Keep one of them.")
+        return self
+
+    @classmethod
+    def of(cls, options: "JobOptions") -> "JobOptions":
+        """The options alone of what has more besides them."""
+        return JobOptions(**{name: getattr(options, name) for name in JobOptions.model_fields})
+
+    def given(self) -> tuple[str, ...]:
+        """Names of the keys that ask for something."""
+        return tuple(name for name in JobOptions.model_fields if getattr(self, name))
+
+    def places(self) -> Iterator[tuple[str, str]]:
+        """Key and region of what must be in the job's region."""
+        if self.tensorboard:
+            yield "tensorboard", tensorboard(self.tensorboard)
+        if self.private_service_connect:
+            yield "private_service_connect", network_attachment(self.private_service_connect.network_attachment)
+
+    def spec(self) -> dict[str, Any]:
+        """Their fields of CustomJobSpec in snake_case; those of scheduling and of the pools are apart."""
+        directory = self.base_output_directory or (LOGS if self.tensorboard else None)
+        connect = self.private_service_connect
+        values = {
+            "persistent_resource_id": self.persistent_resource,
+            "tensorboard": self.tensorboard,
+            "base_output_directory": {"output_uri_prefix": directory} if directory else None,
+            "enable_web_access": self.web_access,
+            "enable_dashboard_access": self.dashboard_access,
+            "psc_interface_config": connect.as_field() if connect else None,
+            "reserved_ip_ranges": list(self.reserved_ip_ranges),
+            "protected_artifact_location_id": self.protected_artifact_location_id,
+        }
+        return {name: value for name, value in values.items() if value}
+
+    def scheduling(self) -> dict[str, bool]:
+        names = ("restart_job_on_worker_restart", "disable_retries")
+        return {name: True for name in names if getattr(self, name)}
+
+    def pool(self) -> dict[str, Any]:
+        """Their fields of every worker pool."""
+        mounts = {
+            "nfs_mounts": [each.as_field() for each in self.nfs],
+            "lustre_mounts": [each.as_field() for each in self.lustre],
+        }
+        return {name: given for name, given in mounts.items() if given}

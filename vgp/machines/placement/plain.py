@@ -1,0 +1,163 @@
+"""Plain pipeline steps: KFP resource requests, and the machine that Vertex AI takes for them.
+
+Vertex AI takes the closest machine type; how it measures that is not published. A step cannot ask for more than 96
+vCPU and 624 GB, and has no strategy, boot disk or reservation.
+https://docs.cloud.google.com/vertex-ai/docs/pipelines/machine-types (read 2026-08-22)
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date
+from functools import cache
+
+from vgp.base.text.figures import GB_PER_GIB, listed
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import compatibility, job_fields, nearest, tpus
+from vgp.machines.placement.combination import Combination, combinations, without_gpus
+from vgp.machines.placement.nearest import Conditions
+from vgp.machines.placement.rules import Problem, first_error
+
+MAX_VCPU, MAX_MEMORY_GB = 96, 624
+#: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.
+TIMEOUT_VARIABLE = "STEP_TIMEOUT_S"
+#: What a step may use to prepare data: vgp/machines/placement/engines.py.
+ENGINES_VARIABLE = "PREPARE_ENGINES"
+DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
+#: Of a Python step that fails; a custom job has none by itself.
+DEFAULT_RETRIES = 2
+DEFAULT_MACHINE = "e2-standard-4"
+#: GPUs of newer machines that the page lists as node selectors of plain steps, though no machine of theirs is within
+#: its limits on demand.
+_LISTED = (
+    "NVIDIA_H100_80GB", "NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200", "NVIDIA_GB200",
+    "NVIDIA_RTX_PRO_6000",
+)  # fmt: skip
+
+#: CPU series; of equal machines the earlier one is taken to be chosen, as the default machine is an E2.
+_FAMILIES = ("e2", "n1", "n2", "c2", "n4")
+
+
+def problems(
+    vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int, *, as_of: date,
+    regions: tuple[str, ...] = (),
+) -> list[Problem]:  # fmt: skip
+    """What is wrong with the request; None: no limit is set, or it is not known. `regions`: of what is proposed."""
+    limits = _limits(vcpu, memory_gb)
+    accelerator = None if accelerator in compatibility.NO_ACCELERATOR else accelerator
+    if not accelerator and not count:
+        return limits
+    if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
+        return limits + tpus.plain(accelerator, count)
+    conditions = Conditions(regions, among=_meeting(vcpu, memory_gb))
+    found = compatibility.problems(None, accelerator, count, as_of=as_of)
+    limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]
+    if first_error(limits) or accelerator is None:
+        return limits
+    return limits + _reachable(vcpu, memory_gb, accelerator, count)
+
+
+def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: date, conditions: Conditions) -> Problem:
+    """The problem, proposing GPUs that a plain step gets."""
+    row = catalog.accelerators().get(accelerator or "")
+    if len(problem.nearest) < 2 or row is None:
+        return problem
+    near = nearest.combination(None, row, count or 1, as_of=as_of, conditions=conditions)
+    fix = f"Nearest that works: {near.with_prices()}." if near else "Run it as a custom job with a machine type."
+    return replace(problem, suggestion=fix, nearest=compatibility.fields_of(near) if near else ())
+
+
+@cache
+def closest(vcpu: float | None, memory_gb: float | None, accelerator: str | None, count: int) -> Combination | None:
+    """The closest machine with the accelerator that meets both limits, which Vertex AI is taken to choose."""
+    if accelerator and count:
+        return _closest(filter(_can_be_asked, _having(accelerator, count)), vcpu, memory_gb)
+    if vcpu is None and memory_gb is None:
+        return default()
+    return _closest((row for row in without_gpus() if row.machine.family in _FAMILIES), vcpu, memory_gb)
+
+
+def default() -> Combination:
+    """What a step gets that asks for nothing."""
+    return Combination(catalog.machines()[DEFAULT_MACHINE])
+
+
+def limits_of(combination: Combination) -> tuple[int, float]:
+    """vCPU and GB to ask for, so that nothing smaller than the machine meets them."""
+    return combination.vcpu, min(combination.memory_gb, MAX_MEMORY_GB)
+
+
+def chosen_by_limits(combination: Combination) -> Combination | None:
+    """What Vertex AI chooses by the limits of `combination`: itself, or else what is closer; None above all limits."""
+    vcpu, memory_gb = limits_of(combination)
+    if vcpu > MAX_VCPU:
+        return None
+    return closest(vcpu, memory_gb, combination.accelerator_type, combination.count)
+
+
+def gets(combination: Combination) -> bool:
+    """Whether a plain step can be given exactly this machine."""
+    return chosen_by_limits(combination) == combination
+
+
+@cache
+def _meeting(vcpu: float | None, memory_gb: float | None) -> frozenset[Combination]:
+    """What a plain step with these limits can get."""
+    large = (row for row in combinations() if (vcpu or 0) <= row.vcpu and _fits(memory_gb or 0, row.memory_gb))
+    return frozenset(filter(_can_be_asked, large))
+
+
+def _limits(vcpu: float | None, memory_gb: float | None) -> list[Problem]:
+    above, fix = [], "Run it as a custom job with a machine type."
+    if vcpu is not None and vcpu > MAX_VCPU:
+        text = f"A plain step gets at most {MAX_VCPU} vCPU, not {vcpu:g}."
+        above.append(Problem("GPU014", "cpuLimit", text, fix))
+    if memory_gb is not None and not _fits(memory_gb, MAX_MEMORY_GB):
+        text = f"A plain step gets at most {MAX_MEMORY_GB} GB, not {memory_gb:g}."
+        above.append(Problem("GPU014", "memoryLimit", text, fix))
+    return above
+
+
+def _reachable(vcpu: float | None, memory_gb: float | None, accelerator: str, count: int) -> list[Problem]:
+    having = _having(accelerator, count)
+    reachable = [row for row in having if _can_be_asked(row)]
+    if not reachable:
+        first = having[0].machine
+        why = f"has {first.vcpu} vCPU" if first.vcpu > MAX_VCPU else f"comes with {listed(first.provisioning)} only"
+        text = f"{count} x {accelerator} needs {first.name}, which {why}"
+        fix = "Run it as a custom job with that machine type."
+        if accelerator in _LISTED:
+            text += f": Google's page lists {accelerator} for plain steps, and its own limits leave no machine for it."
+            return [Problem("GPU014", "accelerator", text, fix, severity="warning")]
+        return [Problem("GPU014", "accelerator", f"{text}: a plain step cannot get it.", fix)]
+    if _closest(reachable, vcpu, memory_gb) is None:
+        best = max(reachable, key=lambda row: (row.vcpu, row.memory_gb))
+        limits = [f"{vcpu:g} vCPU"] if vcpu is not None else []
+        limits += [f"{memory_gb:g} GB"] if memory_gb is not None else []
+        text = f"No machine with {count} x {accelerator} has {' and '.join(limits)}."
+        fix = f"The largest: {best.with_prices()}, {best.vcpu} vCPU, {best.memory_gb:g} GB."
+        return [Problem("GPU003", "accelerator", text, fix)]
+    return []
+
+
+@cache
+def _having(accelerator: str, count: int) -> tuple[Combination, ...]:
+    return tuple(row for row in combinations() if (row.accelerator_type, row.count) == (accelerator, count))
+
+
+def _can_be_asked(combination: Combination) -> bool:
+    return combination.vcpu <= MAX_VCPU and "standard" in combination.machine.provisioning
+
+
+def _closest(rows: Iterable[Combination], vcpu: float | None, memory_gb: float | None) -> Combination | None:
+    def distance(row: Combination) -> tuple[float, ...]:
+        gap = abs(row.memory_gb - memory_gb) if memory_gb else row.memory_gb
+        family = row.machine.family
+        return row.vcpu, gap, _FAMILIES.index(family) if family in _FAMILIES else 0
+
+    large = (row for row in rows if (vcpu or 0) <= row.vcpu and _fits(memory_gb or 0, row.memory_gb))
+    return min(large, key=distance, default=None)
+
+
+def _fits(memory_gb: float, machine_gb: float) -> bool:
+    """'16Gi' on a machine of 16 GB is what authors mean: Google's GB are GiB, though its pages do not say so."""
+    return memory_gb <= machine_gb * GB_PER_GIB * (1 + 1e-9)

@@ -1,0 +1,177 @@
+"""How a machine is got: whether it is offered with a strategy, in a region, and several kinds of GPUs in one zone."""
+
+from collections.abc import Iterator, Sequence
+
+from vgp.base.text.figures import listed
+from vgp.base.text.nearest import did_you_mean, nearest
+from vgp.machines.catalog import catalog, zones
+from vgp.machines.catalog.accelerator import Accelerator
+from vgp.machines.catalog.machine import Machine
+from vgp.machines.placement.combination import Combination
+from vgp.machines.placement.rules import Problem
+
+#: Scheduling.Strategy of the API -> what the catalog calls it. The first two are deprecated names.
+STRATEGIES = {
+    "ON_DEMAND": "standard",
+    "LOW_COST": "spot",
+    "STANDARD": "standard",
+    "SPOT": "spot",
+    "FLEX_START": "flex_start",
+}
+_NOW = {"ON_DEMAND": "STANDARD", "LOW_COST": "SPOT"}
+_NUMBERS = {0: "STRATEGY_UNSPECIFIED", 1: "ON_DEMAND", 2: "LOW_COST", 3: "STANDARD", 4: "SPOT", 6: "FLEX_START"}
+#: What others call the same.
+_ELSEWHERE = {"PREEMPTIBLE": "SPOT", "ONDEMAND": "STANDARD", "FLEX": "FLEX_START", "DWS": "FLEX_START"}
+_WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "reservation": "a reservation"}
+
+#: What the programs of a job on Spot machines are told of how often an hour they are to expect an end; `env` of the
+#: step may say better. An assumption: Google publishes no figure. Of V100 machines on another cloud's Spot market, in
+#: two zones in autumn 2022, availability ended 965 times in 1,593 hours in which there was some (published traces of
+#: Wu et al., Can't Be Late, NSDI 2024, https://github.com/skypilot-org/spot-traces). What follows from it goes by its
+#: square root: were they twice as many, the best interval between two checkpoints would be 0.7 times as long.
+PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = "TRAINING_PREEMPTIONS_PER_HOUR", "0.6"
+
+
+def expected(strategy: str) -> dict[str, str]:
+    """The variable that tells so, for a strategy as the catalog calls it; none for machines that stay."""
+    return {PREEMPTIONS_VARIABLE: SPOT_PREEMPTIONS_PER_HOUR} if strategy == "spot" else {}
+
+
+def strategy_name(value: object) -> str:
+    """The enum name of a strategy given as name or number; an unset one is the API's default, STANDARD."""
+    text = _NUMBERS.get(value, str(value)) if isinstance(value, int) else str(value or "")
+    return "STANDARD" if text in ("", "STRATEGY_UNSPECIFIED") else text
+
+
+def is_preemptible(name: str) -> bool:
+    """Whether machines of that strategy draw on the quota for Spot and Flex-start."""
+    return STRATEGIES.get(name) in ("spot", "flex_start")
+
+
+def strategy_known(name: str) -> list[Problem]:
+    if name not in STRATEGIES:
+        others = "Strategies: STANDARD, SPOT, FLEX_START."
+        hint = meant(name) or did_you_mean(name.replace("-", "_"), STRATEGIES, others, cutoff=0.5)
+        return [Problem("GPU009", "strategy", f"No scheduling strategy is called '{name}'.", hint)]
+    if name in _NOW:
+        return [Problem("GPU009", "strategy", f"{name} is deprecated.", f"Write {_NOW[name]}.", severity="warning")]
+    return []
+
+
+def meant(name: str) -> str:
+    """What a word of other clouds, or of an older offer, is called here, as a hint; empty for other words."""
+    known = _ELSEWHERE.get(name.upper())
+    return f"Did you mean {known}?" if known else ""
+
+
+def strategy(combination: Combination, name: str, reserved: bool | None) -> list[Problem]:
+    """Whether the machine is offered with the strategy. `reserved` None: not known."""
+    machine, way = combination.machine, STRATEGIES.get(name)
+    if way is None:
+        return []
+    if way == "flex_start":
+        return _flex_start(combination)
+    if way in machine.provisioning or reserved is None:
+        return []
+    if way == "standard" and reserved:
+        return _reservation(machine)
+    message = f"{machine.name} is not offered with {name}, only with {_ways(machine)}."
+    fix = {"spot": "set strategy SPOT", "reservation": "name a reservation", "flex_start": "set strategy FLEX_START"}
+    todo = listed(fix[offered] for offered in machine.provisioning if offered in fix)
+    return [Problem("GPU009", "strategy", message, f"{todo[0].upper()}{todo[1:]}.")]
+
+
+def _reservation(machine: Machine) -> list[Problem]:
+    if "reservation" in machine.provisioning:
+        return []
+    message = f"No page says whether a reservation of {machine.name} can be used for training."
+    return [Problem("GPU009", "reservationAffinity", message, "Spot and Flex-start work.", severity="warning")]
+
+
+def _flex_start(combination: Combination) -> list[Problem]:
+    machine = combination.machine
+    if "flex_start" in machine.provisioning and machine.accelerator:
+        return []
+    what = combination.accelerator_type or ("this GPU" if machine.choices else "machines without a GPU")
+    message = f"FLEX_START is for L4, A100, H100, H200 and B200; it is not offered for {what} on {machine.name}."
+    return [Problem("GPU009", "strategy", message, f"Use {_ways(machine)}.")]
+
+
+def _ways(machine: Machine) -> str:
+    return listed(_WORDS[way] for way in machine.provisioning)
+
+
+def region_known(region: str) -> list[Problem]:
+    regions = catalog.regions()
+    if region in regions:
+        return []
+    around = region.rsplit("-", 1)[0]
+    if around in regions:
+        text, fix = f"'{region}' is a zone.", f"Write its region, {around}."
+        return [Problem("GPU030", "region", text, fix, nearest=(("region", around),))]
+    text, near = f"Vertex AI training has no region '{region}'.", nearest(region, sorted(regions), 0.5)
+    inside = [each for each in sorted(regions) if each.startswith(f"{region}-")]
+    if inside:
+        return [Problem("GPU030", "region", text, f"There are {listed(inside)}.")]
+    if near is None:
+        return [Problem("GPU030", "region", text, "See `pipelines machines`.")]
+    return [Problem("GPU030", "region", text, f"Did you mean {near}?", nearest=(("region", near),))]
+
+
+def region(machine: Machine | None, accelerator: Accelerator, where: str, *, serving: bool = False) -> list[Problem]:
+    """Whether the region has the accelerator: error when no official page lists it, warning when one does."""
+    if where not in catalog.regions() or accelerator.kind != "gpu" or accelerator.quota is None:
+        return []
+    if serving:
+        return _serving(accelerator, where)
+    pages = accelerator.pages_listing(where)
+    if pages == 0:
+        only = f"Regions that have it: {', '.join(accelerator.regions_of_both_pages or accelerator.regions)}."
+        return [Problem("GPU010", "region", f"{where} has no {accelerator.name} for training.", only)]
+    if pages == 1:
+        page = "the locations page" if where in accelerator.training_regions else "the quota table"
+        text = f"Only {page} of Google lists {accelerator.name} for training in {where}."
+        return [
+            Problem(
+                "GPU010",
+                "region",
+                text,
+                f"Listed by both: {', '.join(accelerator.regions_of_both_pages)}.",
+                severity="warning",
+            )
+        ]
+    return _type_in_region(machine, where)
+
+
+def _type_in_region(machine: Machine | None, where: str) -> list[Problem]:
+    """The accelerator is in the region; Compute Engine may still lack this size of machine."""
+    if machine is None or machine.compute_regions is None or where in machine.compute_regions:
+        return []
+    text = f"Compute Engine lists no {machine.name} in {where}."
+    there = f"It is in {', '.join(machine.compute_regions)}."
+    return [Problem("GPU010", "region", text, there, severity="warning")]
+
+
+def _serving(accelerator: Accelerator, where: str) -> list[Problem]:
+    if where in accelerator.serving_regions:
+        return []
+    text = f"{where} has no {accelerator.name} for predictions."
+    return [
+        Problem("GPU010", "region", text, f"Regions that have it: {', '.join(sorted(accelerator.serving_regions))}.")
+    ]
+
+
+def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
+    """Whether one zone of each region has all of these accelerators; a warning where their zones are not known."""
+    fix = "Use one kind of GPU, or another region."
+    for where in regions:
+        if not all(catalog.accelerators()[kind].pages_listing(where) for kind in kinds):
+            continue  # the rule about regions says so
+        shared = zones.shared(kinds, where)
+        if shared is None:
+            text = f"The job mixes {listed(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
+            yield Problem("GPU010", "region", text, "Use one kind of GPU, or look up its zones.", "warning")
+        elif not shared:
+            places = "; ".join(f"{kind} is in {', '.join(sorted(zones.zones(kind, where) or ()))}" for kind in kinds)
+            text = f"The job mixes {listed(kinds, 'and')}, which no zone of {where} has together: {places}."
+            yield Problem("GPU010", "region", text, fix)

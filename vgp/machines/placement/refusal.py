@@ -1,0 +1,83 @@
+"""Why nothing meets a need: the rule that no machine can satisfy, or which part of the need is too strict."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from vgp.base.text.figures import listed
+from vgp.machines.catalog import tpus
+from vgp.machines.placement import compatibility, provisioning
+from vgp.machines.placement.combination import combinations, counts_of
+from vgp.machines.placement.rules import Problem, first_error
+from vgp.machines.placement.search import Need, Offer, large_enough, obtainable, search
+
+_ANY_SIZE: dict[str, Any] = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}
+_ANY: dict[str, Any] = {"count": None, **_ANY_SIZE, "regions": (), "max_usd_per_hour": None, "provisioning": None}
+
+
+def impossible(need: Need) -> Problem | None:
+    """The first rule by which no machine can be had like that, whatever sizes and price are asked for."""
+    return first_error(_rules(need)) or not_offered(replace(need, **_ANY_SIZE))
+
+
+def not_offered(need: Need) -> Problem | None:
+    """Why none of the machines that are large enough is had in the way that is asked for."""
+    way, large = need.provisioning, list(large_enough(need))
+    if way is None or not large or any(way in row.machine.provisioning for row in large):
+        return None
+    reserved = way == "reservation"
+    problems = provisioning.strategy(large[0], "STANDARD" if reserved else way.upper(), reserved)
+    # A named machine of which no page says that it can be reserved is the author's risk; none is chosen for them.
+    return replace(problems[0], severity="") if problems else None
+
+
+def too_large(need: Need) -> Problem:
+    """Nothing has the sizes of the need; names the largest with its accelerator."""
+    rows = [row for row, _ in obtainable(replace(need, **_ANY_SIZE))] if need.accelerator else []
+    largest = max(rows, key=lambda row: row.memory_gb, default=None)
+    region = need.regions[0] if need.regions else None
+    hint = f"The largest with that accelerator: {largest.with_prices(region)}." if largest else ""
+    return Problem("GPU001", "machine", "No machine of custom training has that.", hint)
+
+
+def too_strict(need: Need) -> Iterator[tuple[str, list[Offer]]]:
+    """Each part of the need without which there are offers, with those."""
+    for name, anything in _ANY.items():
+        offers = search(replace(need, **{name: anything})) if getattr(need, name) != anything else []
+        if offers:
+            yield name, offers
+
+
+def _rules(need: Need) -> Iterator[Problem]:
+    """Region, kind and count, by the rules of compile; each may make the next one pointless."""
+    for region in need.regions:
+        yield from provisioning.region_known(region)
+    if need.accelerator is None:
+        yield from _count(need)
+        return
+    accelerator, counts = need.accelerator, counts_of(need.accelerator.name)
+    count = need.count if need.count is not None else (counts or (1,))[0]
+    here = need.regions[0] if need.regions else None
+    yield from compatibility.problems(None, accelerator.name, count, as_of=need.as_of, region=here)
+    if not counts:
+        text = f"The catalog has no machine with {accelerator.name}: {accelerator.note or 'it is no GPU'}."
+        fix = (
+            f"`pipelines machines {tpus.board_machine()}`."
+            if accelerator.kind != "gpu"
+            else "The GPUs that it has: `pipelines machines`."
+        )
+        yield Problem("GPU001", "accelerator", text, fix)
+    if not any(accelerator.pages_listing(region) for region in need.regions):
+        for region in need.regions:
+            yield from provisioning.region(None, accelerator, region)
+
+
+def _count(need: Need) -> Iterator[Problem]:
+    if need.count and not need.gpus:
+        yield Problem("GPU005", "count", "A machine without GPUs has no count of them.", "Leave --count out.")
+    elif need.count is not None and need.gpus:
+        counts = sorted({row.count for row in combinations()})
+        if need.count not in counts:
+            near = min(counts, key=lambda count: (abs(count - (need.count or 0)), -count))
+            text = f"No machine has {need.count} GPUs; the counts are {listed(counts)}."
+            yield Problem("GPU003", "count", text, f"Nearest that works: --count {near}.")

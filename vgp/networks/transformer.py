@@ -1,0 +1,120 @@
+"""A decoder-only transformer: rotary positions, RMSNorm, SwiGLU, fused causal attention, tied embeddings.
+
+The shape of Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971), with the input embedding as output
+layer as well (Press and Wolf 2017, https://arxiv.org/abs/1608.05859). One dial, `depth`, sets every size (`shape`).
+
+Under autocast the residual stream is bfloat16, as wide as what goes into the matrix products; norms and rotations are
+computed in float32 within.
+
+Legend: B rows, T positions, D width, H heads, K width of a head, V vocabulary.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vgp.networks.head import TiedHead
+from vgp.networks.shape import Shape
+
+ROTARY_BASE = 10_000.0
+
+
+class Transformer(nn.Module):
+    """Tokens in, logits of the next token out."""
+
+    def __init__(self, shape: Shape):
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Embedding(shape.vocab, shape.width)
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads, shape.hidden) for _ in range(shape.depth))
+        self.norm = Norm(shape.width)
+        self.head = TiedHead()
+        cosine_TK, sine_TK = rotations(shape.sequence_length, shape.head_width)
+        self.register_buffer("cosine_TK", cosine_TK, persistent=False)
+        self.register_buffer("sine_TK", sine_TK, persistent=False)
+        self.initialise()
+
+    @torch.no_grad()
+    def initialise(self) -> None:
+        """Normal weights of deviation sqrt(2 / 5D) ("small init", Nguyen and Salazar 2019,
+        https://arxiv.org/abs/1910.05895, as in GPT-NeoX-20B, https://arxiv.org/abs/2204.06745); layers that add to
+        the residual stream are divided by sqrt(2 L), so that its variance does not grow with depth (Radford et al.
+        2019, GPT-2, section 2.3).
+        """
+        deviation = math.sqrt(2 / (5 * self.shape.width))
+        for name, parameter in self.named_parameters():
+            if parameter.ndim >= 2:
+                residual = name.endswith(("output.weight", "down.weight"))
+                nn.init.normal_(parameter, 0.0, deviation / math.sqrt(2 * self.shape.depth) if residual else deviation)
+
+    def forward(self, tokens_BT: Tensor, targets_BT: Tensor | None = None, *, summed: bool = False) -> Tensor:
+        """Logits (B, T, V); with targets (int64, -1 = none) the loss of each in nats, float32 (B, T), or their sum.
+
+        T is at most the model's sequence length.
+        """
+        length = tokens_BT.shape[1]
+        rotation = self.get_buffer("cosine_TK")[:length], self.get_buffer("sine_TK")[:length]
+        x_BTD = as_autocast(self.embedding(tokens_BT))
+        for block in self.blocks:
+            x_BTD = block(x_BTD, rotation)
+        logits_or_losses: Tensor = self.head(self.norm(x_BTD), self.embedding.weight, targets_BT, summed=summed)
+        return logits_or_losses
+
+
+class Block(nn.Module):
+    """Attention, then SwiGLU, each normed before it and added to what came in."""
+
+    def __init__(self, width: int, heads: int, hidden: int):
+        super().__init__()
+        self.heads = heads
+        self.attention_norm = Norm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.output = nn.Linear(width, width, bias=False)
+        self.feed_norm = Norm(width)
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+        x_BTD = x_BTD + self.attend(self.attention_norm(x_BTD), rotation)
+        y_BTD = self.feed_norm(x_BTD)
+        added_BTD: Tensor = self.down(F.silu(self.gate(y_BTD)) * self.up(y_BTD))
+        return x_BTD + added_BTD
+
+    def attend(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+        """Every position looks at itself and those before it."""
+        rows, length, _ = x_BTD.shape
+        q_BHTK, k_BHTK, v_BHTK = self.qkv(x_BTD).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q_BHTK, k_BHTK = rotate(q_BHTK, *rotation), rotate(k_BHTK, *rotation)
+        seen_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
+        output_BTD: Tensor = self.output(seen_BHTK.transpose(1, 2).reshape(rows, length, -1))
+        return output_BTD
+
+
+class Norm(nn.RMSNorm):
+    """Computed in float32 whatever it is given, and returned in that type."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.float()).to(x.dtype)
+
+
+def as_autocast(x: Tensor) -> Tensor:
+    """The tensor in the type that autocast computes matrix products in; without autocast as it is."""
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
+
+
+def rotations(length: int, width: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of rotary positions, float32 (T, K) each: Su et al. 2021, https://arxiv.org/abs/2104.09864"""
+    frequencies = ROTARY_BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies).repeat(1, 2)
+    return angles.cos().float(), angles.sin().float()
+
+
+def rotate(x_BHTK: Tensor, cosine_TK: Tensor, sine_TK: Tensor) -> Tensor:
+    """Turns each pair (k, k + K/2) by its position's angle; the type of `x`."""
+    first, second = x_BHTK.chunk(2, dim=-1)
+    turned = torch.cat([-second, first], dim=-1)
+    return (x_BHTK * cosine_TK + turned * sine_TK).to(x_BHTK.dtype)

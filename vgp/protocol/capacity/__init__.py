@@ -1,0 +1,18 @@
+"""A job that a launcher has started, and may start again elsewhere: what it is told, and what it tells.
+
+Between the two lie small documents in one folder, on a disk or in a bucket. Without the variables of `control.py`
+nothing here does anything. docs/capacity.md has the documents.
+
+control.py    the folder and this job's name in it, from the environment
+document.py   one small JSON document, and whether it has changed
+fence.py      a job begins only if it is the one that may run
+watcher.py    a job that its launcher has forgotten stops
+progress.py   how far it is, written from a thread
+clock.py         time as the launcher sees it
+folder.py        the control folder: documents that are replaced under a condition
+job_service.py   Vertex AI's custom jobs in one region, by its REST API
+ladder.py        what ladder.json holds: attempts and probes, as values
+plan.py          what the compiler wrote down: the rungs, each with the body of its custom job
+way.py           the way up as a value for people: rungs, time, money, what was lost
+ways.py          the ways of a run, found in its bucket
+"""

@@ -1,0 +1,84 @@
+"""Where the command finds its data and leaves what it makes."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from vgp.protocol.launching.request import say
+
+#: <root>/<project number>/<run>/<step>_<task id>/<output>, as Vertex AI names what a step writes.
+OUTPUT = re.compile(r"(gs://.+)/\d+/([^/]+)/([^/]+?)_-?\d{6,}/[^/]+", re.DOTALL)
+
+
+class Folders:
+    """`paths`: as the file system has them; `variables`: as the script's environment does."""
+
+    def __init__(self, options: argparse.Namespace, environment: Mapping[str, str]):
+        data, model, output = map(absolute, (options.data, options.model, options.checkpoints))
+        checkpoints = surviving(output, options, environment)
+        logs = environment.get("AIP_TENSORBOARD_LOG_DIR") if "CLUSTER_SPEC" in environment else None
+        uris = {"data": data, "model": model, "checkpoints": checkpoints, "logs": logs or checkpoints + "-logs"}
+        self.output = path_of(output)
+        self.paths = {name: path_of(uri) for name, uri in uris.items()}
+        self.variables = {
+            "AIP_MODEL_DIR": model + "/",
+            "AIP_CHECKPOINT_DIR": checkpoints + "/",
+            "AIP_TENSORBOARD_LOG_DIR": uris["logs"].rstrip("/") + "/",
+            "TRAINING_DATA": self.paths["data"],
+            "TRAINING_DATA_URI": data,
+        }
+
+    def make(self) -> None:
+        """Many scripts write to a folder that they do not make."""
+        for folder in (self.paths[name] for name in ("model", "checkpoints", "logs")):
+            try:
+                os.makedirs(folder, exist_ok=True)
+            except OSError as error:
+                say(f"the folder {folder} cannot be made ({error.strerror}); the command starts all the same.")
+
+    def leave(self, facts: dict[str, Any]) -> None:
+        """What later steps want to know."""
+        content = {**facts, "checkpoint_folder": self.variables["AIP_CHECKPOINT_DIR"].rstrip("/")}
+        try:
+            os.makedirs(self.output, exist_ok=True)
+            with open(os.path.join(self.output, "script.json"), "w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1)
+        except OSError as error:
+            say(f"script.json cannot be written to {self.output} ({error.strerror}).")
+
+
+def absolute(uri: str) -> str:
+    """As it is written everywhere; "" for a step without data."""
+    if not uri:
+        return ""
+    if uri.startswith("/gcs/"):
+        uri = "gs://" + uri[len("/gcs/") :]
+    return uri.rstrip("/") if "://" in uri else os.path.abspath(uri)
+
+
+def path_of(uri: str) -> str:
+    return ("/gcs/" + uri[len("gs://") :] if uri.startswith("gs://") else uri).rstrip("/")
+
+
+def surviving(output: str, options: argparse.Namespace, environment: Mapping[str, str]) -> str:
+    """The folder of checkpoints that every attempt at a request finds again.
+
+    The run of a later attempt has the name of the first with -a2, -a3 ... Attempts of one request never overlap. A
+    local run has its own folder in TRAINING_CHECKPOINTS.
+    """
+    place, shared = OUTPUT.fullmatch(output), environment.get("TRAINING_CHECKPOINTS")
+    if place:
+        root, run, step = place.groups()
+        root, run = f"{root}/checkpoints", re.sub(r"-a\d+$", "", run)
+    elif shared:
+        root, run, step = "", "", os.path.basename(os.path.dirname(output)) or "script"
+    else:
+        return output + "/script"
+    text = json.dumps([run, options.key, options.pins])
+    return f"{absolute(shared) if shared else root}/{step}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -1,0 +1,143 @@
+"""The processes that this launcher has started, until nothing of them is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import Any
+
+from vgp.protocol.launching.following import Following
+from vgp.protocol.launching.guard import Guard
+from vgp.protocol.launching.meeting import Meeting
+from vgp.protocol.launching.output import Output
+from vgp.protocol.launching.rank import NEVER, Rank
+from vgp.protocol.launching.request import Mistake
+from vgp.protocol.launching.verdict import verdict
+
+#: Seconds from a stop to the kill: Vertex AI kills after 30.
+STOP_S = 25.0
+#: From a first failure on, in which others may tell that they failed before; then from their SIGTERM to their kill.
+SETTLE_S, END_S = 1.0, 5.0
+#: For what an ended process leaves behind; for whom the chief leaves behind.
+LEFT_S, CHIEF_S = 2.0, 10.0
+#: In which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its group.
+ONE_S = 0.3
+
+
+class Job:
+    def __init__(self, ranks: list[Rank], following: Following, meeting: Meeting):
+        self.following, self.meeting = following, meeting
+        #: Sentences on a job that is done and may not be what was meant.
+        self.warnings: list[str] = []
+        self.ranks, self.chiefs = ranks, [rank for rank in ranks if rank.node.number == 0]
+        self.guard, self.output = Guard(), Output()
+        self.asked, self.asked_at = 0, NEVER
+        #: When all are told to end, because of one of them; are killed; and from when on their ends tell nothing.
+        self.end_at = self.kill_at = self.over_at = NEVER
+
+    def run(self) -> int:
+        """The exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+                signal.signal(number, self._stop)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, lambda number, frame: self._tell(number))
+        code = self._start()
+        self.following.watch()  # only now: what forks has one thread
+        while any(rank.gone_at == NEVER or rank.pipes.open for rank in self.ranks):
+            self.output.pass_on(self.ranks)
+            self._reap()
+            self._judge()
+            self.meeting.look()
+        code = code or self._conclude()
+        while any(self.output.pending.values()):
+            self.output.pass_on(self.ranks)
+        return code
+
+    def _start(self) -> int:
+        for number, rank in enumerate(self.ranks):
+            try:
+                rank.start()
+            except Mistake as mistake:
+                self.output.say(str(mistake))
+                del self.ranks[number:]
+                self.kill_at = 0.0
+                return 2
+            self.guard.tell(f"+{rank.pid}")
+            if self.asked:
+                rank.signal(self.asked)
+        return 0
+
+    def _stop(self, number: int, frame: Any) -> None:
+        """Told are the processes alone: what they have started, such as loaders of data, is theirs to end."""
+        now = time.monotonic()
+        if not self.asked:
+            self.asked, self.asked_at, self.kill_at = number, now, min(self.kill_at, now + STOP_S)
+            self._tell(number)
+        elif number == signal.SIGINT and now > self.asked_at + ONE_S:  # a person; who takes machines away may ask twice
+            self.kill_at = 0.0
+
+    def _tell(self, number: int) -> None:
+        for rank in self.ranks:
+            if rank.pid and rank.status is None:
+                rank.signal(number)
+
+    def _reap(self) -> None:
+        """Takes note of who has ended; as process 1 of a container also of those whom their parents have left."""
+        now, ranks = time.monotonic(), {rank.pid: rank for rank in self.ranks}
+        with contextlib.suppress(ChildProcessError):
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            while pid:
+                if pid in ranks:
+                    ranks[pid].end(status, now)
+                pid, status = os.waitpid(-1, os.WNOHANG)
+
+    def _judge(self) -> None:
+        """Ends what is to end: for a failure, with the chief, or since time is up."""
+        now, running = time.monotonic(), [rank for rank in self.ranks if rank.status is None]
+        if self.over_at == NEVER and self.chiefs and all(rank.status == 0 for rank in self.chiefs):
+            self._dismiss(running, max(rank.ended_at for rank in self.chiefs), now)
+        if self._failed() and running and not self.asked and self.over_at == NEVER:
+            self.end_at = min(self.end_at, now + SETTLE_S)
+        if now >= self.end_at:
+            self.end_at, self.kill_at = NEVER, min(self.kill_at, now + END_S)
+            self.over_at = min(self.over_at, now)
+            self._tell(signal.SIGTERM)
+        for rank in self.ranks:
+            if rank.gone_at == NEVER and now >= self.kill_at:
+                rank.signal(signal.SIGKILL, group=True)
+            if rank.gone_at == NEVER and rank.status is not None:
+                self._end_group(rank, now)
+
+    def _dismiss(self, running: list[Rank], ended_at: float, now: float) -> None:
+        """With the chief ends the job. Parameter servers, and workers that have them, would go on for ever."""
+        if self.chiefs[0].node.has_servers:
+            self.over_at, self.end_at = ended_at, now
+        elif running and now > ended_at + CHIEF_S:
+            self.over_at = self.end_at = now
+            names = ", ".join(rank.name for rank in running)
+            self.output.say(f"the chief has ended, and with it the job, as on Vertex AI: ended with it: {names}.")
+
+    def _failed(self) -> list[Rank]:
+        return [rank for rank in self.ranks if rank.status and rank.ended_at < self.over_at]
+
+    def _end_group(self, rank: Rank, now: float) -> None:
+        """What an ended process leaves behind gets time to end by itself; or to stop as it was asked to."""
+        if rank.signal(0, group=True) and now < self.kill_at:
+            if self.asked:  # such as the program that a shell waited for
+                rank.is_told = rank.is_told or rank.signal(self.asked, group=True)
+                return
+            if now < rank.ended_at + LEFT_S:
+                return
+        rank.signal(signal.SIGKILL, group=True)
+        rank.gone_at = now
+        self.guard.tell(f"-{rank.pid}")
+
+    def _conclude(self) -> int:
+        code, words = verdict(self.ranks, self._failed(), self.asked)
+        self.warnings = [warning for warning in (self.meeting.words() if code == 0 else "",) if warning]
+        for text in filter(None, [words, *self.warnings]):
+            self.output.say(text)
+        return code

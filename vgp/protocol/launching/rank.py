@@ -1,0 +1,79 @@
+"""One process of the command."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from vgp.protocol.launching.folders import Folders
+from vgp.protocol.launching.machines import Node
+from vgp.protocol.launching.pipes import Pipes
+from vgp.protocol.launching.request import Mistake, filled
+
+NEVER = float("inf")
+
+
+class Rank:
+    """One process of the command: how it starts, is reached, and ended."""
+
+    pipes: Pipes
+
+    def __init__(self, node: Node, name: str, variables: Mapping[str, str], processes: int, has_others: bool):
+        self.node, self.name, self.variables, self.processes = node, name, variables, processes
+        is_first = node.number == 0 and variables.get("LOCAL_RANK", "0") == "0"
+        self.prefix = None if not has_others else b"" if is_first else f"[{name}] ".encode()
+        self.pid = 0
+        #: As from `subprocess`: None = running, negative = killed by that signal. Then when, and when its group was.
+        self.status: int | None = None
+        self.ended_at = self.gone_at = NEVER
+        self.is_told = False
+
+    def prepare(self, command: list[str], folders: Folders, parameters: Mapping[str, str]) -> None:
+        """Its words and variables. The program is looked for here, before anything starts."""
+        node = self.node
+        number = node.nodes + node.index if node.number is None else node.number
+        words: dict[str, Any] = {"nodes": node.nodes, "node": number, "processes": self.processes}
+        words.update(folders.paths, chief=node.chief, port=node.port)
+        words.update(parameters)
+        self.command = filled(command, words)
+        self.environment = {"PYTHONUNBUFFERED": "1", **os.environ, **self.variables, **folders.variables}
+        if node.nodes > 1 or node.has_servers:
+            self.environment["CLUSTER_SPEC"] = node.text
+        self.command[0] = program(self.command[0])
+
+    def start(self) -> None:
+        try:
+            self.child = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=self.environment, start_new_session=True, bufsize=0,
+            )  # fmt: skip
+        except OSError as error:
+            hint = ': it has no first line "#!..."; write ["sh", ...]' if error.errno == errno.ENOEXEC else ""
+            raise Mistake(f"{self.command[0]} cannot be started ({error.strerror}){hint}.") from None
+        self.pid, self.pipes = self.child.pid, Pipes(self.child, self.prefix)
+
+    def signal(self, number: int, group: bool = False) -> bool:
+        """Whether there was somebody to take it."""
+        try:
+            (os.killpg if group else os.kill)(self.pid, number)
+        except (ProcessLookupError, PermissionError):  # the latter: macOS, of the dead
+            return False
+        return True
+
+    def end(self, status: int, now: float) -> None:
+        """Takes note of its end: `status` as os.waitpid has it."""
+        self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        self.child.returncode, self.ended_at = self.status, now
+
+
+def program(name: str) -> str:
+    """The file of a program; an image may have python by one of its two names only."""
+    file = shutil.which(name) or (sys.executable if name in ("python", "python3") else "")
+    if not file:
+        raise Mistake(f"the command {name!r} is not there, or may not be executed.")
+    return file

@@ -1,0 +1,90 @@
+"""What a task predicts: classes, the likelihood of rows, or a number; checked when the task is made."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from vgp.base.exits import UserError
+
+#: The losses of a regression that a decision may test.
+LOSSES = ("pinball", "squared", "absolute")
+#: Columns of saved predictions, so that no slice has such a name.
+PREDICTED = ("row_id", "label", "weight", "group", "group_2", "challenger", "champion", "baseline", "boosting")
+#: The key of a dataset's statistics under which a regression says what it is of.
+STATISTIC = "regression"
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+class Predicts(Protocol):
+    """The part of a task that says what it predicts."""
+
+    classes: ClassVar[tuple[str, ...]]
+    quantiles: ClassVar[tuple[float, ...]]
+    decided_by: ClassVar[str]
+    label: ClassVar[str]
+    unit: ClassVar[str]
+    slices: ClassVar[tuple[str, ...]]
+
+    @property
+    def likelihood(self) -> bool: ...
+
+    @property
+    def regression(self) -> bool: ...
+
+
+def check(task: Predicts) -> None:
+    """Raises UserError if what the task declares about its outcome cannot be."""
+    name, quantiles = type(task).__name__, task.quantiles
+    if clash := sorted({*task.slices} & {*PREDICTED}):
+        raise UserError(
+            f"{name}.slices names {clash[0]!r}, and predictions have columns called {', '.join(PREDICTED)}: call the "
+            "feature otherwise."
+        )
+    if not isinstance(quantiles, Sequence) or isinstance(quantiles, str) or not all(map(_is_share, quantiles)):
+        raise UserError(
+            f"{name}.quantiles is {quantiles!r}: it must be numbers between 0 and 1, such as (0.1, 0.5, 0.9)."
+        )
+    if any(low >= high for low, high in zip(quantiles, quantiles[1:], strict=False)):
+        raise UserError(f"{name}.quantiles is {quantiles!r}: it must rise, each number once.")
+    if not quantiles:
+        return
+    if task.classes:
+        raise UserError(
+            f"{name} declares both quantiles, which make it a regression, and the classes {', '.join(task.classes)}: "
+            "leave one out."
+        )
+    if task.likelihood:
+        raise UserError(f"{name} declares quantiles and has a method `score`: a regression has `predict`.")
+    if task.decided_by not in LOSSES:
+        raise UserError(f"{name}.decided_by is {task.decided_by!r}: the decision tests one of {', '.join(LOSSES)}.")
+
+
+def statistics(task: Predicts) -> dict[str, Any]:
+    """What the numbers of a regression are, for the manifest: models that differ in it cannot be compared."""
+    if not task.regression:
+        return {}
+    return {STATISTIC: {"quantiles": list(task.quantiles), "target": target(task), "unit": task.unit}}
+
+
+def target(task: Predicts) -> str:
+    """The name of the label, as the task has it."""
+    return str(getattr(task, "target", "") or task.label)
+
+
+def in_words(classes: Sequence[str], label: str) -> tuple[str, ...]:
+    """The classes as a sentence has them: `survived = 1` where a name is a number and says nothing by itself."""
+    return tuple(f"{label} = {name}" if label and _NUMBER.fullmatch(name) else name for name in classes)
+
+
+def unit(task: Predicts) -> str:
+    """What the loss that the decision of a regression tests is counted in, in words."""
+    return loss_unit(task.unit, target(task), task.decided_by)
+
+
+def loss_unit(label_unit: str, label: str, decided_by: str) -> str:
+    """The unit of a loss, in words: the label's, or `units of LABEL` where none is said; squared for squared errors."""
+    return "squared " * (decided_by == "squared") + (label_unit or f"units of {label}")
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1

@@ -1,0 +1,143 @@
+"""The champion as a version of the registry: which one `champion` names, and its pins.
+
+champion = auto          the version with the alias champion; none as long as there is none
+champion = 7             version 7
+champion = NAME          the version with that alias, such as candidate
+champion = FOLDER        a model of its own: a path has a /, or begins with . or ~
+champion =               none: the baseline stands in
+"""
+
+import hashlib
+from pathlib import Path
+
+from vgp.base.exits import UserError
+from vgp.base.printable import quoted
+from vgp.base.storage import files
+from vgp.protocol import run_folder
+from vgp.protocol.pins import ChampionPins, Earlier
+from vgp.registry import champion
+from vgp.registry import registry as registries
+from vgp.registry.changes import ALIAS, usable
+from vgp.registry.documents import Record, Version
+from vgp.registry.registry import Registry
+
+AUTO = "auto"
+#: The label of a version that holds the number of its project.
+PROJECT = "project"
+#: Versions that the pins of a champion tell of, for the history in a report.
+MOST_HISTORY = 1_000
+
+
+def is_folder(given: str) -> bool:
+    """Whether a champion is given as a path, and not as a version of the registry."""
+    return "/" in given or given.startswith((".", "~"))
+
+
+def named(given: str) -> bool:
+    """Whether a text names a model: a path, a number or what may be an alias."""
+    return is_folder(given) or given.isdecimal() or bool(ALIAS.fullmatch(given))
+
+
+def check(given: str) -> None:
+    """Raises UserError if a champion is neither a path nor anything that names a version."""
+    if given and given != AUTO and not named(given):
+        raise UserError(
+            f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its "
+            "aliases, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
+        )
+
+
+def opened(registry: str, model: str, output: str | Path = "") -> Registry:
+    """The registry that was asked for, else that of the place of an output. Raises UserError for one that cannot be."""
+    root = run_folder.registry_at(registry) if registry else run_folder.registry(output)
+    return registries.open(root, model)
+
+
+def read(registry: Registry, task: str, project: str) -> Record:
+    """The record, once its versions are known to be of this task and, where both are known, of this project.
+
+    Raises:
+        UserError: it cannot be read, is damaged, or is that of another task or project.
+    """
+    record = registry.read()
+    last = record.versions[-1] if record.versions else None
+    theirs = last.labels.get(PROJECT, "") if last else ""
+    if last and theirs and project and theirs != project:
+        raise UserError(
+            f"{registry.folder} is a registry of the project {theirs}, and this run is one of {project}. Give this one "
+            "a registry of its own: registry = gs://BUCKET/FOLDER, or leave it empty."
+        )
+    if last and last.task and last.task != task:
+        raise UserError(
+            f"{registry.folder} is the registry of another task: its version {last.number} is of {last.task}, and this "
+            f"run of {task}. Give this one a name of its own: model_name = NAME."
+        )
+    return record
+
+
+def version(record: Record, given: str) -> Version | None:
+    """The version that `champion` names; None for auto as long as there is no champion.
+
+    Raises:
+        UserError: there is no such version or alias, or it was deleted or rejected.
+    """
+    if given == AUTO:
+        return record.champion()
+    number = int(given) if given.isdecimal() else record.aliases.get(given)
+    if number is None:
+        there = ", ".join(sorted(record.aliases)) or "none"
+        raise UserError(
+            f"champion = {given}: {record.model} has no alias of that name. It has {there}. A folder is written with "
+            f"a /, such as ./{given}."
+        )
+    return usable(record, number)
+
+
+def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> ChampionPins:
+    """The pins of a version of the registry, which may have been moved since.
+
+    Where its files are gone nobody has a champion to keep: the pins say so, and the baseline stands in.
+
+    Raises:
+        UserError: its files are not as they were registered.
+    """
+    name, folder = f"version {reigns.number} of {record.model}", registry.version_folder(reigns.key)
+    try:
+        pins = champion.pin(folder, epoch, name=name)
+    except UserError as error:
+        pins = ChampionPins(folder=folder, problem=str(error), epoch=epoch)
+    for title, size, path in [(o.title, o.bytes, "") for o in pins.objects] + [
+        (f.title, f.bytes, f.path) for f in pins.files
+    ]:
+        known = reigns.files.get(title)
+        if known and (size != known.bytes or (path and _sha256(path) != known.sha256)):
+            raise UserError(
+                f"{name}: {pins.folder}/{title} is not the file that was registered: it is damaged. {_mend(record)}"
+            )
+    return pins.model_copy(
+        update={
+            "number": reigns.number,
+            "key": reigns.key,
+            "report": registry.placed(reigns).report,
+            "history": _history(record, reigns),
+        }
+    )
+
+
+def _history(record: Record, reigns: Version) -> tuple[Earlier, ...]:
+    return tuple(
+        Earlier(number=v.number, created=v.created, champion=v.champion, metrics=v.metrics, data=v.data)
+        for v in record.versions[max(0, reigns.number - MOST_HISTORY) : reigns.number]
+    )
+
+
+def _mend(record: Record) -> str:
+    return (
+        f"Restore its files, let another version reign (pipelines models rollback --model {record.model}, or promote), "
+        "or run once with --set champion=."
+    )
+
+
+def _sha256(path: str) -> str:
+    with files.open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,111 @@
+"""Copies below a registry that no version is: what a kill between the copy and the record left, or one in a deletion.
+
+What a release is at work on stays: within a day of naming them it writes its files, or makes those that it finds young
+again (`versions.add`). On a disk that happens under the lock that a removal holds; in a bucket a removal asks for the
+generations that it has seen, and a file that was made young has another.
+"""
+
+import os
+import re
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgp.base.storage import storage
+from vgp.base.storage.client import READ_DEADLINE_S
+from vgp.base.storage.finding import File
+from vgp.base.storage.objects import Folder
+from vgp.base.storage.slot import Slot
+from vgp.registry import disk, versions
+from vgp.registry.disk import VERSIONS
+from vgp.registry.documents import DIGEST, Version
+from vgp.registry.registry import Registry
+
+#: Nothing was written to for so long: no step that copies, checks and registers takes a day.
+UNTOUCHED_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Files of one key that no version has."""
+
+    key: str
+    folder: str
+    files: tuple[File, ...]
+    #: Seconds since the last of them was written.
+    untouched_s: float
+    #: The version that they were of, which the record has as deleted; None = no version ever was this.
+    deleted: Version | None = None
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def goes(self) -> bool:
+        """Whether nobody can be at work on it."""
+        return self.deleted is not None or self.untouched_s >= UNTOUCHED_S
+
+
+def copies(registry: Registry) -> list[Copy]:
+    """All that lies below the registry under a key and is no version, by key.
+
+    Raises:
+        UserError, ProcessFailed: as `Registry.read`.
+    """
+    keys = _keys(registry)
+    record = registry.read()  # after them: what was registered meanwhile is in it
+    found = []
+    for key in keys:
+        known = record.keyed(key)
+        if known is None or known.state == "deleted":
+            found.append(_copy(registry, key, known))
+    return [one for one in found if one.files or not storage.is_remote(one.folder)]
+
+
+def remove(registry: Registry, copy: Copy) -> bool:
+    """Deletes the copy; False if somebody has written to it meanwhile: then it stays, or what is left of it.
+
+    Raises:
+        UserError: it may not be deleted.
+        ProcessFailed: the store could not be reached.
+    """
+    if copy.deleted:
+        versions.remove(registry, copy.deleted)
+        return True
+    if storage.is_remote(copy.folder):
+        with versions.reached(copy.folder, "deleted"):
+            return all([_slot(file.path).delete(file.generation) for file in copy.files])
+    with versions.alone(registry):
+        if not _copy(registry, copy.key, None).goes:
+            return False
+        shutil.rmtree(copy.folder)
+    return True
+
+
+def _keys(registry: Registry) -> list[str]:
+    folder = f"{registry.folder}/{VERSIONS}"
+    if storage.is_remote(folder):
+        with versions.reached(folder, "listed"):
+            names = Folder(folder).folders()
+    else:
+        with disk.refused(Path(folder)):
+            paths = Path(folder).iterdir() if Path(folder).is_dir() else ()
+            names = sorted(path.name for path in paths if path.is_dir() and not path.is_symlink())
+    return [name for name in names if re.fullmatch(DIGEST, name)]
+
+
+def _copy(registry: Registry, key: str, deleted: Version | None) -> Copy:
+    folder = registry.version_folder(key)
+    files = storage.below(folder)
+    if storage.is_remote(folder):
+        with versions.reached(folder, "looked at"):
+            ages = {file: facts[1] for file in files if (facts := _slot(file.path).facts())}
+        return Copy(key, folder, tuple(ages), min(ages.values(), default=0.0), deleted)
+    times = [os.stat(file.path).st_mtime for file in files] or [os.stat(folder).st_mtime]
+    return Copy(key, folder, tuple(files), time.time() - max(times), deleted)
+
+
+def _slot(path: str) -> Slot:
+    return Slot(path, deadline_s=READ_DEADLINE_S)

@@ -1,0 +1,11 @@
+"""A model behind HTTP, as Vertex AI's endpoints expect a container to be, and the same on a laptop.
+
+python -m vgp.steps serve MODEL
+
+command.py   the verb
+request.py   what is served, and where: arguments, and the variables that Vertex AI sets
+artifact.py  the model's files on this machine, held to their checksums
+model.py     the model that answers, one batch after another
+parsing.py   the body of a request -> rows, or what is wrong about it
+app.py       the two routes
+server.py    the process: loads, listens, drains"""

@@ -1,0 +1,119 @@
+"""What was predicted of all rows, as figures: how scores are spread; and where labels are known, how good they were."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from vgp.data.task import Task
+from vgp.evaluation import measure, predictions_writer
+from vgp.evaluation.predictions import Header
+from vgp.evaluation.regression import Loss
+from vgp.protocol import outcome
+from vgp.protocol.manifest import Frozen
+from vgp.serve.prediction.shards import NewRows
+from vgp.serve.prediction.written import Part
+
+BINS = 20
+
+
+class Distribution(Frozen):
+    """All rows of a prediction."""
+
+    rows: int
+    #: Of classes: rows by the most probable one, and the mean probability of each.
+    predicted: dict[str, int] = {}
+    probability: dict[str, float] = {}
+    #: Of a regression the mean of each column; of losses the mean loss.
+    mean: dict[str, float] = {}
+    minimum: float | None = None
+    maximum: float | None = None
+    #: Rows in 20 bins of equal width over [0, 1]: by the probability of the second of two classes, or the highest one.
+    histogram: tuple[int, ...] = ()
+    #: Rows whose label is known, and the model's figures on these.
+    labelled: int = 0
+    figures: dict[str, float] = {}
+
+    @property
+    def scalars(self) -> dict[str, float]:
+        """Flat figures for a metrics table."""
+        named = {f"predicted_{name}": float(count) for name, count in self.predicted.items()}
+        means = {f"mean_{name}": value for name, value in (self.probability or self.mean).items()}
+        return {"rows": float(self.rows), "labelled": float(self.labelled), **named, **means, **self.figures}
+
+
+def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path) -> Distribution:
+    """Reads every part once; labels are held against predictions as evaluation does."""
+    spread = _Spread(task)
+    if not rows.labelled:
+        for part in parts:
+            spread.add(part.predicted)
+        return spread.told(0, {})
+    labelled = (batch for part in parts if (batch := _labelled(task, rows, spread, part)))
+    folder = scratch / "labelled"
+    predictions_writer.write(folder, _header(task, rows), labelled)
+    figures = measure.measure(folder).scalars
+    return spread.told(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
+
+
+def _labelled(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> dict[str, Any] | None:
+    """The rows of a part whose label is known, as evaluation saves them."""
+    spread.add(part.predicted)
+    columns = rows.read(part.number)
+    label = columns[task.label]
+    known = ~np.isnan(label)
+    if not known.any():
+        return None
+    kept = label[known] if task.regression else label[known].astype(np.int64)
+    return {"row_id": columns["row_id"][known], "label": kept, "challenger": part.predicted[known]}
+
+
+def _header(task: Task, rows: NewRows) -> Header:
+    return Header(
+        task=rows.dataset.task, split="rows", classes=() if task.regression else tuple(task.classes),
+        quantiles=tuple(task.quantiles), target=outcome.target(task), unit=task.unit,
+        decided_by=cast(Loss, task.decided_by), models=("challenger",),
+    )  # fmt: skip
+
+
+class _Spread:
+    """Sums over rows, added part by part in order."""
+
+    def __init__(self, task: Task):
+        self._task = task
+        self._names = () if task.likelihood else _columns(task)
+        self._rows, self._sums = 0, np.zeros(max(1, len(self._names)))
+        self._counts, self._histogram = np.zeros(len(self._names), np.int64), np.zeros(BINS, np.int64)
+        self._low, self._high = np.inf, -np.inf
+
+    def add(self, predicted: np.ndarray) -> None:
+        table = predicted.reshape(len(predicted), -1).astype(np.float64)
+        self._rows += len(table)
+        self._sums += table.sum(axis=0)
+        if self._task.classes and not self._task.likelihood:
+            self._counts += np.bincount(predicted.argmax(axis=1), minlength=len(self._names))
+            shown = table[:, 1] if len(self._names) == 2 else table.max(axis=1)
+            self._histogram += np.bincount(np.minimum((shown * BINS).astype(int), BINS - 1), minlength=BINS)
+        else:
+            self._low, self._high = min(self._low, table[:, 0].min()), max(self._high, table[:, 0].max())
+
+    def told(self, labelled: int, figures: dict[str, float]) -> Distribution:
+        means = (self._sums / max(1, self._rows)).tolist()
+        if self._task.classes and not self._task.likelihood:
+            return Distribution(
+                rows=self._rows, predicted=dict(zip(self._names, self._counts.tolist(), strict=True)),
+                probability=dict(zip(self._names, means, strict=True)), histogram=tuple(self._histogram.tolist()),
+                labelled=labelled, figures=figures,
+            )  # fmt: skip
+        named = dict(zip(self._names or ("loss",), means, strict=True))
+        return Distribution(
+            rows=self._rows, mean=named, minimum=float(self._low), maximum=float(self._high), labelled=labelled,
+            figures=figures,
+        )  # fmt: skip
+
+
+def _columns(task: Task) -> tuple[str, ...]:
+    if task.regression:
+        return "mean", *(f"quantile_{share:g}" for share in task.quantiles)
+    return tuple(task.classes)

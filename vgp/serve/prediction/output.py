@@ -1,0 +1,88 @@
+"""What is written of a row: what tells it, what the model predicts, and which model it was.
+
+row_id                     int64              as in a prepared dataset
+KEY and TIME columns                          as they are in the data
+prediction                 string             two or more classes: the most probable one
+probability_CLASS          float              of each class
+mean, quantile_SHARE       double             of a regression, in the label's unit
+loss                       double             of a task that is judged by its likelihood, in nats
+model, model_version, run  string, int64, string
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vgp.data.task import Task
+from vgp.serve.prediction.folder import KEY, Asked
+
+#: With more classes their probabilities are one column, a list.
+MOST_COLUMNS = 200
+#: Columns of the output that the data's own may not have.
+OWN = ("row_id", "prediction", "probabilities", "mean", "loss", "model", "model_version", "run")
+
+
+def shard(task: Task, asked: Asked, key: str, ids: np.ndarray, told: pa.Table, predicted: np.ndarray) -> bytes:
+    """The Parquet file of a shard's rows.
+
+    Args:
+        key: Of the request.
+        told: What tells the rows.
+        predicted: As evaluation has it: float32 (B, C), float64 (B, 1 + Q) or (B,).
+    """
+    columns: dict[str, pa.Array] = {"row_id": pa.array(ids, pa.int64())}
+    columns |= {name: told[name].combine_chunks() for name in told.column_names}
+    columns |= predictions(task, predicted)
+    count = len(ids)
+    columns |= {
+        "model": _constant(asked.model or asked.weights["model.safetensors"][:12], pa.string(), count),
+        "model_version": _constant(asked.version, pa.int64(), count),
+        "run": _constant(asked.run, pa.string(), count),
+    }
+    table = pa.table(columns)
+    table = table.replace_schema_metadata({KEY: key.encode()})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", row_group_size=max(1, count))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def predictions(task: Task, predicted: np.ndarray) -> dict[str, pa.Array]:
+    """The columns of what the model says."""
+    if task.likelihood:
+        return {"loss": pa.array(predicted, pa.float64())}
+    if task.regression:
+        names = ["mean", *(f"quantile_{share:g}".replace(".", "_") for share in task.quantiles)]
+        return {name: pa.array(predicted[:, i], pa.float64()) for i, name in enumerate(names)}
+    best = pa.DictionaryArray.from_arrays(predicted.argmax(axis=1).astype(np.int32), pa.array(task.classes))
+    columns = {"prediction": best.cast(pa.string())}
+    if len(task.classes) > MOST_COLUMNS:
+        flat = pa.array(np.ascontiguousarray(predicted, np.float32).ravel())
+        return {**columns, "probabilities": pa.FixedSizeListArray.from_arrays(flat, len(task.classes))}
+    for name, values in zip(class_columns(task.classes), predicted.T, strict=True):
+        columns[name] = pa.array(np.ascontiguousarray(values, np.float32))
+    return columns
+
+
+def class_columns(classes: Sequence[str]) -> list[str]:
+    """A column for each class, in letters, digits and underscores, as BigQuery wants names; none occurs twice."""
+    names: list[str] = []
+    for number, title in enumerate(classes):
+        name = "probability_" + (re.sub(r"\W+", "_", title, flags=re.ASCII).strip("_") or str(number))
+        while name.lower() in (taken.lower() for taken in names):
+            name = f"{name}_{number}"
+        names.append(name)
+    return names
+
+
+def renamed(carried: Mapping[str, str]) -> dict[str, str]:
+    """What the columns of the data are called beside ours: as they are, or with an underscore behind."""
+    ours = ("probability_", "quantile_")
+    return {k: f"{name}_" if name in OWN or name.startswith(ours) else name for k, name in carried.items()}
+
+
+def _constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)

@@ -1,0 +1,212 @@
+"""New data -> its predictions: read and checked, held against the training data, scored shard by shard, committed.
+
+python -m vgp.steps predict DATA --model MODEL --out FOLDER
+"""
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.printable import listed
+from vgp.base.storage import download, pinned
+from vgp.data import bundle, scratch, tasks
+from vgp.data.bundle import CARD, WEIGHTS, ModelCard
+from vgp.data.destination import Destination
+from vgp.data.task import Task
+from vgp.protocol import pin_store as store
+from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
+from vgp.protocol.pins import ChampionPins
+from vgp.serve.prediction import distribution, drift, page, rows, written
+from vgp.serve.prediction.drift import NewDrift
+from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
+from vgp.serve.prediction.scoring import ScoringRequest
+from vgp.serve.prediction.shards import NewRows
+from vgp.train.processes.launch import launch
+
+#: No process waits for another: each has its own shards, however long they take.
+HANG_AFTER_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """How new rows are predicted."""
+
+    #: Days that are predicted, as windows are written; "" = all rows. The others are looked back on.
+    window: str = ""
+    #: Rows of a shard; 0 = by their width.
+    shard_rows: int = 0
+    #: Whether columns that have shifted much since training end the run before anything is scored.
+    stop_on_drift: bool = False
+    #: The name of the run, which stands in every row.
+    run: str = ""
+    #: Processes; None = one per GPU, else one per core.
+    nproc: int | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What came of it."""
+
+    folder: Predicted
+    written: Written
+    #: Figures for the artifact: rows, shards, what was predicted, and metrics where labels are known.
+    metrics: dict[str, float]
+    #: Sentences.
+    words: tuple[str, ...]
+    page: bytes
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Of the artifact."""
+        asked = self.written.request
+        return {"rows": asked.rows, "shards": len(asked.shards), "model": asked.model, "version": asked.version or 0}
+
+
+def predict(
+    data: str, model: str, destination: str, *, model_name: str = "", task: str = "", options: Options | None = None
+) -> Prediction:
+    """Predicts new data into a folder, here or gs://; what is there already of the same request is not computed again.
+
+    Args:
+        data: As of preparation, or the URI of the data's pins.
+        model: The model's folder, or the URI of its pins, which tell its version.
+        model_name: What it is called in the registry; "" = it is of none.
+        task: The task that the model must be of; "" = one that ships or that the caller has imported.
+
+    Raises:
+        UserError: the model, the data or the destination is wrong. Nothing was scored then.
+        Preempted: SIGTERM or SIGINT came; started again it goes on.
+        ProcessFailed: a process failed; likewise.
+    """
+    folder, options = Predicted.checked(destination), options or Options()
+    card = bundle.load_card(model)
+    work = tasks.load(tasks.trusted(card.task, f"{model}/{CARD}", task), card.options)
+    with scratch.folder() as work.scratch:
+        made = rows.made(
+            work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
+        )
+        asked = _asked(model, model_name, card, made, options)
+        folder.begin(asked)
+        shifts = drift.drift(work, card, made)
+        words = [*made.dataset.notes, shifts.sentence, *_labels(made)]
+        _say(words)
+        _stop_on_drift(shifts, options)
+        _score(model, card, made, folder, asked, options)
+        return _finished(work, made, folder, asked, shifts, tuple(words))
+
+
+def _asked(model: str, name: str, card: ModelCard, made: NewRows, options: Options) -> Asked:
+    pins = store.load(model, ChampionPins) if pinned.digest(model) else None
+    return Asked(
+        model=name if pins and pins.number else "", version=pins.number if pins and pins.number else None,
+        weights={file: _sha256(model, file) for file in (CARD, WEIGHTS)}, task=card.task,
+        data=_digest(made), window=options.window, run=options.run,
+        rows=made.dataset.rows_read, shards=tuple(shard.rows for shard in made.shards),
+    )  # fmt: skip
+
+
+def _digest(made: NewRows) -> str:
+    return hashlib.sha256("".join(shard.sha256 for shard in made.shards).encode()).hexdigest()
+
+
+def _sha256(model: str, name: str) -> str:
+    with download.local_copy(bundle.file_of(model, name)) as path, open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _labels(made: NewRows) -> list[str]:
+    if not made.labelled:
+        return []
+    return [f"labels: {made.labelled:,} of {made.dataset.rows_read:,} rows have one, and are held against it."]
+
+
+def _say(words: list[str]) -> None:
+    for sentence in words:
+        print(sentence, file=sys.stderr, flush=True)
+
+
+def _stop_on_drift(shifts: NewDrift, options: Options) -> None:
+    large = [column for column in shifts.columns if column.shift == "large"]
+    if options.stop_on_drift and large:
+        shown = ", ".join(f"{column.column} ({column.index:.2f})" for column in large[:5])
+        raise UserError(
+            f"the data has drifted, and nothing was scored: {shown} have an index of 0.25 and more. Train anew, or "
+            "leave stop_on_drift out to predict all the same."
+        )
+
+
+# ---- scoring
+
+
+def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked: Asked, options: Options) -> None:
+    key = hashlib.sha256(asked.text().encode()).hexdigest()
+    names = set(folder.names())
+    numbers = [
+        number for number, shard in enumerate(made.shards)
+        if shard_name(number) not in names or not folder.holds(number, shard.rows, key)
+    ]  # fmt: skip
+    if done := len(made.shards) - len(numbers):
+        _say([f"{done:,} of {len(made.shards):,} shards were predicted before."])
+    if not numbers:
+        return
+    request = ScoringRequest(
+        model=model, task=card.task, rows=str(made.folder), dataset=made.dataset, carried=dict(made.carried),
+        numbers=numbers, folder=folder.path, asked=asked, key=key,
+    )  # fmt: skip
+    processes = _processes(options.nproc, len(numbers))
+    try:
+        launch("vgp.serve.prediction.scoring:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
+    except ProcessFailed as failure:
+        raise type(failure)(f"{failure}\n{_left(folder, numbers, processes)}") from None
+    if missing := [number for number in numbers if shard_name(number) not in set(folder.names())]:
+        raise ProcessFailed(f"{folder.path} lacks {shard_name(missing[0])}, which was written: was it removed?")
+
+
+def _left(folder: Predicted, numbers: list[int], processes: int) -> str:
+    """Which shard each process was at when one failed: one that died cannot say it."""
+    there = set(folder.names())
+    own = [[n for n in numbers[rank::processes] if shard_name(n) not in there] for rank in range(processes)]
+    at = [f"rank {rank} was at {shard_name(left[0])}" for rank, left in enumerate(own) if left]
+    missing = sum(map(len, own))
+    return f"{listed(at)}. {missing:,} shards are missing; started again with the same request it goes on with them."
+
+
+def _processes(nproc: int | None, shards: int) -> int:
+    """One per GPU, else one per core, but none without a shard."""
+    if nproc is None and not os.environ.get(NPROC_VARIABLE) and not gpu_count(os.environ):
+        return min(cores(), shards)
+    return min(process_count(nproc, os.environ), shards)
+
+
+# ---- the end
+
+
+def _finished(
+    task: Task, made: NewRows, folder: Predicted, asked: Asked, shifts: NewDrift, words: tuple[str, ...]
+) -> Prediction:
+    spread = distribution.distribution(task, made, written.parts(task, folder, len(made.shards)), task.scratch)
+    html = page.page(asked, shifts, spread)
+    figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
+    for name, data in ((PAGE, html), (METRICS, as_json(figures))):
+        folder.commit(name, data)
+    document = _document(folder, asked, made)
+    folder.commit(MANIFEST, as_json(document.model_dump()))
+    folder.tidy()
+    drifted = {"drifted_columns": float(len(shifts.shifted)), "shards": float(len(made.shards))}
+    return Prediction(folder, document, {**spread.scalars, **drifted}, words, html)
+
+
+def _document(folder: Predicted, asked: Asked, made: NewRows) -> Written:
+    first = pq.read_schema(pa.BufferReader(folder.store.read(shard_name(0))))
+    shards = [folder.described(shard_name(number), shard.rows) for number, shard in enumerate(made.shards)]
+    return Written(
+        request=asked, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
+        files=tuple(folder.described(name) for name in (PAGE, METRICS)),
+    )  # fmt: skip

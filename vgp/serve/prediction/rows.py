@@ -1,0 +1,225 @@
+"""New data as rows that a model takes: checked, and in the order of their ids.
+
+Beside the model's columns a row has what tells it: the columns of its key, and its time. Its label is there too, NaN
+where it is not known.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vgp.base import engine_settings as settings
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.data.bundle import ModelCard
+from vgp.data.columns import category_values, fixed_width
+from vgp.data.declaration import DAY
+from vgp.data.destination import Destination
+from vgp.data.engines import ID, Engine, canonical, choice
+from vgp.data.engines.opening import opened
+from vgp.data.periods import Spans, date_of, parse, spans_of
+from vgp.data.pool import WorkerPool
+from vgp.data.progress import stage
+from vgp.data.shard import ROW_ID, coded
+from vgp.data.sources.files import Files
+from vgp.data.tables import blame, duplicates, features, rebased
+from vgp.data.tables.sorting import Sorting
+from vgp.data.tabular import TabularTask
+from vgp.data.task import Task
+from vgp.serve.prediction import columns, cutting
+from vgp.serve.prediction.output import renamed
+from vgp.serve.prediction.shards import NewRows, learned
+
+#: An object of so many bytes is here in a few seconds.
+SECONDS_BYTES = 256 << 20
+
+
+def made(
+    task: Task, card: ModelCard, data: str, target: Destination, *, window: str = "", shard_rows: int = 0,
+    workers: int | None = None,
+) -> NewRows:  # fmt: skip
+    """The rows of new data, in the scratch folder of the task.
+
+    Args:
+        task: As the card has it; its `scratch` is set. Of a table its schema is loosened (`columns.expect`).
+        data: As of preparation: files, tables and queries, or the URI of their pins.
+        target: Where the predictions go; it tells in whose name queries run.
+        window: Of a task with a time: only rows of these days are predicted, the others are looked back on. "" = all.
+        shard_rows: Rows of a shard; 0 = by their width.
+
+    Raises:
+        UserError: the data cannot be read, lacks a column that the model needs, or has no rows.
+    """
+    if isinstance(task, TabularTask):
+        return _of_table(task, card, data, target, window, shard_rows, workers)
+    if window:
+        raise UserError(f"window = {window}: {type(task).__name__} is no task over a table, so its rows have no days.")
+    return _of_shards(task, card, data, shard_rows, workers)
+
+
+def check_first(task: Task, card: ModelCard, data: str) -> None:
+    """Raises UserError if the first file of a table lacks a column that the model needs, with the nearest name that it
+    has: before its rows are read, and before there is a machine to score them. Of tables of BigQuery, and of a file in
+    a bucket that is not read in seconds, the step that predicts tells.
+
+    Args:
+        task: As the card has it; its schema is loosened, as by `made`.
+    """
+    if not isinstance(task, TabularTask):
+        return
+    columns.expect(task, [column.name for column in learned(task, card)])
+    source = choice.resolved(task, data.strip() or task.default_data(), settings.engines().bigquery)
+    first = [file for file in source.files[:1] if not storage.is_remote(file.path) or file.bytes <= SECONDS_BYTES]
+    if first:
+        with TemporaryDirectory(prefix="first-") as scratch:
+            Files(first, task.schema, task.reading, Path(scratch)).check_first()
+
+
+# ---- tables
+
+
+def _of_table(
+    task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int,
+    workers: int | None,
+) -> NewRows:  # fmt: skip
+    columns.expect(task, [column.name for column in learned(task, card)])
+    carried = tuple(dict.fromkeys(filter(None, (*task.key, task.time))))
+    stored = {f"_told_{number}": name for number, name in enumerate(carried)}
+    with Sorting(task.scratch / "finished", task.label, regression=True, carried=stored) as finished:
+        with ExitStack() as stack:
+            with stage("reading the source"):
+                engine = stack.enter_context(opened(task, data, target, workers))
+            with blame.named(task, engine):
+                _compute(task, engine, finished, window, stored)
+            sources, notes = engine.sources, engine.notes
+        values = finished.values()
+        with stage("writing rows"):
+            tables = (table for _, table in finished.tables())
+            return cutting.write(task, card, tables, values, shard_rows, sources, notes, carried=renamed(stored))
+
+
+def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
+    with stage("looking for keys that occur twice"):
+        rows = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+    seen = rebased.visible(rows, (field.name for field in task.schema))
+    label = rebased.onto(rows, seen, features.labelled(task, seen)).cast("float64").fill_null(float("nan"))
+    more: dict[str, ibis.Value] = {features.LABEL: label}
+    if task.time:
+        more[DAY] = rebased.onto(rows, seen, features.day(task, seen))
+    with stage("looking back"):
+        marked = engine.named(features.ROWS, rows.mutate(**more))
+        chosen = _days(task, engine, marked, window) if window else ()
+        joined = features.looking_back(task, engine, marked)
+    made = joined.select(
+        **{ROW_ID: joined[ID], features.SPLIT: ibis.literal(0, "int8")},
+        **features.values_of(task, joined),
+        **{name: joined[column] for name, column in carried.items()},
+        **{task.label: joined[features.LABEL]},
+        **({DAY: joined[DAY]} if chosen else {}),
+    )
+    if chosen:
+        day = made[DAY]
+        inside = [day.between(first, end - 1) for first, end in chosen]
+        made = made.filter(ibis.or_(*inside)).drop(DAY)
+    types = canonical.arrow(made.schema())
+    finished.expected = int(engine.read(rows.agg(rows=rows.count()))["rows"][0].as_py())
+    with stage("computing features") as work, closing(engine.batches(made)) as batches:
+        for batch in work.counted(batches):
+            if batch.num_rows:
+                finished.add(_zoned(batch, types))
+
+
+def _zoned(batch: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
+    """The rows, moments in UTC with their zone, which DuckDB leaves out."""
+    columns = [
+        c.cast(f.type) if pa.types.is_timestamp(f.type) else c for c, f in zip(batch.columns, types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _days(task: TabularTask, engine: Engine, rows: ibis.Table, window: str) -> Spans:
+    """The days that are predicted. Raises UserError for a window that is none, or without rows."""
+    if not task.time:
+        raise UserError(f"window = {window}: {type(task).__name__} has no time column, so all rows are predicted.")
+    chosen, day = parse(window, "window"), rows[DAY]
+    first, last = engine.read(rows.agg(first=day.min(), last=day.max())).to_pylist()[0].values()
+    if chosen.yearless:
+        chosen = chosen.dated(date_of(last).year)
+    length = chosen.length
+    spans = ((length.before(last + 1), last + 1),) if length else spans_of(chosen.periods)
+    if not any(start <= last and end > first for start, end in spans):
+        raise UserError(
+            f"window = {window}: the data has rows from {date_of(first)} to {date_of(last)}, and none of it."
+        )
+    return spans
+
+
+# ---- other tasks
+
+
+def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers: int | None) -> NewRows:
+    task.predicting = True
+    shards = task.shards(data)
+    with WorkerPool(workers, task.scratch) as pool:
+        tables = list(pool.map("making rows", partial(_left, task, card.statistics), list(enumerate(shards))))
+    values = _values(task, tables)
+    return cutting.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
+
+
+def _left(task: Task, statistics: Mapping[str, Any], numbered: tuple[int, Any]) -> Path:
+    """The rows of one shard of the input, in a file."""
+    number, shard = numbered
+    try:
+        parts = task.rows(shard, statistics)
+    except KeyError as error:
+        raise UserError(
+            f"{type(task).__name__}.rows asks for the statistic {error}, which the model's card does not have: it "
+            "keeps what `combine` returned under names without an underscore."
+        ) from None
+    path = task.scratch / f"new-{number}.arrow"
+    tables = [fixed_width(parts[split], task.label, regression=task.regression) for split in sorted(parts)]
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, tables[0].schema) as file:
+        file.write_table(pa.concat_tables(tables).unify_dictionaries().combine_chunks())
+    return path
+
+
+def _opened(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
+
+
+def _values(task: Task, paths: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+    from collections import Counter
+
+    found: dict[str, Counter[str]] = {}
+    for table in map(_opened, paths):
+        for name in table.column_names:
+            column = table[name].combine_chunks()
+            if pa.types.is_dictionary(column.type):
+                found.setdefault(name, Counter()).update(column.dictionary.to_pylist())
+    return {name: category_values(values) for name, values in found.items()}
+
+
+def _numbered(task: Task, paths: Sequence[Path], values: Mapping[str, tuple[str, ...]]) -> Iterator[pa.Table]:
+    """The rows of each shard with their ids, their label as float64, and categories as codes."""
+    first = 0
+    for table in map(_opened, paths):
+        for name, known in values.items():
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, coded(table[name].combine_chunks(), known))
+        if ROW_ID not in table.column_names:
+            table = table.append_column(ROW_ID, pa.array(np.arange(first, first + len(table), dtype=np.int64)))
+        if not task.likelihood and task.label in table.column_names:
+            place = table.column_names.index(task.label)
+            label = table[task.label].cast(pa.float64())
+            known = pc.if_else(pc.less(label, 0), pa.scalar(np.nan), label) if not task.regression else label
+            table = table.set_column(place, task.label, known)
+        first += len(table)
+        yield table

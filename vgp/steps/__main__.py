@@ -1,0 +1,210 @@
+"""Every step from a shell, as an argument list.
+
+python -m vgp.steps resolve --data 'gs://bucket/raw/*.csv' --to gs://bucket/runs/pins
+python -m vgp.steps prepare runs/data --set train=1-6 --set test=7
+python -m vgp.steps train runs/data --model runs/model --checkpoints runs/checkpoints --nproc 2 --set epochs=3
+python -m vgp.steps collect runs/data --model runs/model
+python -m vgp.steps evaluate runs/data --model runs/model runs/evaluation
+python -m vgp.steps decide runs/data --model runs/model runs/evaluation --report runs/report.html
+python -m vgp.steps predict 'new/*.csv' --model champion --out predictions
+python -m vgp.steps table titanic.csv --target survived --out titanic.toml
+python -m vgp.steps models list --registry runs/registry
+python -m vgp.steps serve runs/model --port 8080
+python -m vgp.steps settings
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from vgp.base.exits import exits
+from vgp.registry import command
+from vgp.serve.endpoint import command as serving
+from vgp.serve.prediction import command as predict
+
+TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
+DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m vgp.steps", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = top.add_subparsers(dest="verb", required=True)
+
+    resolve = verbs.add_parser("resolve", help="data, windows and champion -> pins, and what they are")
+    resolve.add_argument("--data", default="", help=DATA)
+    resolve.add_argument("--task", default="flights", help=TASK)
+    resolve.add_argument("--options", type=as_json, default={}, metavar="JSON", help="the task's options")
+    resolve.add_argument("--champion", default="", help="auto, a version's number, an alias, or a folder to beat")
+    resolve.add_argument("--registry", default="", help="root of the registry; default: TRAINING_REGISTRY, or by --to")
+    resolve.add_argument("--model-name", default="", help="the model's name in the registry; default: by the task")
+    resolve.add_argument("--training-options", type=as_json, default={}, metavar="JSON",
+                         help="settings of train; its warm_start is pinned")  # fmt: skip
+    resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
+    resolve.add_argument("--scheduled", default="", help="the time of a schedule's tick; counts without --as-of")
+    resolve.add_argument("--pins", default="", help="URI of the pins of an earlier run, which are taken")
+    resolve.add_argument("--pipeline", default="training", help="the name of the pipeline")
+    resolve.add_argument("--run", default="", help="the name of the run")
+    resolve.add_argument(
+        "--project-number", dest="project", default="", help="the project that the pins are of; default: none"
+    )
+    resolve.add_argument("--to", default="", help="the folder of the pins; default: TRAINING_PINS, or ./pins")
+    resolve.add_argument("--dry-run", action="store_true", help="write nothing")
+    resolve.add_argument("--json", action="store_true", help="print {digest, uri, data, champion, words}")
+
+    prepare = verbs.add_parser("prepare", help="raw data -> Parquet shards and manifest")
+    prepare.add_argument("destination", help="folder of the prepared dataset")
+    prepare.add_argument("--data", default="", help=DATA)
+    prepare.add_argument("--pins", default="", help="URI of the data's pins, in place of --data and --options")
+    prepare.add_argument("--task", default="flights", help=TASK)
+    prepare.add_argument("--options", type=as_json, default={}, metavar="JSON", help="the task's options")
+    prepare.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
+                         help="one option of the task, such as train=1-6; repeatable")  # fmt: skip
+
+    train = verbs.add_parser("train", help="shards -> model, resuming from checkpoints")
+    train.add_argument("data", help="prepared dataset")
+    train.add_argument("--model", required=True, help="folder of the model")
+    train.add_argument("--checkpoints", required=True, help="folder of checkpoints and logs")
+    train.add_argument("--pins", default="", help="URI of the pins that the data was prepared from")
+    train.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
+    train.add_argument("--nproc", type=int, help="processes; default: one per GPU, or 1")
+    train.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
+                       help="a field of vgp.train.config.TrainConfig; repeatable")  # fmt: skip
+
+    collect = verbs.add_parser("collect", help="what a script of your own left -> model, figures, predictions")
+    collect.add_argument("data", help="prepared dataset")
+    collect.add_argument("--model", required=True, help="the folder that the script knew as AIP_MODEL_DIR")
+    collect.add_argument("--checkpoints", default="", help="the folder with script.json")
+    collect.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
+
+    evaluate = verbs.add_parser("evaluate", help="model -> predictions and metrics")
+    evaluate.add_argument("data", help="prepared dataset")
+    evaluate.add_argument("destination", help="folder of the evaluation")
+    evaluate.add_argument("--model", required=True)
+    evaluate.add_argument("--task", default="", help="task of the data; a file alone may not name module:Class")
+    evaluate.add_argument("--champion", default="",
+                          help="folder of the model to beat, or URI of its pins; default: the baseline")  # fmt: skip
+
+    decide = verbs.add_parser("decide", help="evaluation -> decision and report")
+    decide.add_argument("data", help="prepared dataset")
+    decide.add_argument("evaluation", help="folder of the evaluation")
+    decide.add_argument("--model", required=True)
+    decide.add_argument("--report", help="the page to write; default: report.html in the folder of the evaluation")
+    decide.add_argument("--summary", help="the text to write; default: summary.md in the folder of the evaluation")
+    decide.add_argument("--margin", type=float, default=0.0)
+    decide.add_argument("--confidence", type=float, default=0.95, help="over all decisions of a year together")
+    decide.add_argument("--nights", type=int, default=365, help="decisions planned for a year; default 365")
+    decide.add_argument("--approve", default="auto", help="auto, manual or despite_rivals; default auto")
+    _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
+    command.add(verbs)
+    predict.add(verbs, task=TASK, data=DATA)
+    serving.add(verbs)
+    verbs.add_parser("settings", help="every setting of train, as a table")
+    return top
+
+
+def _table(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("data", help=DATA)
+    verb.add_argument("--target", default="", help="the column to predict; without it the columns are listed")
+    verb.add_argument("--kind", default="", choices=("classes", "regression"), help="default: by its values")
+    verb.add_argument("--positive", default="", help="the class that is looked for, of two")
+    verb.add_argument(
+        "--leave-out", dest="left_out", action="append", default=[], help="a class to leave out; repeatable"
+    )
+    verb.add_argument("--key", action="append", default=[], help="a column of what names a row; repeatable")
+    verb.add_argument("--time", default="", help="when a row is predicted: later rows test; none: no such column")
+    verb.add_argument("--group", default="", help="what rows belong to: it stays in one split")
+    verb.add_argument(
+        "--read", action="append", default=[], metavar="COLUMN=TYPE", help="how to read a column; repeatable"
+    )
+    verb.add_argument("--out", default="task.toml", help="the file to write")
+    verb.add_argument("--force", action="store_true", help="replace the file if it is there")
+    verb.add_argument("--json", action="store_true", help="print what was decided")
+
+
+def as_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text} is no JSON, such as \'{{"train": "1-6"}}\'') from None
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`name=value`, the value read as JSON where it is JSON and as text otherwise."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text}: give it as name=value")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def main(arguments: list[str] | None = None) -> None:
+    values = vars(parser().parse_args(arguments))
+    verb = values.pop("verb")
+    if verb == "models":
+        return command.run(values)
+    if verb == "serve":
+        return serving.run(values)
+    _take_declaration(values)
+    if verb == "predict":
+        return predict.run(values)
+    if verb == "resolve":
+        return _resolve(values)
+    if verb == "table":
+        from vgp.data.tasks.table import new
+
+        as_json = values.pop("json")
+        result = new.new(**values)
+        return print(json.dumps(result)) if as_json else new.show(result)
+    if verb == "settings":
+        from vgp.train import reference
+
+        return print(reference.table(), end="")
+    settings = dict(values.pop("settings", []))
+    if verb == "prepare":
+        values["options"].update(settings)
+    else:
+        values.update(settings)
+    if verb == "decide":
+        # Beside decision.json: the working folder may have a report.html or summary.md of its own.
+        for name, file in (("report", "report.html"), ("summary", "summary.md")):
+            values[name] = values[name] or str(Path(values["evaluation"]) / file)
+    from vgp.steps import calls as steps
+
+    result = getattr(steps, verb)(**values)
+    if verb == "decide":
+        print(f"{result.reason}\nreport: {values['report']}")
+    elif verb == "train":
+        print(json.dumps(result, indent=1))
+
+
+@exits
+def _take_declaration(values: dict[str, Any]) -> None:
+    """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
+    from vgp.data.tasks import task_file
+
+    if task_file.is_file(values.get("task", "")):
+        told = task_file.options(values["task"], values.get("options", {}))
+        values["task"] = "table"
+        if "options" in values:
+            values["options"] = told
+
+
+def _resolve(values: dict[str, Any]) -> None:
+    from vgp.steps import calls as steps
+
+    as_json = values.pop("json")
+    values["task_options"] = values.pop("options")
+    result = steps.resolve(**values)
+    if as_json:
+        print(json.dumps({name: getattr(result, name) for name in ("digest", "uri", "data", "champion", "words")}))
+    else:
+        print(f"pins: {result.uri}\ndata: {result.data}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,343 @@
+"""What each step calls: one function a step, used by the components and by `python -m vgp.steps`.
+
+These are the entry points, so they end a process well: a user error is one line and exit code 2, a preemption
+exit code 75. Heavy imports wait inside, so that a wrong request fails within a second.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from vgp.base.exits import UserError, exits
+from vgp.base.printable import report
+from vgp.base.storage import files, pinned, storage
+from vgp.data import tasks
+from vgp.decision.decision import NIGHTS, Approval, Decision, check
+from vgp.decision.decision import write as write_decision
+from vgp.decision.release import request as release_request
+from vgp.protocol import manifest, run_folder
+from vgp.protocol.manifest import Manifest
+from vgp.protocol.pins import DataPins
+from vgp.registry import champion as champions
+from vgp.steps import run_request
+from vgp.steps.pins import weights
+from vgp.train import checkpoint_place
+from vgp.train.config import parse
+from vgp.train.processes.launch import THREADS
+
+if TYPE_CHECKING:
+    from vgp.decision.release.outcome import Outcome
+    from vgp.evaluation.record import Evaluation
+    from vgp.steps.pins.resolve import Resolved
+
+
+@exits
+def resolve(
+    record: str | Path = "",
+    *,
+    pipeline: str,
+    to: str = "",
+    project: str = "",
+    run: str = "",
+    scheduled: str = "",
+    data: str = "",
+    task: str = "flights",
+    task_options: Mapping[str, Any] | None = None,
+    champion: str = "",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
+    as_of: str = "",
+    pins: str = "",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    nights: int = NIGHTS,
+    training_options: Mapping[str, Any] | None = None,
+    dry_run: bool = False,
+    **config: Any,
+) -> "Resolved":
+    """Pins what a run works on: writes what was pinned to the file `record`, and the pins beside the runs.
+
+    What later steps are told is checked first: a run that the console started was checked nowhere else.
+
+    Args:
+        record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
+        to: The folder of the pins, and `project` the number of the project, where no record tells them.
+        pipeline: The name of the pipeline.
+        run: The name of the run; what cannot be pinned is this run's alone.
+        champion: A folder, or what names a version of the registry (`vgp.registry.reigning`).
+        registry: The root of the registry; "" = by the place of the record, or of the pins.
+        model_name: What the model is called there; "" = by the task.
+        approve: As of `register`; checked only.
+        scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
+        as_of: A day, or a moment with its zone: what came later is left out.
+        pins: URI of the pins of an earlier run of the same request, whose pins are taken.
+        margin: As of `decide`, and `confidence` and `nights` too; checked only.
+        training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
+        dry_run: Whether nothing is written.
+    """
+    settings = run_request.check_settings(task, task_options, margin, confidence, nights, training_options, config)
+    release_request.check(champion, model_name, approve)
+    from vgp.decision.release import foreseen
+    from vgp.registry import reigning
+    from vgp.registry.model_name import chosen
+    from vgp.steps.pins import resolve
+    from vgp.train.loop import selection
+
+    request = run_request.pinned_request(data, task, task_options, champion, registry, model_name, training_options)
+    work = tasks.load(request.task, request.task_options)
+    selection.require_metric(settings, work)
+    check(margin, confidence, nights, bounded=not work.regression)
+    output = run_folder.parse(record)
+    place = reigning.opened(registry, chosen(model_name, request.task, request.task_options), record or to)
+    resolved = resolve.resolve(
+        request, run_folder.pins_at(to) if to else run_folder.pins(record), place,
+        pipeline=pipeline, project=project or (output.project if output else ""),
+        run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
+    )  # fmt: skip
+    if resolved.champion and approve != "manual":
+        resolved = replace(resolved, words=(*resolved.words, *foreseen.words(place, confidence, nights)))
+    for sentence in resolved.words:
+        print(sentence, file=sys.stderr, flush=True)
+    if record and not dry_run:
+        resolve.write_record(resolved, record)
+    return resolved
+
+
+@exits
+def prepare(
+    data: str,
+    destination: str | Path,
+    *,
+    task: str,
+    options: Mapping[str, Any] | None = None,
+    pins: str = "",
+) -> Manifest:
+    """Validates, splits and encodes the raw data into `destination`; returns its manifest.
+
+    Args:
+        pins: URI of the data's pins; they say what is read, and the options of the task.
+    """
+    import vgp.data.prepare
+
+    if pins and (data or options):
+        raise UserError("the pins say what is read and with which options: give pins, or data and options.")
+    if pins:
+        from vgp.data import reading
+
+        data, options = reading.data(pins, task)
+    return vgp.data.prepare.prepare(task, data, destination, options=run_request.whole(options or {}))
+
+
+@exits
+def train(
+    data: str | Path,
+    model: str | Path,
+    checkpoints: str | Path,
+    *,
+    task: str = "",
+    pins: str = "",
+    nproc: int | None = None,
+    training_options: Mapping[str, Any] | None = None,
+    **config: Any,
+) -> dict[str, Any]:
+    """Trains the task that prepared `data`, one process per GPU; returns the final figures.
+
+    Args:
+        data: Prepared dataset; its manifest says which task and options.
+        model: Folder for model.safetensors and model.json.
+        checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
+            step a folder that all attempts at this task share is derived from it (`checkpoint_place`).
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
+        pins: URI of the pins that the data was prepared from; "" = none.
+        nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
+        training_options: Fields of `vgp.train.config.TrainConfig` that `config` does not have, as KFP gives them.
+        config: Fields of `vgp.train.config.TrainConfig`.
+    """
+    prepared = manifest.load(data)
+    name = _trusted_task(data, prepared, task)
+    if tasks.find(name).as_they_are:
+        raise UserError(tasks.NO_ROWS)
+    known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
+    settings = parse({"task": name, "options": prepared.options, **run_request.with_options(config, training_options)})
+    settings, begun, said = weights.settled(known, settings, prepared, pins)
+    if said:
+        report(said)
+    import vgp.train.fit
+
+    kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    figures = vgp.train.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
+                                 job=kept.job, owner=kept.owner, tags={"pins": pins},
+                                 warm_start_pins=begun)  # fmt: skip
+    return {**figures, "checkpoints": kept.folder}
+
+
+@exits
+def collect(
+    model: str | Path,
+    checkpoints: str | Path = "",
+    data: str | Path = "",
+    *,
+    task: str = "",
+    pins: str = "",
+) -> "Taken":
+    """Takes up what a script of the user's left, in place of our training: its model, its figures, its predictions.
+
+    Args:
+        model: The folder that the script knew as AIP_MODEL_DIR.
+        checkpoints: The folder with `script.json`; "" = none.
+        data: The prepared dataset.
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
+        pins: URI of the pins that the data was prepared from; "" = none.
+    """
+    prepared = manifest.load(data)
+    if pins:
+        _computed_from(pins, prepared, data)
+    work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
+    import vgp.evaluation.script.collect
+
+    collected = vgp.evaluation.script.collect.collect(str(model), str(checkpoints), data, work)
+    return Taken(
+        collected.launched.checkpoints,
+        {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
+        collected.metrics,
+    )
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What the step `collect` gives."""
+
+    #: The folder that the script knew as AIP_CHECKPOINT_DIR; "" where nothing tells.
+    checkpoints: str
+    figures: Mapping[str, Any]
+    #: The numbers of its metrics.json.
+    metrics: Mapping[str, float]
+
+
+@exits
+def evaluate(
+    data: str | Path, model: str | Path, destination: str | Path, *, champion: str = "", task: str = ""
+) -> "Evaluation":
+    """Scores model, champion and simple rivals on the test rows into `destination`; returns the measures.
+
+    Args:
+        model: Folder of a model of ours, or of what a script left.
+        champion: Likewise of the champion, or the URI of its pins; "" = none.
+        task: The task that the data must be of; "" = one that ships or that the caller has imported.
+    """
+    if champion and not pinned.digest(champion):
+        champions.check(champion)
+    for name, value in THREADS.items():
+        os.environ.setdefault(name, value)
+    tasks.find(_trusted_task(data, manifest.load(data), task))
+    import vgp.evaluation.evaluate
+
+    return vgp.evaluation.evaluate.evaluate(data, model, destination, champion=champion)
+
+
+@exits
+def decide(
+    data: str | Path,
+    model: str | Path,
+    evaluation: str | Path,
+    report: str | Path,
+    summary: str | Path,
+    to: str | Path = "",
+    *,
+    champion: str = "",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    nights: int = NIGHTS,
+    approve: str = "auto",
+) -> Decision:
+    """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary.
+
+    Args:
+        to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
+            replace.
+        champion: URI of the champion's pins, for the report; "" = none.
+        approve: As of `register`.
+    """
+    check(margin, confidence, nights)
+    release_request.check("", "", approve)
+    import vgp.data.bundle
+    import vgp.decision.decide
+    import vgp.decision.report.report
+    import vgp.evaluation.record
+    import vgp.train.tracking.judged
+
+    decision = vgp.decision.decide.decide(
+        evaluation, margin=margin, confidence=confidence, nights=nights, approve=cast(Approval, approve)
+    )
+    vgp.decision.report.report.write(
+        report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
+    )
+    files.write(summary, vgp.decision.report.report.markdown(evaluation=evaluation, decision=decision))
+    if to:
+        write_decision(decision, to)
+    print(decision.reason, file=sys.stderr, flush=True)
+    vgp.train.tracking.judged.tell(
+        Path(model) / vgp.data.bundle.CARD, vgp.evaluation.record.load(evaluation).scalars,
+        {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
+    )  # fmt: skip
+    return decision
+
+
+@exits
+def register(
+    data: str | Path,
+    model: str | Path,
+    evaluation: str | Path,
+    decision: str | Path,
+    report: str | Path,
+    summary: str | Path = "",
+    *,
+    registry: str,
+    model_name: str,
+    task: str = "",
+    run: str = "",
+    pipeline: str = "",
+    champion: str = "",
+    pins: str = "",
+    approve: str = "auto",
+    commit: str = "",
+) -> "Outcome":
+    """Releases the model as the gate's decision says, and writes what came of it to `summary`.
+
+    Args:
+        registry: The root of the registry, and `model_name` the model's name in it.
+        run: Who releases it; the same name again is the same release, tried again.
+        champion: URI of the pins of what the model was compared with; "" = nothing.
+        approve: auto, or manual: a better model waits as a candidate. `despite_rivals` is the decision's matter.
+        commit: Of the code; "" = what the environment tells, as of a run on this machine.
+    """
+    release_request.check("", model_name, approve)
+    import vgp.decision.release.release
+
+    place = run_folder.parse(summary)
+    inputs = vgp.decision.release.release.Inputs(
+        str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
+        run=run, pipeline=pipeline, project=place.project if place else "", commit=commit,
+    )  # fmt: skip
+    outcome = vgp.decision.release.release.release(inputs, registry, model_name, cast(Approval, approve))
+    print(outcome.words, flush=True)
+    if summary:
+        files.write(summary, outcome.markdown)
+    return outcome
+
+
+def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
+    return tasks.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
+
+
+def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
+    """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
+    from vgp.data import reading
+    from vgp.protocol import pin_store as store
+
+    document = reading.of_prepared(pins, prepared, data)
+    return document, store.digest(document.model_copy(update={"epoch": 0}))

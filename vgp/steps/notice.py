@@ -1,0 +1,146 @@
+"""The exit step of a run: its summary, written as an artifact, printed, and sent where that is configured.
+
+Whatever fails in here is a warning in the step's log: how a run ended is no business of its messenger.
+"""
+
+import base64
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vgp.base import google_api, webhook
+from vgp.base.text.printable import one_line
+from vgp.protocol.capacity import ways
+from vgp.protocol.capacity.way import Way
+from vgp.protocol.summary import Summary, run_page, summary_of
+from vgp.steps import experiment as experiments
+from vgp.steps.notice_page import markdown
+
+
+def tell(
+    status: Any, path: str, *, address: str, prices: Mapping[str, float | Sequence[Any]], experiment: str = ""
+) -> dict[str, Any]:
+    """Writes the summary to `path`, prints it, sends it, and returns what belongs into the artifact's metadata.
+
+    Args:
+        status: kfp's PipelineTaskFinalStatus of the steps.
+        path: Of the artifact.
+        address: Where it is sent, https:// or the name of such an address in Secret Manager; empty: nowhere.
+        prices: Dollars per hour of each step, with the day of that price; without it in specs of before.
+        experiment: The Vertex AI experiment that the run becomes part of, unless it found nothing new; empty: none.
+    """
+    try:
+        job = _job(status)
+        # kfp.local calls a run by its group of steps, and that is what it says failed: the command tells which step.
+        error = str(status.error_message or "") if job else ""
+        summary = summary_of(job, prices, state=str(status.state), error=error, ways=_ways(job))
+        page = markdown(summary)
+        print(page, flush=True)
+        _write(path, page)
+        joined = {"experiment": _joined(job, summary, experiment)} if experiment else {}
+        return {"words": summary.words, "sent": _sent(summary, address)} | joined
+    except Exception as error:
+        _warn(f"the run could not be summed up: {type(error).__name__}.")
+        return {}
+
+
+def _job(status: Any) -> dict[str, Any]:
+    """What Google knows of the run, else its name; nothing of kfp.local's runs, which are known to nobody."""
+    name = str(status.pipeline_job_resource_name)
+    if run_page(name):
+        try:
+            return {**google_api.read(f"{name.split('/')[3]}-aiplatform", f"v1/{name}"), "name": name}
+        except Exception as why:
+            _warn(
+                f"the run's steps are not known: {_reason(why)}. The step's account needs aiplatform.pipelineJobs.get "
+                "(roles/aiplatform.user)."
+            )
+        return {"name": name}
+    return {}
+
+
+def _ways(job: Mapping[str, Any]) -> tuple[Way, ...]:
+    """The ways up the run's ladders; a run without any asks for nothing."""
+    if not ways.has_ladder(job.get("pipelineSpec") or {}):
+        return ()
+    root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
+    try:
+        return ways.of_run(ways.client(), root, str(job.get("name", "")).rpartition("/")[2])
+    except Exception as error:
+        _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
+        return ()
+
+
+def _joined(job: Mapping[str, Any], summary: Summary, name: str) -> str:
+    """Whether the run is in the experiment now, in words."""
+    if not run_page(summary.name):
+        return "no: this is no run on Vertex AI"
+    if summary.nothing_new:
+        return "no: nothing is new"
+    try:
+        experiments.join(job, name)
+        return f"yes: {name}"
+    except Exception as error:
+        _warn(
+            f"the run is not in the experiment {name}: {_reason(error)}. The step's account needs "
+            "aiplatform.contexts.get, .create and .addContextChildren (roles/aiplatform.user)."
+        )
+        return f"no: {_reason(error)}"
+
+
+def _write(path: str, page: str) -> None:
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        _warn(f"the summary could not be written to {path}: {error.strerror}.")
+
+
+def _sent(summary: Summary, address: str) -> str:
+    """What became of the message, in words."""
+    if not address:
+        return "no: no webhook is set"
+    if not run_page(summary.name):
+        return "no: this is no run on Vertex AI"
+    key = str(uuid.uuid5(uuid.NAMESPACE_URL, f"//aiplatform.googleapis.com/{summary.name}"))
+    try:
+        status = webhook.post(_resolved(address), summary.as_json(), key)
+    except (webhook.Refused, webhook.Undelivered) as error:
+        _warn(f"the summary was not sent: {'the address ' if isinstance(error, webhook.Refused) else ''}{error}")
+        return f"no: {error}"
+    except Exception as error:
+        _warn(f"the summary was not sent: {_reason(error)}.")
+        return f"no: {_reason(error)}"
+    print(f"sent; answered {status}", flush=True)
+    return f"yes: answered {status}"
+
+
+def _resolved(address: str) -> str:
+    """The address itself, or what Secret Manager keeps under its name.
+
+    Raises:
+        Undelivered: the secret cannot be read.
+    """
+    if not webhook.is_secret_name(address):
+        return address
+    version = address if "/versions/" in address else f"{address}/versions/latest"
+    try:
+        answer = google_api.read("secretmanager", f"v1/{version}:access")
+        return base64.b64decode(answer["payload"]["data"]).decode().strip()
+    except Exception as error:
+        raise webhook.Undelivered(
+            f"{address} cannot be read: {_reason(error)}. The step's account needs secretmanager.versions.access "
+            "(roles/secretmanager.secretAccessor)."
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """The kind of a failure, and the status that an API answered; messages of libraries may hold what is secret."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return f"{type(error).__name__}{f', {status}' if status else ''}"
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {one_line(text)}", file=sys.stderr, flush=True)

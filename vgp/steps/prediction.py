@@ -1,0 +1,203 @@
+"""What the steps of the workflow batch_prediction call, and `python -m vgp.steps predict`."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vgp.base.exits import UserError, exits
+from vgp.base.printable import quoted
+from vgp.base.storage import files, foreign, pinned, storage
+from vgp.base.storage.bigquery import names
+from vgp.data import reading, tasks
+from vgp.protocol import run_folder
+from vgp.protocol.pins import Request
+from vgp.registry import reigning
+from vgp.registry.model_name import chosen
+from vgp.steps.pins import prediction as pins_of
+from vgp.steps.pins.prediction import Resolved
+from vgp.train.processes.launch import THREADS
+
+if TYPE_CHECKING:
+    from vgp.serve.prediction.predict import Prediction
+
+
+def check_request(
+    *,
+    data: str,
+    task: str,
+    model: str,
+    task_options: Mapping[str, Any],
+    registry: str = "",
+    model_name: str = "",
+    destination: str = "",
+    staging: str = "",
+    window: str = "",
+    as_of: str = "",
+    pins: str = "",
+    shard_rows: int = 0,
+    stop_on_drift: bool = False,
+    with_task: bool = True,
+) -> None:
+    """What can be told to be wrong about a prediction before anything starts.
+
+    Raises:
+        ValueError: says what was given, the rule, and the choices.
+    """
+    try:
+        tasks.parts(task)
+        _check(model, destination, window, shard_rows)
+        chosen(model_name, task, task_options)
+        for part in storage.parts(data):
+            foreign.refuse(part)
+        if with_task:
+            tasks.find(task)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
+    from vgp.data.periods import parse
+
+    if not model.strip():
+        raise UserError("model is empty: champion, the number of a version, an alias, or a folder (with a /).")
+    if not reigning.named(model):
+        raise UserError(
+            f"model = {quoted(model)} is none of: champion, the number of a version, one of its aliases, or a folder "
+            "(with a /, such as ./model or gs://BUCKET/model)."
+        )
+    pins_of.check_destination(destination)
+    if names.is_table(destination):
+        names.parse(destination)
+    if window:
+        parse(window, "window")
+    if shard_rows < 0:
+        raise UserError(f"shard_rows = {shard_rows}: rows of a shard, 0 for as many as their width allows.")
+
+
+@exits
+def resolve(
+    record: str | Path = "",
+    *,
+    data: str = "",
+    task: str = "flights",
+    task_options: Mapping[str, Any] | None = None,
+    model: str = "champion",
+    registry: str = "",
+    model_name: str = "",
+    destination: str = "",
+    window: str = "",
+    shard_rows: int = 0,
+    run: str = "",
+    pipeline: str = "batch-prediction",
+    to: str = "",
+    scheduled: str = "",
+    as_of: str = "",
+    pins: str = "",
+    stop_on_drift: bool = False,
+) -> Resolved:
+    """Pins the data and the version of the model, and writes what was pinned to the file `record`.
+
+    Args:
+        record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
+        to: The folder of the pins, where no record tells it.
+    """
+    _check(model, destination, window, shard_rows)
+    tasks.find(task)
+    options = _whole(task_options or {})
+    request = Request(data=data, task=tasks.spec(task), task_options=options, champion=model, registry=registry,
+                      model_name=model_name)  # fmt: skip
+    place = reigning.opened(registry, chosen(model_name, request.task, options), record or to)
+    output = run_folder.parse(record)
+    resolved = pins_of.resolve(
+        request, run_folder.pins_at(to) if to else run_folder.pins(record), place, run=run, pipeline=pipeline,
+        project=output.project if output else "", destination=destination, scheduled=scheduled, as_of=as_of, pins=pins,
+    )  # fmt: skip
+    for sentence in resolved.words:
+        print(sentence, file=sys.stderr, flush=True)
+    _check_columns(resolved, request.task)
+    if record:
+        _record(resolved, str(record))
+    return resolved
+
+
+def _check_columns(resolved: Resolved, task: str) -> None:
+    """Raises UserError if the first file lacks a column that the model needs."""
+    from vgp.data import bundle
+    from vgp.serve.prediction import rows
+
+    card = bundle.load_card(resolved.model)
+    rows.check_first(tasks.load(task, card.options), card, reading.data(resolved.data, task)[0])
+
+
+def _whole(value: Mapping[str, Any]) -> dict[str, Any]:
+    from vgp.steps import run_request
+
+    return dict(run_request.whole(value))
+
+
+def _record(resolved: Resolved, record: str) -> None:
+    shown = ("digest", "uri", "data", "model", "model_name", "destination", "words")
+    text = json.dumps({name: getattr(resolved, name) for name in shown}, indent=1) + "\n"
+    if not storage.is_remote(record):
+        Path(record).parent.mkdir(parents=True, exist_ok=True)
+    storage.overwrite(record, text.encode())
+
+
+@exits
+def predict(
+    predictions: str | Path = "",
+    page: str | Path = "",
+    *,
+    data: str = "",
+    model: str,
+    task: str,
+    model_name: str = "",
+    destination: str = "",
+    staging: str = "",
+    window: str = "",
+    run: str = "",
+    shard_rows: int = 0,
+    stop_on_drift: bool = False,
+    nproc: int | None = None,
+) -> "Prediction":
+    """Predicts new rows, shard by shard, and writes them to the destination.
+
+    Args:
+        predictions: The step's output, which tells where predictions go if no destination is given.
+        page: Where the page about them goes as well; "" = nowhere else.
+        data: As of `prepare`, or the URI of the data's pins.
+        model: A folder, or the URI of its pins.
+        task: The task that the model must be of; nothing else that its card may name is run.
+        destination: A folder here or in a bucket, or bq://PROJECT.DATASET.TABLE; "" = by the step's output.
+        staging: Of a table: the folder in a bucket that its shards lie in meanwhile; "" = by the step's output.
+    """
+    for name, value in THREADS.items():
+        os.environ.setdefault(name, value)
+    _check("champion", destination, window, shard_rows)
+    tasks.find(task)
+    from vgp.serve.prediction import bigquery
+    from vgp.serve.prediction.predict import Options, predict
+
+    table = names.parse(destination) if names.is_table(destination) else None
+    if table:
+        bigquery.check(table, staging or (staged(predictions) if str(predictions) else ""))
+    folder = (staging or staged(predictions)) if table or not destination else destination
+    what = reading.data(data, task)[0] if pinned.digest(data) else data
+    options = Options(window, shard_rows, stop_on_drift, run, nproc)
+    made = predict(what, model, folder, model_name=model_name, task=task, options=options)
+    if table:
+        bigquery.load(made.folder, made.written, table)
+    if page:
+        files.write(page, made.page)
+    return made
+
+
+def staged(predictions: str | Path) -> str:
+    """The folder of a step's predictions: the same for all its attempts, so that one goes on with another's."""
+    if not str(predictions):
+        raise UserError("no destination was given: a folder, gs://BUCKET/FOLDER, or bq://PROJECT.DATASET.TABLE.")
+    output = run_folder.parse(predictions)
+    return f"{output.root}/predictions/{output.run}/{output.step}" if output else str(predictions)

@@ -1,0 +1,141 @@
+"""Whether to train at all, and why, in one sentence."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+from vgp.base.exits import UserError
+from vgp.decision.retraining import policy, reigning
+from vgp.decision.retraining.findings import Findings, drift_words, look_at, loss_words, seen
+from vgp.decision.retraining.policy import Policy
+from vgp.decision.retraining.reigning import Reigning
+from vgp.protocol import pin_store as store
+from vgp.protocol.manifest import Frozen
+from vgp.protocol.pins import DataPins, Request
+from vgp.registry.documents import Record
+from vgp.steps.pins.resolve import Resolved
+from vgp.train.config import TrainConfig
+
+Cause = Literal[
+    "asked", "no champion", "changed", "nothing new", "new data", "age", "drift", "performance", "cannot look",
+    "no change", "waits", "never",
+]  # fmt: skip
+
+
+class Verdict(Frozen):
+    """The decision of one run."""
+
+    train: bool
+    cause: Cause
+    #: One sentence.
+    why: str
+    findings: Findings = Findings()
+    #: The champion's name, and when a model was trained last; "" = none.
+    champion: str = ""
+    last_trained: str = ""
+
+    @property
+    def outcome(self) -> str:
+        """What the step returns, and the workflow's branch compares."""
+        return "train" if self.train else "skip"
+
+    @property
+    def headline(self) -> str:
+        return f"{'training' if self.train else 'nothing is trained'}: {self.why}"
+
+
+def verdict(
+    resolved: Resolved, request: Request, record: Record, rules: Policy, config: TrainConfig, *, run: str, now: datetime
+) -> Verdict:
+    """Decides for a run whose pins are resolved; reads of the data what a look takes, and no more.
+
+    Raises:
+        UserError: the new data cannot be prepared either: it lacks a column, or a key occurs twice.
+    """
+    if rules.force:
+        return _told(True, "asked", "force is set.")
+    if not resolved.champion:
+        if rules.when == "never":
+            return _told(False, "never", 'when = "never", and there is no champion to look after.')
+        return _told(True, "no champion", "there is no champion yet.")
+    try:
+        champion = reigning.load(resolved.champion, record)
+    except UserError as error:
+        return _told(rules.when != "never", "changed", f"new rows cannot be held against the champion: {error}")
+    return _Night(champion, resolved, request, record, rules, config, run, now).decided()
+
+
+@dataclass(frozen=True)
+class _Night:
+    """All that a decision about new data rests on."""
+
+    champion: Reigning
+    resolved: Resolved
+    request: Request
+    record: Record
+    rules: Policy
+    config: TrainConfig
+    run: str
+    now: datetime
+
+    @cached_property
+    def last(self) -> datetime | None:
+        return reigning.last_trained(self.record, self.champion.version)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is too early to train again."""
+        rules = self.rules
+        return bool(rules.wait and self.last and not policy.over(rules.wait, self.last, self.now))
+
+    def decided(self) -> Verdict:
+        known = {"champion": self.champion.name, "last_trained": f"{self.last:%Y-%m-%d}" if self.last else ""}
+        return (self._before_looking() or self._by_looking()).model_copy(update=known)
+
+    def _before_looking(self) -> Verdict | None:
+        """What pins and settings say; None where the new rows have to."""
+        champion, request, rules = self.champion, self.request, self.rules
+        if rules.when == "always":
+            return _told(True, "asked", 'when = "always".')
+        other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
+        # A challenger with the new settings may have been tested already, and kept from reigning.
+        tried = self.waits and reigning.tried_since(self.record, champion.version)
+        if other and rules.when != "never" and not tried:
+            return _told(True, "changed", f"{other}.")
+        if not other and reigning.same_data(champion.data, store.load(self.resolved.data, DataPins)):
+            return _told(False, "nothing new", f"no data is new since {champion.name} was trained.")
+        return None
+
+    def _by_looking(self) -> Verdict:
+        rules, found = self.rules, Findings()
+        if rules.looks:
+            found = look_at(self.champion, self.resolved.data, self.request.task, rules, self.run)
+        if rules.when == "never":
+            return _told(False, "never", f'when = "never"; {seen(found)}', found)
+        if rules.wait and self.last and self.waits:
+            ends = policy.until(rules.wait, self.last)
+            words = (
+                f"a model was trained on {self.last:%Y-%m-%d}, and wait = {policy.spoken(rules.wait)} ends on {ends}"
+            )
+            return _told(False, "waits", f"{words}; {seen(found)}" if seen(found) else f"{words}.", found)
+        if rules.when == "new data":
+            return _told(True, "new data", f"data is new since {self.champion.name} was trained.")
+        return self._by_findings(found)
+
+    def _by_findings(self, found: Findings) -> Verdict:
+        rules, last = self.rules, self.last
+        if found.drifted:
+            return _told(True, "drift", drift_words(found.drifted), found)
+        if found.live and found.live.worse:
+            return _told(True, "performance", loss_words(found.live), found)
+        if rules.retrain_every and (last is None or policy.over(rules.retrain_every, last, self.now)):
+            since = f"the last training was on {last:%Y-%m-%d}" if last else "nothing tells when a model was trained"
+            return _told(True, "age", f"{since}, and retrain_every is {policy.spoken(rules.retrain_every)}.", found)
+        if not found.what:
+            return _told(True, "cannot look", f"the new data cannot be sampled: {'; '.join(found.notes)}.", found)
+        return _told(False, "no change", seen(found), found)
+
+
+def _told(train: bool, cause: Cause, why: str, findings: Findings | None = None) -> Verdict:
+    return Verdict(train=train, cause=cause, why=why.strip(), findings=findings or Findings())

@@ -1,0 +1,88 @@
+"""Whether a model learns: gradients that lead downwards, and a few rows learned by heart."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from vgp.data.task import Batch
+from vgp.testing.failed import require
+from vgp.train.loop.optimizers import Optimizers
+
+#: Steps along the gradient, in lengths of it, of which one must lower the loss.
+STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+#: By how much of the first loss it must fall; of rows that contradict each other no more may be possible.
+LEARNED = 0.5
+
+Loss: TypeAlias = "Callable[[nn.Module, Batch], Tensor]"
+
+
+def gradients(make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch") -> dict[str, float]:
+    """The norm of each parameter's gradient on one batch.
+
+    Args:
+        make: A new model, the same at each call.
+
+    Raises:
+        Failed: one is missing or not finite, all are 0, or no step against them lowers the loss.
+    """
+    model = make().eval()
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    require(bool(weights), "the model has no parameters to learn.")
+    loss = loss_of(model, batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    missing = [name for name, weight in weights.items() if weight.grad is None]
+    require(not missing, f"the loss does not use {_listed(missing)}: are these parts of the model left out of it?")
+    slopes = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
+    norms = {name: float(slope.norm()) for name, slope in slopes.items()}
+    broken = [name for name, norm in norms.items() if not np.isfinite(norm)]
+    require(not broken, f"the gradient of {_listed(broken)} is not finite: look for sqrt(0), log(0) or 0/0.")
+    length = sum(norm**2 for norm in norms.values()) ** 0.5
+    require(length > 0, "every gradient is 0: is the output cut off from the weights (detach, argmax)?")
+    require(
+        any(_after(make, loss_of, batch, slopes, step / length) < float(loss.detach()) for step in STEPS),
+        "no step against the gradient lowers the loss: does it depend on something else than weights and batch, or is "
+        "its sign turned round?",
+    )
+    return norms
+
+
+def _after(
+    make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch", slopes: Mapping[str, Tensor], step: float
+) -> float:
+    """The loss of a new model once every weight has gone a step against its gradient."""
+    model = make().eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name in slopes:
+                weight.sub_(slopes[name], alpha=step)
+    return float(loss_of(model, batch).detach())
+
+
+def overfit(model: nn.Module, loss_of: Loss, batch: "Batch", optimizer: Optimizers, steps: int) -> list[float]:
+    """The loss of each step on the same few rows.
+
+    Raises:
+        Failed: it fell by less than half.
+    """
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = loss_of(model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    first, best, rows = losses[0], min(losses), len(next(iter(batch.values())))
+    require(
+        best < first - LEARNED * abs(first),
+        f"{steps} steps on {rows} rows brought the loss from {first:.4g} to {best:.4g} only. A model that cannot learn "
+        "a few rows by heart has a fault, or too few weights, or the same features stand beside different labels; or "
+        "it needs other values: overfit(steps=..., learning_rate=...).",
+    )
+    return losses
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,148 @@
+"""The parts of a task on a few prepared rows: one batch, one loss, predictions, the whole check."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor, nn
+
+from vgp.data import tasks
+from vgp.data.rows import open_rows
+from vgp.data.task import Batch, Task, WeightedLoss
+from vgp.evaluation.probabilities import SUM_TOLERANCE
+from vgp.protocol import manifest
+from vgp.protocol.manifest import Manifest
+from vgp.testing import learning
+from vgp.testing.failed import require
+from vgp.train.loop.batches import tensors
+from vgp.train.loop.optimizers import of_task
+from vgp.train.loop.weighting import mean
+
+if TYPE_CHECKING:
+    from vgp.data.rows import Rows
+
+CPU = torch.device("cpu")
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A task, its prepared rows, and what can be asked of them. Models are made anew, always with the same seed."""
+
+    task: Task
+    manifest: Manifest
+    folder: Path
+
+    @classmethod
+    def opened(cls, folder: Path) -> "Parts":
+        """Of a prepared dataset, whose task the caller has imported."""
+        dataset = manifest.load(folder)
+        name = tasks.trusted(dataset.task, str(folder), dataset.task)
+        return cls(tasks.load(name, dataset.options), dataset, folder)
+
+    @cached_property
+    def _splits(self) -> "dict[str, Rows]":
+        return {split: open_rows(self.folder, split) for split in self.manifest.splits}
+
+    def table(self, split: str = "train") -> pa.Table:
+        """The rows of a split as the model will know them, categories by name."""
+        rows = self._rows(split)
+        return pa.table({column.name: self._shown(column.name, rows.columns[column.name])
+                         for column in self.manifest.columns})  # fmt: skip
+
+    def _shown(self, name: str, values: np.ndarray) -> pa.Array:
+        column = self.manifest.column(name)
+        if column.kind in ("category", "label") and column.values:
+            return pa.DictionaryArray.from_arrays(values.astype(np.int32), pa.array(column.values)).cast(pa.string())
+        if values.ndim > 1:
+            return pa.FixedSizeListArray.from_arrays(values.ravel(), values.shape[1])
+        return pa.array(values)
+
+    def batch(self, rows: int = 32, split: str = "train") -> Batch:
+        """The first rows of a split, as `loss` and `predict` are given them."""
+        taken = self._rows(split)
+        return tensors(taken.take(np.arange(min(rows, len(taken)))), CPU)
+
+    def _rows(self, split: str) -> "Rows":
+        require(split in self._splits, f"there is no split {split!r}; there are {', '.join(self._splits)}.")
+        rows = self._splits[split]
+        require(len(rows) > 0, f"the split {split} has no rows: give more data, or other options of the split.")
+        return rows
+
+    def model(self) -> nn.Module:
+        """A new model."""
+        torch.manual_seed(SEED)
+        model = self.task.model(self.manifest)
+        require(isinstance(model, nn.Module), f"model gave a {type(model).__name__}; it must be an nn.Module.")
+        return model
+
+    def loss(self, model: nn.Module | None = None, batch: "Batch | None" = None) -> Tensor:
+        """The loss of a batch, once it is known to be one: a finite float32 scalar that depends on the model."""
+        loss = self.task.loss(model or self.model(), batch or self.batch())
+        if isinstance(loss, WeightedLoss):
+            loss = mean(loss)
+        require(isinstance(loss, Tensor), f"loss gave a {type(loss).__name__}; it must be a tensor.")
+        require(loss.ndim == 0, f"loss has the shape {tuple(loss.shape)}; it must be a scalar, the mean of the batch.")
+        require(loss.dtype == torch.float32, f"loss is {loss.dtype}; it must be float32: end with .float().")
+        require(bool(loss.isfinite()), f"loss is {loss.item()}: look for a missing value (nan), log(0) or 0/0.")
+        require(loss.requires_grad, "loss does not depend on the model's weights: was it computed without gradients?")
+        return loss
+
+    def predictions(self, model: nn.Module | None = None, split: str = "train") -> np.ndarray:
+        """What `predict` (or `score`) says of the first rows, once it is known to be sound.
+
+        Probabilities (B, C) that sum to 1; of a regression (B, 1 + Q), quantiles rising; losses (B,) in nats.
+        """
+        model, batch = (model or self.model()).eval(), self.batch(split=split)
+        whole = self._said(model, batch)
+        name = "score" if self.task.likelihood else "predict"
+        self._require_sound(name, whole, len(next(iter(batch.values()))))
+        first = {column: values[:1] for column, values in batch.items()}
+        alone = self._said(model, first)
+        require(
+            np.allclose(alone[0], whole[0], rtol=1e-3, atol=1e-5),
+            f"{name} says {alone[0]} of a row alone and {whole[0]} of the same row among others: a row's prediction "
+            "may not depend on the rest of the batch.",
+        )
+        return whole
+
+    @torch.no_grad()
+    def _said(self, model: nn.Module, batch: Batch) -> np.ndarray:
+        said = (self.task.score if self.task.likelihood else self.task.predict)(model, batch)
+        require(isinstance(said, Tensor), f"predict or score gave a {type(said).__name__}; it must be a tensor.")
+        return np.asarray(said.float().numpy())
+
+    def _require_sound(self, name: str, said: np.ndarray, rows: int) -> None:
+        width = 1 + len(self.task.quantiles) if self.task.regression else len(self.task.classes)
+        shape = (rows,) if self.task.likelihood else (rows, width)
+        require(said.shape == shape, f"{name} gave the shape {said.shape} for {rows} rows; it must be {shape}.")
+        require(bool(np.isfinite(said).all()), f"{name} gave values that are not finite numbers.")
+        if self.task.regression:
+            rising = bool((np.diff(said[:, 1:], axis=1) >= 0).all())
+            require(rising, f"the quantiles that {name} gives must rise in every row.")
+        elif not self.task.likelihood:
+            require(said.min() >= 0, f"{name} gave a probability of {said.min():.3g}; none may be below 0.")
+            off = float(np.abs(said.sum(axis=1) - 1).max())
+            require(off < SUM_TOLERANCE, f"the probabilities of a row must sum to 1; they are off by {off:.3g}. Is "
+                    "a softmax missing?")  # fmt: skip
+
+    def gradients(self) -> dict[str, float]:
+        """The norm of each parameter's gradient, once a step against them is known to lower the loss."""
+        return learning.gradients(self.model, self.loss, self.batch())
+
+    def overfit(self, rows: int = 20, steps: int = 300, learning_rate: float = 1e-2) -> list[float]:
+        """Losses while a few rows are learned by heart, with the task's optimizer and without dropout."""
+        model = self.model().eval()
+        optimizer = of_task(self.task, model, learning_rate, 0.0)
+        return learning.overfit(model, self.loss, self.batch(rows), optimizer, steps)
+
+    def check(self) -> None:
+        """All of it. Raises `Failed` with the first part that does not hold."""
+        self.loss()
+        self.predictions()
+        self.gradients()
+        self.overfit()

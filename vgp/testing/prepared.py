@@ -1,0 +1,78 @@
+"""A few rows as the pipeline would prepare them, in a folder that goes when they are no longer used."""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vgp.base.exits import UserError
+from vgp.data import prepare, tasks
+from vgp.data.tabular import TabularTask
+from vgp.data.task import Task
+from vgp.testing.parts import Parts
+
+
+def prepared(
+    task: type[Task] | str, data: str | Path | pa.Table | Iterable[Mapping[str, Any]] = "", **options: Any
+) -> Parts:
+    """Prepares data for a task, with every check of the pipeline, and returns the parts to be tested.
+
+    Args:
+        task: A class at the top of a module or notebook, a shipped task, or `module:Class`.
+        data: Files as for a run, "" for the task's own; or rows: an Arrow table, a pandas frame, dictionaries.
+        options: The task's.
+
+    Raises:
+        UserError: as preparation does: the task, an option or the data is wrong.
+    """
+    name = task if isinstance(task, str) else _name(task)
+    folder = Path(tempfile.mkdtemp(prefix="testing-"))
+    try:
+        given = str(data) if isinstance(data, str | Path) else _written(name, data, folder)
+        prepare.prepare(name, given, folder / "dataset", options=options, workers=1)
+        parts = Parts.opened(folder / "dataset")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(parts, shutil.rmtree, folder, ignore_errors=True)
+    return parts
+
+
+def _name(task: type[Task]) -> str:
+    if "." in task.__qualname__:
+        raise UserError(f"{task.__qualname__} is a class within a function: put it at the top of its module.")
+    return f"{task.__module__}:{task.__name__}"
+
+
+def _written(name: str, rows: Any, folder: Path) -> str:
+    """Rows as a Parquet file, in the types that the task declares."""
+    work = tasks.find(name)
+    fields = list(getattr(work, "schema", ())) if issubclass(work, TabularTask) else []
+    path = folder / "rows.parquet"
+    try:
+        pq.write_table(_table(rows, fields), path)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise UserError(f"the rows do not fit the columns of {name}: {error}") from None
+    return str(path)
+
+
+def _table(rows: Any, fields: list[Any]) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if hasattr(rows, "iloc"):  # a pandas frame, which not everybody has installed
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    listed = [dict(row) for row in rows]
+    types = {field.name: field.type for field in fields}
+    names = list(dict.fromkeys(name for row in listed for name in row))
+    arrays = {}
+    for name in names:
+        try:
+            arrays[name] = pa.array([row.get(name) for row in listed], types.get(name))
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise UserError(f"column {name}, of type {types.get(name, 'none')}: {error}") from None
+    return pa.table(arrays)

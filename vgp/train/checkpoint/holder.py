@@ -1,0 +1,89 @@
+"""Who holds a folder of checkpoints: what its `lease.json` says, and what others are told of it."""
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vgp.base.exits import UserError
+from vgp.base.printable import plain
+from vgp.base.storage import strict
+
+FILE_NAME = "lease.json"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who asks for a lease."""
+
+    #: The pipeline run; "" = none.
+    run: str = ""
+    #: The task in it, or the custom job: the same when it is started again after it was killed; "" = not known.
+    task: str = ""
+
+
+class Holder(BaseModel):
+    """What a lease says of who holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    run: str = ""
+    task: str = ""
+    host: str = ""
+    pid: int = 0
+    #: By its own clock, for people.
+    since: datetime
+    renewed: datetime
+    #: How long the lease lasts without being renewed.
+    length_s: float = Field(gt=0, le=3600)
+    #: Tells one start of a task from the next.
+    token: str
+
+    @classmethod
+    def new(cls, owner: Owner, length_s: float) -> "Holder":
+        now, token = datetime.now(UTC), os.urandom(8).hex()
+        return cls(run=owner.run, task=owner.task, host=socket.gethostname(), pid=os.getpid(), since=now, renewed=now,
+                   length_s=length_s, token=token)  # fmt: skip
+
+    def encode(self) -> bytes:
+        now = self.model_copy(update={"renewed": datetime.now(UTC)})
+        return now.model_dump_json(indent=1).encode() + b"\n"
+
+    @property
+    def words(self) -> str:
+        """Such as `run training-20261120101112 (process 7 on host-0)`."""
+        process = f"process {self.pid} on {self.host or 'an unknown machine'}"
+        return plain(f"run {self.run} ({process})" if self.run else process)
+
+    @property
+    def since_words(self) -> str:
+        return f"since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+    def is_restart_of(self, other: "Holder") -> bool:
+        """Whether this is the other's task, started again."""
+        return bool(self.task) and (self.run, self.task) == (other.run, other.task)
+
+    def is_beside(self, other: "Holder") -> bool:
+        """Whether both are tasks of one run, such as iterations of a loop that compute the same."""
+        return bool(self.run) and self.run == other.run
+
+
+def holder_of(data: bytes) -> Holder | None:
+    """Whom a lease names; None if it cannot be read."""
+    try:
+        return strict.parse(Holder, data)
+    except ValueError:
+        return None
+
+
+def held_by_another(folder: str, holder: Holder | None) -> UserError:
+    """What a run is told that may not have the folder."""
+    if holder is None:
+        return UserError(f"{folder} is held by another process; two never write one folder. Wait until it has ended.")
+    way = f"end it (pipelines cancel {plain(holder.run)})" if holder.run else "end it"
+    return UserError(
+        f"{folder} is held by {holder.words} {holder.since_words}, and it is running: it trains the same thing, and "
+        f"two runs never write one folder. Wait until it has ended, then start again; or {way}."
+    )

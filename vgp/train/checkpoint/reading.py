@@ -1,0 +1,143 @@
+"""Bytes of a checkpoint, each read from the store once: by one rank, which gives them to the others that need them.
+
+What is read is a block (`manifest.BLOCK`), verified. Several are read at once, over as many connections, and no more
+than `AHEAD` wait in memory. Ranks hear of a damaged block before any of them waits for it in a collective.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.manifest import BLOCK, Manifest
+from vgp.train.checkpoint.store import Store
+
+#: Blocks that are read before they are asked for.
+AHEAD = 4
+#: Blocks that are kept since a header is in them, until they are asked for.
+_MOST_KEPT = 16
+
+
+class Block(NamedTuple):
+    """The n-th block of a part."""
+
+    part: int
+    number: int
+
+
+class Ranks(Protocol):
+    """Who reads together: `vgp.train.processes.rank.Rank`."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+    def exchange(self, value: Any, *, within_s: float) -> list[Any]: ...
+
+
+class Alone:
+    """A process that reads for itself."""
+
+    rank, world_size, device = 0, 1, torch.device("cpu")
+
+    def exchange(self, value: Any, *, within_s: float) -> list[Any]:
+        return [value]
+
+
+class Blocks:
+    """The blocks of one checkpoint.
+
+    Args:
+        within_s: How long ranks wait for one that reads.
+    """
+
+    def __init__(self, store: Store, manifest: Manifest, ranks: Ranks, within_s: float):
+        self.store, self.manifest, self.ranks, self.within_s = store, manifest, ranks, within_s
+        self.kept: dict[Block, Tensor] = {}
+
+    def read(self, block: Block) -> Tensor:
+        """Its verified bytes on the CPU. Raises Damaged."""
+        if block in self.kept:
+            return self.kept.pop(block)
+        data = recovery.read_block(self.store, self.manifest.parts[block.part], block.number)
+        return as_tensor(data)
+
+    def begin(self, part: int, start: int, stop: int) -> bytes:
+        """Bytes of a header; their blocks are kept for later."""
+        first = start // BLOCK
+        blocks = [self._kept(Block(part, number)) for number in range(first, -(-stop // BLOCK))]
+        return bytes(torch.cat(blocks)[start - first * BLOCK : stop - first * BLOCK].numpy().data)
+
+    def _kept(self, block: Block) -> Tensor:
+        data = self.kept[block] if block in self.kept else self.read(block)
+        if len(self.kept) < _MOST_KEPT:
+            self.kept[block] = data
+        return data
+
+    def agree(self, damage: str) -> None:
+        """Raises Damaged on every rank if one of them has found damage."""
+        raise_first(self.ranks.exchange(damage, within_s=self.within_s))
+
+    def own(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, Tensor]]:
+        """Blocks that this rank alone needs. Raises Damaged, here only."""
+        with ThreadPoolExecutor(AHEAD, "checkpoint-read") as pool:
+            todo = iter(blocks)
+            waiting: deque[tuple[Block, Future[Tensor]]] = deque()
+            waiting.extend((block, pool.submit(self.read, block)) for block in islice(todo, AHEAD))
+            while waiting:
+                block, read = waiting.popleft()
+                data = read.result()
+                waiting.extend((block, pool.submit(self.read, block)) for block in islice(todo, 1))
+                yield block, data
+
+    def shared(self, readers: Mapping[Block, int]) -> Iterator[tuple[Block, Tensor]]:
+        """Blocks that several ranks need, each read by one of them; all ranks see all of them, on their device.
+
+        Raises Damaged, on every rank.
+        """
+        queues = [[b for b, reader in readers.items() if reader == rank] for rank in range(self.ranks.world_size)]
+        reading = self.own(queues[self.ranks.rank])
+        for turn in range(max(map(len, queues), default=0)):
+            own, damage = None, ""
+            try:
+                own = next(reading, None)
+            except recovery.Damaged as error:
+                damage = str(error)
+            self.agree(damage)
+            for rank, queue in enumerate(queues):
+                if turn < len(queue):
+                    block = queue[turn]
+                    yield block, self.sent(own[1] if own and rank == self.ranks.rank else None, rank, self._size(block))
+
+    def sent(self, data: Tensor | None, source: int, size: int) -> Tensor:
+        """The bytes that one rank has, on all of them."""
+        if self.ranks.world_size == 1:
+            assert data is not None
+            return data
+        if not size:
+            return torch.empty(0, dtype=torch.uint8)
+        there = torch.empty(size, dtype=torch.uint8, device=self.ranks.device)
+        if data is not None:
+            there.copy_(data)
+        dist.broadcast(there, src=source)
+        return there
+
+    def _size(self, block: Block) -> int:
+        return min(BLOCK, self.manifest.parts[block.part].bytes - block.number * BLOCK)
+
+
+def as_tensor(data: bytes) -> Tensor:
+    """A copy, since tensors may be written to."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def raise_first(damages: Iterable[str]) -> None:
+    """Raises Damaged if there is any."""
+    for damage in filter(None, damages):
+        raise recovery.Damaged(damage)

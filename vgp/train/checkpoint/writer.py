@@ -1,0 +1,173 @@
+"""Saves checkpoints in the background: a thread copies, writes and commits while training goes on."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Mapping, Set
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+
+from vgp.base.exits import StoreDown, is_store_down
+from vgp.data.tensor_file import Checksums, encode
+from vgp.train.checkpoint import recovery
+from vgp.train.checkpoint.fence import Fence
+from vgp.train.checkpoint.manifest import Manifest, Part, Stored, part_name
+from vgp.train.checkpoint.snapshot import Snapshot
+from vgp.train.checkpoint.store import Store
+
+#: What a run that ends for another reason waits for a checkpoint that is being written.
+_LAST_S = 10.0
+
+
+class Writer:
+    """One rank's side of saving. Rank 0 collects what the others wrote, and commits.
+
+    Args:
+        launch_id: Names this attempt's parts; the same on every rank, different at every start.
+        job: What started this attempt, as `Manifest.job`; `device` likewise.
+        fence: The file of the `Fence` without which nothing is committed; "" = there is none.
+    """
+
+    def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
+                 settings: dict[str, Any], keep: int, patience_s: float, job: str = "",
+                 fence: str = "", device: str = ""):  # fmt: skip
+        self.store, self.rendezvous = store, rendezvous
+        self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
+        self.settings, self.keep, self.patience_s, self.job = settings, keep, patience_s, job
+        self.device = device
+        self.fence = Fence(fence)
+        self.thread: threading.Thread | None = None
+        self.snapshot = Snapshot()
+        #: Whether to copy all at once, since a task was seen to change what should be stable.
+        self.at_once = False
+        self.failing_since: float | None = None
+        self.error: BaseException | None = None
+        #: Step of the newest checkpoint that this attempt committed, and read back if there was time.
+        self.durable_step: int | None = None
+        #: From the begin of that save until it could be read again, on rank 0.
+        self.durable_after_s = 0.0
+
+    @property
+    def busy(self) -> bool:
+        return self.thread is not None and self.thread.is_alive()
+
+    def save(
+        self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
+        history: dict[str, Any], stable: Set[str] = frozenset(), trainer: dict[str, Any] | None = None,
+        *, hurried: bool = False,
+    ) -> None:  # fmt: skip
+        """Begins to save this rank's share; waits first if the checkpoint before is still being written.
+
+        Args:
+            stable: Names of the share that nothing changes until `wait_copied` returns; the others are copied here.
+            trainer: As `Manifest.trainer`.
+            hurried: Whether the process is about to end, and changes nothing any more: tensors on the CPU are then not
+                copied, what is committed is not read back, which the next start does anyway, and older checkpoints are
+                not deleted.
+        """
+        self.wait()
+        if hurried and all(tensor.device.type == "cpu" for tensor in share.values()):
+            self.snapshot.lend(share)
+        else:
+            self.snapshot.begin(share, frozenset() if self.at_once else stable)
+        work = (step, hurried, dict(layout), scalars, history, trainer or {})
+        self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
+        self.thread.start()
+
+    def wait_copied(self) -> None:
+        """Call it before the stable tensors change: waits until they are copied."""
+        self.snapshot.wait_copied()
+        self.at_once = self.at_once or bool(self.snapshot.changed)
+
+    def wait(self, within_s: float | None = None) -> bool:
+        """Blocks until nothing is being written, or for so long; whether that is so.
+
+        Raises what went wrong for longer than the patience.
+        """
+        self.wait_copied()
+        if self.thread:
+            self.thread.join(within_s)
+        if self.error:
+            raise self.error
+        return not self.busy
+
+    def newest(self) -> int | None:
+        """Step of the newest checkpoint that this attempt committed; gives one that is on its way a little time."""
+        if self.thread:
+            self.snapshot.wait_copied()
+            self.thread.join(_LAST_S)
+        return self.durable_step
+
+    def _guarded(self, step: int, *work: Any) -> None:
+        began = time.monotonic()
+        try:
+            self.snapshot.complete()
+            self._publish(step, self._write_part(step))
+            if self.rank == 0:
+                self._commit(step, *work)
+                self.durable_after_s = time.monotonic() - began
+        except BaseException as error:
+            self._failed(step, error)
+
+    def _write_part(self, step: int) -> dict[str, Any]:
+        """This rank's part, or why it could not be written."""
+        name = part_name(self.run, step, self.launch_id, self.rank)
+        sums = Checksums()
+        try:
+            self.store.write(name, sums.pieces(encode(self.snapshot.copies)))
+            self.snapshot.require_whole()
+        except OSError as error:
+            return {"error": f"{name}: {error}", "store_down": is_store_down(error)}
+        blocks = sums.blocks if len(sums.blocks) > 1 else []
+        return {"name": name, "bytes": sums.size, "crc32c": sums.crc32c, "blocks": blocks}
+
+    def _publish(self, step: int, part: dict[str, Any]) -> None:
+        self.rendezvous.set(self._key(step, self.rank), json.dumps(part))
+
+    def _collect(self, step: int) -> tuple[Part, ...]:
+        """What every rank wrote. Raises OSError if one could not."""
+        keys = [self._key(step, rank) for rank in range(self.world_size)]
+        try:
+            self.rendezvous.wait(keys, timedelta(seconds=self.patience_s))
+        except dist.DistStoreError:
+            late = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
+            raise OSError(f"rank {', '.join(late)} has not written its part for {self.patience_s:g} s") from None
+        parts = [json.loads(self.rendezvous.get(key)) for key in keys]
+        for key in keys:
+            self.rendezvous.delete_key(key)
+        for part in parts:
+            if "error" in part:
+                raise StoreDown(part["error"]) if part["store_down"] else OSError(part["error"])
+        return tuple(Part(**part) for part in parts)
+
+    def _key(self, step: int, rank: int) -> str:
+        return f"checkpoint/{self.launch_id}/{step}/{rank}"
+
+    def _commit(
+        self, step: int, hurried: bool, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
+        trainer: dict[str, Any],
+    ) -> None:  # fmt: skip
+        manifest = Manifest(run=self.run, step=step, job=self.job, device=self.device, settings=self.settings,
+                            parts=self._collect(step), tensors=layout, scalars=scalars, history=history,
+                            trainer=trainer)  # fmt: skip
+        self.fence.require_open()
+        if not self.store.commit(manifest.name, manifest.encode()):
+            for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand
+                self.store.delete(part.name)
+        if not hurried:
+            recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
+        self.durable_step, self.failing_since = step, None
+        if not hurried:
+            recovery.prune(self.store, self.run, self.keep)
+
+    def _failed(self, step: int, error: BaseException) -> None:
+        """Training goes on without this checkpoint; the next is tried as usual, until the patience ends."""
+        now = time.monotonic()
+        self.failing_since = self.failing_since or now
+        print(f"warning: checkpoint of step {step} was not saved: {error}", file=sys.stderr, flush=True)
+        if now - self.failing_since > self.patience_s:
+            self.error = error

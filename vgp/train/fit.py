@@ -1,0 +1,198 @@
+"""One call that trains: checks everything without torch, then starts the processes."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vgp.base.exits import StoreDown, UserError
+from vgp.base.storage import storage
+from vgp.base.storage.objects import Folder
+from vgp.data import bundle, tasks
+from vgp.data.bundle import ModelCard
+from vgp.data.task import Task
+from vgp.protocol import manifest
+from vgp.protocol.capacity.control import JOB_VARIABLE
+from vgp.protocol.capacity.watcher import followed
+from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
+from vgp.protocol.manifest import Manifest
+from vgp.train import weights
+from vgp.train.checkpoint.fence import clock
+from vgp.train.checkpoint.holder import Owner
+from vgp.train.checkpoint.lease import Lease, held
+from vgp.train.checkpoint.store import store_at
+from vgp.train.config import TrainConfig
+from vgp.train.loop import selection
+from vgp.train.loop.interval import rate_per_h
+from vgp.train.loop.order import Plan
+from vgp.train.loop.request import Start, TrainingRequest, planned, start_of, world_sizes
+from vgp.train.loop.schedule import Schedule
+from vgp.train.processes.launch import launch
+from vgp.train.profile import require_within
+from vgp.train.weights import Weights
+
+
+def train(
+    config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
+    job: str = "", owner: Owner | None = None, warm_start_pins: str = "", tags: Mapping[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
+
+    Args:
+        data: Folder of a prepared dataset.
+        model: Folder for the model (`vgp.data.bundle`); only global rank 0 writes it.
+        checkpoints: Folder for checkpoints, `training.json` and TensorBoard logs, on this machine, under /gcs or
+            gs://bucket/folder; give the same one to resume.
+        nproc: Processes on this machine; default: TRAINING_NPROC, else one per GPU, else 1.
+        job: Names what is started here, the same when it is started again after a failure: with resume=never only
+            checkpoints of the same job count. Default: the id of the custom job on Vertex AI, else none.
+        owner: Who holds the folder of checkpoints, of which no two write one. Default: the custom job.
+        warm_start_pins: URI of the pins of the weights at `config.warm_start`; "" = they are taken as they are now.
+        tags: What else an MLflow server is told of the run, where the environment names one.
+
+    Returns:
+        steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
+
+    Raises:
+        UserError: something that was given is wrong, or the loss is no longer a number; or another run that is
+            alive writes to `checkpoints`.
+        Preempted: SIGTERM or SIGINT came and the state is saved; or the launcher of the job lets another run, or is
+            gone (`vgp.protocol.capacity`).
+        MachineLost: another machine of the job is gone, or never came.
+        ProcessFailed: a training process failed or was killed; or the store of the checkpoints could not be reached
+            for `checkpoint_patience_s`; or another run has taken `checkpoints` over while this one was paused.
+    """
+    asked_at, local = clock(), process_count(nproc, os.environ)
+    prepared = manifest.load(data)
+    world_size = _world_size(local)
+    task = _check(config, prepared, data, world_size)
+    warm_start = _warm_start(config, task, prepared, warm_start_pins) if config.warm_start else None
+    folder, job = storage.uri(checkpoints), job or os.environ.get(JOB_VARIABLE, "")
+    owner = owner or Owner(task=job)
+    with ExitStack() as stack:
+        watcher = stack.enter_context(followed(os.environ, leads=_leads()))
+        _require_writable(model)
+        try:
+            _require_writable_store(folder, config.checkpoint_patience_s)
+            lease = stack.enter_context(_held(folder, owner, config))
+            request = _request(config, prepared, task, warm_start, world_size, job, data=data, model=model,
+                               folder=folder, fence=lease.fence if lease else "", tags=tags or {},
+                               asked_at=asked_at)  # fmt: skip
+        except StoreDown as error:
+            raise StoreDown(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
+        figures = launch(
+            "vgp.train.loop.trainer:run",
+            request,
+            nproc=local,
+            rendezvous_timeout_s=config.rendezvous_timeout_s,
+            lost_after_s=config.lost_after_s,
+            hang_after_s=config.hang_after_s,
+            condition=lease,
+            notice=watcher,
+        )
+    return figures or {}
+
+
+def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextManager[Lease | None]:
+    """The lease of the folder, on the one machine that holds it for all."""
+    if not _leads():
+        return nullcontext()
+    return held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
+
+
+def _leads() -> bool:
+    """Whether this is the job's first machine; of processes that torchrun has started, the first."""
+    if started_by_torchrun(os.environ):
+        return os.environ["RANK"] == "0"
+    place = cluster(os.environ)
+    return place.trains and place.node == 0
+
+
+def _request(
+    config: TrainConfig, prepared: Manifest, task: Task, warm_start: Weights | None, world_size: int, job: str, *,
+    data: str | Path, model: str | Path, folder: str, fence: str, tags: Mapping[str, str], asked_at: float,
+) -> TrainingRequest:  # fmt: skip
+    """What every rank is asked for, with the checkpoint that it goes on from."""
+    patience_s = config.checkpoint_patience_s
+    own = store_at(folder, deadline_s=patience_s)
+    run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
+    plan, settings, begun = planned(
+        config, prepared, tasks.spec(config.task), world_size, source, start,
+        elsewhere=world_sizes(os.environ), weights=warm_start.fingerprint() if warm_start else {},
+    )  # fmt: skip
+    return TrainingRequest(
+        config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
+        job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
+        begun=begun, warm_start=warm_start, tags=dict(tags), asked_at=asked_at,
+    )  # fmt: skip
+
+
+def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size: int) -> Task:
+    """The task. Raises UserError unless the data and the processes suit the configuration."""
+    if tasks.spec(config.task) != tasks.spec(prepared.task):
+        raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
+    task = tasks.load(prepared.task, prepared.options)
+    if not prepared.rows("train"):
+        raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
+    selection.require(config, task, {split: prepared.rows(split) for split in prepared.splits})
+    steps = Plan(prepared.rows("train"), config.epochs, config.global_batch_size, 1, config.seed).steps
+    Schedule(config, steps, task).check()
+    rate_per_h(os.environ)
+    require_within(config.profile_steps, config.profile_ranks, steps, world_size)
+    return task
+
+
+def _warm_start(config: TrainConfig, task: Task, prepared: Manifest, pins: str) -> Weights:
+    """The weights to begin with. Raises UserError if they cannot be read, or are of a model that is known to differ."""
+    begun = weights.open_weights(config.warm_start, pins)
+    if begun.has_card:
+        _check_alike(task, prepared, bundle.load_card(pins or config.warm_start), config.warm_start)
+    return begun
+
+
+def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:
+    """Raises UserError if the model's weights would fit and mean something else, such as other heads of attention."""
+    if tasks.spec(card.task) != tasks.spec(prepared.task):
+        return
+    ours, theirs = task.architecture(prepared), tasks.load(card.task, card.options).architecture(card.manifest())
+    if ours != theirs:
+        raise UserError(
+            f"warm_start={model}: that model has {_fields(theirs)}, the one to be trained {_fields(ours)}: its weights "
+            "would mean something else. Prepare the data with task_options as that model has them."
+        )
+
+
+def _fields(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "none of it"
+
+
+def _counts(prepared: Manifest) -> str:
+    return ", ".join(f"{prepared.rows(split)} in {split!r}" for split in prepared.splits) or "no splits"
+
+
+def _require_writable_store(folder: str, patience_s: float) -> None:
+    if storage.is_remote(folder):
+        Folder(folder, deadline_s=patience_s).require_writable()
+    else:
+        _require_writable(folder)
+
+
+def _require_writable(folder: str | Path) -> None:
+    if storage.is_remote(str(folder)):
+        raise UserError(f"{folder}: the model must go to a folder, such as /gcs/BUCKET/NAME where it is mounted.")
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"x")
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written to: {error.strerror}.") from None
+
+
+def _world_size(local: int) -> int:
+    if started_by_torchrun(os.environ):
+        return int(os.environ["WORLD_SIZE"])
+    return cluster(os.environ).nodes * local

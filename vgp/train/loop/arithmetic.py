@@ -1,0 +1,133 @@
+"""How a run computes where its configuration leaves that open: precision, compilation, deterministic kernels.
+
+It is chosen once, when the run begins, by its model and its device. Checkpoints hold what was chosen, and whoever goes
+on from one computes in the same way, on whatever machine: another choice would be another run.
+"""
+
+import importlib.util
+import os
+import shutil
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from vgp.base.exits import UserError
+from vgp.train.config import OPEN, TrainConfig
+from vgp.train.loop import precision
+
+#: Parameters from which a model on a GPU is compiled and may add in any order. Smaller ones spend their time between
+#: kernels or in reading data, not in them, and compiling takes a minute: an estimate, not measured on a GPU.
+LARGE = 50_000_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A configuration without anything left open, and why it is as it is."""
+
+    config: TrainConfig
+    #: By field of `OPEN` that was left open.
+    reasons: Mapping[str, str]
+
+    def chosen(self) -> dict[str, Any]:
+        return {name: getattr(self.config, name) for name in OPEN}
+
+    def __str__(self) -> str:
+        told = {name: self.reasons.get(name, "as set") for name in OPEN}
+        values = {name: str(value).lower() for name, value in self.chosen().items()}
+        return ", ".join(f"{name}={values[name]} ({told[name]})" for name in OPEN)
+
+
+def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: Mapping[str, Any]) -> Choice:
+    """Settles what is left open.
+
+    Args:
+        begun: What was chosen when the run began that is gone on with; empty for a new run.
+
+    Raises:
+        UserError: it is to be compiled, which cannot be done here.
+    """
+    parameters = sum(parameter.numel() for parameter in module.parameters())
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for name, of_new_run in (("precision", _precision), ("deterministic", _determinism), ("compile", _compilation)):
+        if getattr(config, name) == "auto":
+            value, reason = of_new_run(config.model_copy(update=values), parameters, device)
+            values[name], reasons[name] = (begun[name], "as the run began") if name in begun else (value, reason)
+    if slow := _slow(values.get("precision", config.precision), device):
+        reasons["precision"] = f"{reasons.get('precision', 'as set')}; {slow}"
+    settled = config.model_copy(update=values)
+    obstacle = _obstacle(settled, device) if settled.compile else ""
+    if obstacle and "compile" not in reasons:
+        raise UserError(f"compile=true, but {obstacle}. Leave compile at auto, or train in an image that has it.")
+    if obstacle:
+        settled = settled.model_copy(update={"compile": False})
+        reasons["compile"] = f"the run began compiled, but here {obstacle}"
+    return Choice(settled, reasons)
+
+
+def _precision(config: TrainConfig, parameters: int, device: torch.device) -> tuple[str, str]:
+    if device.type != "cuda":
+        return "fp32", "on a CPU"
+    name = torch.cuda.get_device_name(device)
+    if precision.has_bf16(device):
+        return "bf16", f"{name} has it"
+    if precision.has_fp16(device):
+        return "fp16", f"{name} has no bfloat16, but tensor cores for float16"
+    return "fp32", f"{name} has no bfloat16, and no tensor cores"
+
+
+def _slow(chosen: str, device: torch.device) -> str:
+    """Why steps will be slow in that precision on this device; "" = they will not. What is computed stays the same."""
+    missing = chosen == "bf16" and not precision.has_bf16(device) or chosen == "fp16" and not precision.has_fp16(device)
+    if not missing:
+        return ""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a CPU"
+    return f"{name} has no hardware for it, and steps are slow"
+
+
+def _determinism(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
+    if config.exact:
+        return True, "exact=true"
+    large, reason = _is_large(parameters, device)
+    return not large, reason
+
+
+def _compilation(config: TrainConfig, parameters: int, device: torch.device) -> tuple[bool, str]:
+    if config.exact:
+        return False, "exact=true"
+    large, reason = _is_large(parameters, device)
+    if large and (obstacle := _obstacle(config, device)):
+        return False, obstacle
+    return large, reason
+
+
+def _is_large(parameters: int, device: torch.device) -> tuple[bool, str]:
+    if device.type != "cuda":
+        return False, "on a CPU"
+    if parameters < LARGE:
+        return False, f"{parameters:,} parameters, fewer than {LARGE:,}"
+    return True, f"{parameters:,} parameters on a GPU"
+
+
+def _obstacle(config: TrainConfig, device: torch.device) -> str:
+    """What torch.compile would need here and does not have; "" = nothing."""
+    compilers = ("CC", "gcc", "clang", "cc") if device.type == "cuda" else ("CXX", "g++", "clang++", "c++")
+    variable, *commands = compilers
+    if not os.environ.get(variable) and not any(map(shutil.which, commands)):
+        return f"there is no compiler ({', '.join(commands)})"
+    if device.type != "cuda":
+        return ""
+    if importlib.util.find_spec("triton") is None:
+        return "there is no Triton"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "Python's headers are missing (python3-dev)"
+    if torch.cuda.get_device_capability(device) < (7, 0):
+        return f"{torch.cuda.get_device_name(device)} is older than Triton takes"
+    if config.precision == "bf16" and not precision.has_bf16(device):
+        return f"{torch.cuda.get_device_name(device)} only emulates bfloat16"
+    return ""

@@ -1,0 +1,355 @@
+"""The model, its optimizer and how gradients cross processes: one optimizer step, and the state to save.
+
+The arithmetic of a step depends on its number alone (`vgp.train.loop.order`), never on what ran before in the process.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
+from torch import Tensor, nn
+
+from vgp.base.exits import UserError
+from vgp.base.printable import listed
+from vgp.data.task import Task
+from vgp.protocol.manifest import Manifest
+from vgp.train.checkpoint import state
+from vgp.train.checkpoint.saved import Saved
+from vgp.train.config import TrainConfig
+from vgp.train.loop import (
+    arithmetic,
+    blocks,
+    building,
+    finite,
+    gradients,
+    kernels,
+    memory,
+    optimizers,
+    precision,
+    seeding,
+    shards,
+    warm_start,
+)
+from vgp.train.loop.buffers import MovingBuffers, moved, unchanged
+from vgp.train.loop.finite import GradientNorm
+from vgp.train.loop.gradients import Loss
+from vgp.train.loop.order import Plan, seed_of
+from vgp.train.loop.pace import Stopwatch
+from vgp.train.loop.scaler import Scaler
+from vgp.train.loop.schedule import Schedule
+from vgp.train.loop.sums import RingSum, TreeSum
+from vgp.train.loop.trainer_state import TrainerState
+from vgp.train.loop.use import NoCollectives
+from vgp.train.loop.weighting import Weighting, parts
+from vgp.train.processes.rank import Rank
+from vgp.train.weights import Weights
+
+Batch = dict[str, Tensor]
+Figures = TypeVar("Figures")
+
+
+class Learner:
+    """A task's model in training on one rank."""
+
+    def __init__(
+        self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
+        begun: Mapping[str, Any] | None = None,
+    ):  # fmt: skip
+        """
+        Args:
+            rows: Some of the data, the same on every rank.
+            begun: What was chosen of `config.OPEN` when the run began.
+        """
+        self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
+        self.assigned = assigned
+        self.sharded = config.strategy == "fsdp"
+        self.gradients: gradients.Gradients
+        if self.sharded:
+            built, self.gradients = building.sharded(task, data, config, rank, self._patience_s)
+        else:
+            built = building.whole(task, data, config, rank)
+        self.module: nn.Module = built.module
+        self.frozen, self.made_whole = built.frozen, built.made_whole
+        self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
+        self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
+        self.config = config = self.arithmetic.config
+        self.kernels = kernels.chosen(config.deterministic is True, rank.device, tf32=config.tf32)
+        with unchanged(self.module):
+            self.in_float32 = self._keep_float32(rows)
+        repeated = task.blocks(self.module)
+        if config.compile:
+            blocks.compile_in_place(
+                self.module, task.compiled(self.module), deterministic=config.deterministic is True,
+                asked="compile" not in self.arithmetic.reasons,
+            )  # fmt: skip
+        if config.activation_checkpointing:
+            blocks.recompute(repeated)
+        if not self.sharded:
+            self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
+        self.schedule = Schedule(config, plan.steps, task)
+        self.optimizer = optimizers.of_task(task, self.module, config.learning_rate, config.weight_decay)
+        self.peaks = [float(group["lr"]) for group in self.optimizer.param_groups]
+        updated = [p for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad]
+        self.norm = GradientNorm(updated, config.clip_norm)
+        self.stopwatch = Stopwatch(rank.device)
+        self.generator = torch.Generator(rank.device)
+        self.augments = type(task).augment is not Task.augment
+        everything = precision.EVERYTHING in self.in_float32
+        self.autocast = nullcontext() if everything else precision.autocast(config, rank.device)
+        #: Called before an update or a validation changes anything; for who is copying the state.
+        self.before_update: Callable[[], None] = lambda: None
+        #: What no step number tells, such as an average of the weights: every checkpoint holds it.
+        self.state = TrainerState()
+        #: In float16: by what the loss is multiplied.
+        self.scaler = Scaler() if config.precision == "fp16" else None
+        if self.scaler:
+            self.state.add("scaler", self.scaler)
+        #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
+        #: which steps are skipped, does not depend on the number of ranks.
+        self.factor = self.gradients.weight(1.0)
+        #: Around the forward pass; in the first one of a run it may refuse what would hang.
+        self.watch: AbstractContextManager[Any] = nullcontext()
+        #: What a loss is divided by, where that is not its rows.
+        self.weighting = Weighting(plan, rank, self._sum())
+        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
+        self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
+                        for n in assigned]  # fmt: skip
+        #: Called with the step in which memory ran out; what it says stands in the message.
+        self.out_of_memory: Callable[[int], str] = lambda step: ""
+        #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
+        self.boundless: set[str] = set()
+        #: Called after each update with the number of its step; for who follows the weights.
+        self.after_update: Callable[[int], None] = lambda step: None
+        #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
+        self.restored_from = ""
+        #: Whether there is something of a checkpoint in the state, of all of it or not.
+        self.spoilt = False
+
+    @property
+    def _patience_s(self) -> float:
+        """How long ranks wait for one that works alone, such as on the making of a model."""
+        return self.config.checkpoint_patience_s + self.config.hang_after_s
+
+    def _keep_float32(self, rows: Batch) -> list[str]:
+        """Names of the modules that compute in float32 though the others do not; every rank looks at the same rows."""
+        raw, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
+        if self.config.tf32:
+            dtype = dtype or torch.float16  # which has as many bits as TF32
+        if not raw or dtype is None:
+            return []
+        forward = partial(self.gradients.loss, rows) if self.sharded else partial(self.task.loss, self.module, rows)
+        names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
+        if self.sharded:  # else the gradients come later
+            assert isinstance(self.gradients, gradients.Sharded)
+            self.gradients.free()
+        if names and self.config.tf32:
+            raise UserError(
+                f"tf32=true would spoil raw values, which need all bits of float32: those of {listed(names)}. "
+                "Standardise them in the task, or leave tf32 at false."
+            )
+        return names
+
+    def warm_up(self, batch: Batch) -> None:
+        """One forward and backward that change nothing, and show which buffers a forward changes.
+
+        DDP orders its gradient buckets by the first backward and uses that order from the second on: without
+        this, the first step after a resume would add in another order than it did the first time.
+        """
+        self.boundless = finite.broken(self.tensors())
+        norms = self._norms()
+        if uneven := self._uneven():
+            self.watch = NoCollectives(uneven)
+        with unchanged(self.module) as before:
+            self.unused = self.gradients.rehearse(
+                lambda: self._backward(0, self.assigned.start, batch, self.weights[0])
+            )
+            changed = moved(before)
+        self.watch = nullcontext()
+        self.optimizer.zero_grad()
+        self.stopwatch.reset()
+        self._require_weights_alone(norms)
+        self.weighting.settle(len(next(iter(batch.values()))), self._patience_s)
+        self.buffers = MovingBuffers(
+            self.module, before, changed, self.task.buffers, self.plan, self.rank, self._sum(), self._patience_s
+        )
+
+    def _sum(self) -> RingSum | TreeSum:
+        return TreeSum(self.rank.world_size) if self.config.exact else RingSum()
+
+    def _uneven(self) -> str:
+        """What keeps a loss from calling collectives; "" = nothing, or sharded and compiled models, which cannot be
+        watched."""
+        plan, world = self.plan, self.rank.world_size
+        if world == 1 or self.sharded or self.config.compile:
+            return ""
+        if plan.microbatches % world:
+            return f"{world} processes compute {plan.microbatches} microbatches of a step, some more than others"
+        rest = plan.global_batch_size % plan.microbatches
+        return f"{plan.global_batch_size} rows are no multiple of {plan.microbatches} microbatches" if rest else ""
+
+    def _norms(self) -> dict[str, float]:
+        """Of each parameter of which this rank holds all, to see whether a forward pass changes it."""
+        parameters = {} if self.sharded else finite.whole(dict(self.module.named_parameters()))
+        return dict(zip(parameters, finite.norms(list(parameters.values())), strict=True))
+
+    def _require_weights_alone(self, before: Mapping[str, float]) -> None:
+        """Raises UserError if the forward pass itself has changed parameters, on each process by its own rows."""
+        now = self._norms()
+        changed = [name for name, norm in now.items() if norm != before[name] and not math.isnan(before[name])]
+        if changed and self.plan.microbatches > 1:
+            raise UserError(
+                f"the first forward pass changes these parameters of the model: {listed(changed)}, as an ActNorm does "
+                "that starts from its first rows. Each of the microbatches of a step would start another model. Give "
+                "them their values in the task's `model(data)`; or train on one process with microbatches=1."
+            )
+
+    def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
+        """One optimizer step; of each of this rank's microbatches its mean loss, a float32 scalar, or sum and weight.
+
+        A gradient that is known not to be finite (`self.norm.faulty`), or overflows in float16, changes nothing.
+        """
+        losses = []
+        self.buffers.begin_step()
+        for number, weight in zip(self.assigned, self.weights, strict=True):
+            self.buffers.begin_microbatch()
+            self.rank.trace.mark(step, "its batch")
+            self.stopwatch.begin()
+            batch = next(batches)
+            self.stopwatch.has_batch()
+            with self.gradients.microbatch(last=number == self.assigned.stop - 1):
+                losses.append(self._backward(step, number, batch, weight))
+            self.buffers.end_microbatch(number)
+        self.buffers.end_step()
+        self.gradients.end_step()
+        self.weighting.end_step(self.norm.parameters)
+        self.rank.trace.mark(step, "the update")
+        if self.norm.clip(step, self.scaler, self.factor):
+            self._apply(step)
+        self.optimizer.zero_grad()
+        return losses
+
+    def _apply(self, step: int) -> None:
+        factor = self.schedule.factor(step)
+        for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
+            group["lr"] = peak * factor
+        self.before_update()
+        seeding.seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
+        try:
+            self.optimizer.step()
+        except torch.OutOfMemoryError as error:  # its first step makes the state
+            raise UserError(self._memory_advice(step, error)) from None
+        except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            if not self.restored_from:
+                raise
+            raise UserError(
+                f"the optimizer cannot go on from checkpoint {self.restored_from} ({type(error).__name__}: {error}): "
+                "its state is not this optimizer's. Delete it to go on from the one before."
+            ) from None
+        self.restored_from = ""
+        self.after_update(step)
+
+    def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
+        self.rank.trace.mark(step, "the forward pass")
+        seeding.seed_step(self.config.seed, step, microbatch, self.rank.device)
+        if self.augments:
+            self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
+            batch = self.task.augment(batch, self.generator)
+        try:
+            with self.autocast, self.watch:
+                loss, divisor = parts(self.gradients.loss(batch))
+            self._require_gradient(step, loss)
+            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+            self.stopwatch.has_loss()
+            self.rank.trace.mark(step, "the backward pass")
+            weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
+            torch.autograd.backward(loss, weight * self.scaler.scale if self.scaler else weight)
+        except torch.OutOfMemoryError as error:
+            raise UserError(self._memory_advice(step, error)) from None
+        return self.weighting.add(loss.detach(), divisor)
+
+    def _memory_advice(self, step: int, error: Exception) -> str:
+        start, stop = self.plan.span(self.assigned.start)
+        reason = str(error).partition(". ")[0].rstrip(".")
+        fixes = memory.what_needs_less(self.config, self.plan.microbatches, stop - start, self.rank.device)
+        advice = f"What helps: {', '.join(fixes)}."
+        said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
+        return "\n".join(filter(None, [said, self.out_of_memory(step)]))
+
+    def _require_gradient(self, step: int, loss: Tensor) -> None:
+        if not loss.requires_grad:
+            raise UserError(
+                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so there is "
+                "nothing to learn from it. Where a batch may have nothing to learn from, let the loss be 0 times the "
+                "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
+            )
+
+    def measured(
+        self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures], numbers: Sequence[int]
+    ) -> list[Figures]:
+        """The figures of the model on each batch, in evaluation mode, without gradients.
+
+        What is random in them goes by the number of the batch: the same at every validation, for any number of ranks.
+        """
+        self.module.eval()
+        measured = []
+        with torch.no_grad(), self.autocast, unchanged(self.module):
+            for number, batch in zip(numbers, batches, strict=False):
+                seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
+                here = {name: value.to(self.rank.device) for name, value in batch.items()}
+                measured.append(self.gradients.loss(here, figures))
+        if isinstance(self.gradients, gradients.Sharded):
+            self.gradients.free()  # else the next step would compute with what was gathered here
+        self.module.train()
+        return measured
+
+    def broken(self) -> set[str]:
+        """Names in the state of which this rank holds a nan or an infinity, though they were finite at first.
+
+        Weights that are kept of an earlier step were looked at then.
+        """
+        live = {name: tensor for name, tensor in self.tensors().items() if not name.startswith("best/")}
+        return finite.broken(live) - self.boundless
+
+    def parameter_names(self) -> list[str]:
+        """Of those that the optimizer updates, in the order of `self.norm.culprits`."""
+        names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
+        return [names.get(p, f"parameter {n} of the optimizer") for n, p in enumerate(self.norm.parameters)]
+
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    def tensors(self) -> dict[str, Tensor]:
+        return state.tensors_of(self.module, self.optimizer) | self.state.tensors()
+
+    def scalars(self) -> dict[str, Any]:
+        return state.scalars_of(self.module, self.optimizer)
+
+    def stable(self) -> set[str]:
+        frozen = {f"model/{name}" for name in self.frozen}
+        return state.stable(self.module, self.optimizer) | self.state.tensors().keys() | frozen
+
+    def restore(self, saved: Saved) -> None:
+        self.spoilt = True
+        state.restore(self.module, self.optimizer, saved, self.state.tensors())
+        try:
+            self.state.restore(saved.manifest.trainer)
+        except ValueError as error:
+            raise saved.refusal(str(error)) from None
+        self.restored_from = saved.manifest.name
+
+    def pieces(self, tensor: Tensor) -> Iterator[Tensor]:
+        """Its values on the CPU, one after the other, on rank 0; every rank must call it of a sharded model.
+
+        No collective waits for the one that writes what it was given before.
+        """
+        if self.sharded:
+            self.rank.exchange(None, within_s=self._patience_s)
+        yield from shards.pieces(tensor, self.rank)
+
+    def take_weights(self, weights: Weights) -> warm_start.Match:
+        """Replaces the weights by trained ones; which are which. Raises UserError if they do not fit."""
+        return warm_start.take(self.module, weights, self.task, self.config, self.rank, self._patience_s)

@@ -1,0 +1,143 @@
+"""What a run leaves: the model with its card, and the figures of the run."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from vgp.base.exits import UserError
+from vgp.base.storage import files, storage
+from vgp.data import bundle, tasks
+from vgp.networks.workload import Workload
+from vgp.protocol.manifest import Manifest
+from vgp.train.checkpoint.fence import Fence
+from vgp.train.loop import finished
+from vgp.train.loop.accelerator import throughput
+from vgp.train.loop.average import Average
+from vgp.train.loop.best import Best
+from vgp.train.loop.history import History
+from vgp.train.loop.learner import Learner
+from vgp.train.loop.order import Plan
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.selection import LOSS
+from vgp.train.processes.rank import Rank
+from vgp.train.tracking import judged, live
+from vgp.train.tracking.live import Live
+
+
+def ship(step: int, plan: Plan, history: History, best: Best | None, average: Average | None) -> bundle.Shipped:
+    """Gives the model the weights that are shipped: those of the best validation, else the average or the last ones.
+
+    Args:
+        step: The steps that were done.
+    """
+    if best and best.kept:
+        best.take()
+    elif average:
+        average.take()
+    shipped = bundle.Shipped(step=step, steps=step, planned=plan.steps, ema_decay=average.decay if average else 0.0)
+    if not best:
+        return shipped
+    point = history.points[-1]
+    return shipped.model_copy(update={
+        "step": best.step if best.kept else step, "metric": best.metric, "best_step": best.step, "best": best.value,
+        "last": point["validation_loss"] if best.metric == LOSS else point["metrics"].get(best.metric),
+    })  # fmt: skip
+
+
+def write_model(
+    request: TrainingRequest, data: Manifest, learner: Learner, history: History, shipped: bundle.Shipped, rank: Rank,
+    say: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Writes the model, then what it makes of itself: that may take long, or fail.
+
+    Every rank calls it. Of a sharded model all write the weights together; else only rank 0 works, and the others
+    leave at once.
+    """
+    if learner.sharded:
+        bundle.save_weights(request.model, learner.module, learner.pieces, leads=rank.leads)
+    rank.exchange(None, within_s=request.config.hang_after_s)  # none leaves while another needs it
+    if not rank.leads:
+        return
+    if not learner.sharded:
+        bundle.save_weights(request.model, learner.module)
+    card = bundle.ModelCard(
+        task=tasks.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
+        data=data.fingerprint, config=request.settings["config"], steps=shipped.steps,
+        samples=request.plan.samples, parameters=learner.parameter_count(),
+        history=tuple(bundle.Point(**point) for point in history.points), shipped=shipped,
+    )  # fmt: skip
+    bundle.save_card(request.model, card)
+    if sample := finished.sample(learner, request.model, say):
+        bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
+
+
+def figures(
+    request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, shipped: bundle.Shipped,
+    *, resumed_from: int, seconds: float, peak_bytes: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The figures that the step returns; times and speeds are of this launch."""
+    plan, last, device = request.plan, history.points[-1], device_name(rank)
+    rows_per_s = (shipped.steps - resumed_from) * plan.global_batch_size / seconds
+    return {
+        "steps": shipped.steps, "resumed_from": resumed_from, "loss": last["loss"],
+        "validation_loss": last["validation_loss"], "seconds": round(seconds, 3),
+        "samples_per_s": round(rows_per_s, 1), "world_size": rank.world_size, "microbatches": plan.microbatches,
+        "parameters": learner.parameter_count(), "device": device, "cpu_threads": torch.get_num_threads(),
+        "peak_memory_bytes": peak_bytes,
+        "planned_steps": shipped.planned, "stopped_early": shipped.steps < shipped.planned,
+        "shipped_step": shipped.step, "best_metric": shipped.metric, "best_step": shipped.best_step,
+        "best": shipped.best, "shipped": str(shipped),
+        **({"skipped_steps": learner.scaler.skipped} if learner.scaler else {}),
+        **learner.arithmetic.chosen(), "chosen": str(learner.arithmetic),
+    } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
+
+
+def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Writes training.json beside the checkpoints; without it the model is there all the same.
+
+    A launch that found all steps done has no speed to tell: what the one before has told of these steps stays.
+    """
+    if figures["resumed_from"] == figures["steps"] and _are_told(request, figures):
+        return
+    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
+    try:
+        Fence(request.fence).require_open()
+        storage.overwrite(f"{request.checkpoints}/training.json", text.encode())
+    except OSError as error:
+        say(f"warning: training.json was not written: {error}")
+
+
+def _are_told(request: TrainingRequest, figures: Mapping[str, Any]) -> bool:
+    """Whether training.json has what was trained and shipped: all that does not depend on the launch."""
+    try:
+        told = json.loads(storage.read(f"{request.checkpoints}/training.json", most=files.MOST_JSON_BYTES, links=False))
+        return all(told[name] == figures[name] for name in ("steps", "loss", "validation_loss", "shipped"))
+    except (UserError, OSError, ValueError, LookupError, TypeError):
+        return False
+
+
+def tracked(request: TrainingRequest) -> Live | None:
+    """Tells the MLflow server that the environment names of the run; None where it names none."""
+    config = request.settings["config"]
+    place = request.checkpoints if storage.is_remote(request.checkpoints) else os.path.abspath(request.checkpoints)
+    options = {f"options.{name}": value for name, value in config["options"].items()}
+    params = {name: value for name, value in config.items() if name != "options"} | options
+    tags = {"training.job": request.job, "training.checkpoints": place,
+            "vgp.data": request.settings["data"], "image": os.environ.get("TRAINING_IMAGE", "")}  # fmt: skip
+    return live.started(request.checkpoints, request.run, params, tags | request.tags)
+
+
+def model_tags(request: TrainingRequest) -> dict[str, str]:
+    """What binds a tracked run to the model that it left."""
+    return {judged.MODEL: judged.model_tag(storage.read(f"{request.model}/{bundle.CARD}", most=files.MOST_JSON_BYTES))}
+
+
+def device_name(rank: Rank) -> str:
+    return torch.cuda.get_device_name() if rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
+
+
+def gpu_uuid() -> str:
+    return str(torch.cuda.get_device_properties().uuid)

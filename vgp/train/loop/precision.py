@@ -1,0 +1,191 @@
+"""The arithmetic of the forward pass: float32, or bfloat16 or float16 where that loses nothing that matters.
+
+Autocast rounds what goes into a matrix product to 8 significant bits; in float16 to 11, up to 65,504. Weights and
+activations bear it; of a raw column of 101,325 +- 100 nothing is left but 101,376, or infinity. So a layer that is
+given such a column computes in float32, and so does a module whose own code multiplies it, with all that is in it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.modules.conv import _ConvNd
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from vgp.train.config import TrainConfig
+
+#: Layers that autocast computes in half precision.
+_ROUNDED = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
+#: What every matrix product ends in, and for each tensor that goes into it the dimension of its features.
+_PRODUCTS = {
+    "mm": (-1, -2), "bmm": (-1, -2), "mv": (-1,), "addmm": (-1, -1, -2), "baddbmm": (-1, -1, -2),
+    "addbmm": (-1, -1, -2), "addmv": (-1, -1), "matmul": (-1, -2), "linear": (-1,), "convolution": (1,),
+}  # fmt: skip
+#: In the place of a module's name: the code of the task multiplies raw values outside of the model.
+EVERYTHING = "everything (raw values are multiplied outside of the model's modules)"
+#: Of a feature's variance, what rounding may take: reached by a mean of about 28 deviations.
+_MOST_LOST = 1e-3
+
+
+#: Compute capability from which a GPU has tensor cores for float16: V100 is 7.0, T4 7.5.
+#: https://developer.nvidia.com/cuda/gpus
+_TENSOR_CORES = (7, 0)
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether it is a GPU that computes bfloat16 in hardware: PyTorch alone would count those that emulate it."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def has_fp16(device: torch.device) -> bool:
+    """Whether it is a GPU with tensor cores for float16."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= _TENSOR_CORES
+
+
+def half(config: TrainConfig) -> torch.dtype | None:
+    """What autocast computes in; None = all is float32. Of a configuration that leaves nothing open."""
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.precision)
+
+
+def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
+    """What the forward pass runs in; nothing in float32, since a disabled autocast costs as much as an enabled one.
+
+    Its cache of weights in half precision would hold a whole model where each rank should hold a share.
+    """
+    dtype = half(config)
+    return torch.autocast(device.type, dtype, cache_enabled=config.strategy != "fsdp") if dtype else nullcontext()
+
+
+def keep_float32(module: nn.Module, forward: Callable[[], Any], dtype: torch.dtype, device: str = "cpu") -> list[str]:
+    """Names of what is given raw values that `dtype` would spoil: layers, and modules whose own code multiplies them.
+
+    From now on they compute in float32; where `EVERYTHING` is among them, the caller has to see to it.
+
+    Args:
+        forward: Runs the model in float32 on some rows. What a parameter has touched is not looked at, so that the
+            answer depends on the data and the model's form alone.
+        device: The type of that which it computes on.
+    """
+    layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, _ROUNDED)}
+    spoilt: set[nn.Module] = set()
+
+    def look(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        raw = [value for value in inputs if isinstance(value, Tensor) and not value.requires_grad]
+        if any(_is_spoilt(value, 1 if isinstance(layer, _ConvNd) else -1, dtype) for value in raw):
+            spoilt.add(layer)
+
+    watch = _Products(module, dtype)
+    hooks = [layer.register_forward_pre_hook(look) for layer in layers.values()]
+    hooks += [each.register_forward_pre_hook(watch.enter) for each in module.modules()]
+    hooks += [each.register_forward_hook(watch.leave, always_call=True) for each in module.modules()]
+    training = module.training
+    try:
+        module.eval()
+        with _autocast_to_float32(device), _Switch(watch, device), watch:
+            forward()
+    finally:
+        module.train(training)
+        for hook in hooks:
+            hook.remove()
+    own = {name: each for name, each in module.named_modules() if each in watch.spoilt}
+    for each in {*spoilt, *own.values()}:
+        each.forward = partial(_in_float32, each.forward, device)
+    names = [f"{name or type(each).__name__} (all of it: its own code multiplies them)" for name, each in own.items()]
+    return [EVERYTHING] * watch.is_outside + names + [name for name, layer in layers.items() if layer in spoilt]
+
+
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Looks at every matrix product but those of PyTorch's own layers: which module's code asked for it."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype):
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.dtype = dtype
+        self.spoilt: set[nn.Module] = set()
+        #: Whether there is one that no module asked for.
+        self.is_outside = False
+        #: Whether autocast would round what goes into the next product: code may have turned it off.
+        self.rounds = True
+        self._inside: list[nn.Module] = []
+        self._kept = {_memory(value) for value in (*module.parameters(), *module.buffers())}
+
+    def enter(self, module: nn.Module, inputs: Any) -> None:
+        self._inside.append(module)
+
+    def leave(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+        if self._inside:
+            self._inside.pop()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_layers = bool(self._inside) and isinstance(self._inside[-1], _ROUNDED)
+        features = _PRODUCTS.get(func.overloadpacket.__name__, ()) if self.rounds and not is_layers else ()
+        if any(self._is_spoilt(value, place) for value, place in zip(args, features, strict=False)):
+            self._note()
+        return func(*args, **(kwargs or {}))
+
+    def _is_spoilt(self, value: Any, features: int) -> bool:
+        if type(value) is not Tensor or value.requires_grad or _memory(value) in self._kept:
+            return False
+        return _is_spoilt(value, features, self.dtype)
+
+    def _note(self) -> None:
+        if self._inside:
+            self.spoilt.add(self._inside[-1])
+        else:
+            self.is_outside = True
+
+
+class _Switch(TorchFunctionMode):
+    """Notes before each function whether autocast is on: below, where products are seen, nothing tells any more."""
+
+    def __init__(self, watch: _Products, device: str):
+        super().__init__()
+        self.watch, self.device = watch, device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.watch.rounds = torch.is_autocast_enabled(self.device)
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _autocast_to_float32(device: str) -> Iterator[None]:
+    """Autocast that changes nothing: `torch.autocast` knows half precision alone."""
+    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    torch.set_autocast_enabled(device, True)
+    torch.set_autocast_dtype(device, torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled(device, before[0])
+        torch.set_autocast_dtype(device, before[1])
+
+
+def _memory(value: Tensor) -> int:
+    return 0 if value.device.type == "meta" or isinstance(value, DTensor) else value.untyped_storage().data_ptr()
+
+
+def _is_spoilt(values: Tensor, features: int, dtype: torch.dtype) -> bool:
+    """Whether rounding takes too much of what a feature varies by; `features` is their dimension."""
+    if values.dtype != torch.float32 or values.ndim < 2:
+        return False
+    table = values.movedim(features, -1).flatten(0, -2).double()
+    table = torch.where(table.isfinite(), table, table.nanmean(dim=0))
+    lost = table.to(dtype).double() - table
+    return bool((lost.isinf().any(dim=0) | (lost.var(dim=0) > _MOST_LOST * table.var(dim=0))).any())
+
+
+def _in_float32(forward: Callable[..., Any], device: str, *inputs: Any, **named: Any) -> Any:
+    with torch.autocast(device, enabled=False):
+        whole, named = tree_map(_widened, (inputs, named))
+        return forward(*whole, **named)
+
+
+def _widened(value: Any) -> Any:
+    """What a layer before has computed in half precision, in float32."""
+    is_half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
+    return value.float() if is_half else value

@@ -1,0 +1,201 @@
+"""Profiler traces of some steps, beside the checkpoints: those of `profile_steps`, and those asked for on the way.
+
+A file or object `profile.request` in the folder of the checkpoints asks a run that goes on: rank 0 looks for it, and
+the ranks begin at the same step, since they agree on it where they meet anyway. Nothing that is computed changes.
+https://docs.pytorch.org/docs/stable/profiler.html
+"""
+
+import os
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vgp.base.printable import report
+from vgp.base.storage import files, objects, storage
+from vgp.train import profile
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.processes.rank import Rank
+
+REQUEST = "profile.request"
+FOLDER = "profile"
+#: Seconds between two looks for a request, here and in a bucket.
+_LOOK_EVERY_S, _ASK_EVERY_S = 1.0, 10.0
+#: Operations in the log, and the characters of their names.
+_OPERATIONS, _NAME = 10, 60
+
+
+class Profiler:
+    """One rank's traces."""
+
+    def __init__(self, request: TrainingRequest, rank: Rank):
+        self.request, self.rank = request, rank
+        chosen = profile.ranks(request.config.profile_ranks)
+        self.traces = chosen is None or rank.rank in chosen
+        #: The rank that tells of it: the first of those that trace.
+        self.tells = rank.rank == min(chosen or {0})
+        #: The steps to trace, numbered from 1.
+        self.steps = profile.steps(request.config.profile_steps)
+        self.later = range(0)
+        self.profiler: Any = None
+        self.first = 0
+        self.step: Any = None
+        self.threads: list[threading.Thread] = []
+
+    def ask(self, done: int, count: int) -> None:
+        """Traces `count` steps more, after one that warms the profiler up, if none are being traced."""
+        if self.profiler is None:
+            first = min(done + 2, self.request.plan.steps)
+            steps = range(first, min(first + count, self.request.plan.steps + 1))
+            self.later = self.steps if self.steps and self.steps[0] > steps[-1] + 1 else range(0)
+            self.steps = steps
+
+    def begin_step(self, done: int) -> None:
+        """Before the step that follows `done` others."""
+        number = done + 1
+        if not self.steps or not self.traces or number < self.steps[0] - 1 or number > self.steps[-1]:
+            return
+        try:
+            if self.profiler is None:
+                self.profiler = _prepared(self.rank.device)
+            if number in self.steps:
+                if not self.first:
+                    self.profiler.start_trace()
+                    self.first = number
+                self.step = torch.profiler.record_function(f"ProfilerStep#{number}")  # as its own schedule names them
+                self.step.__enter__()
+        except RuntimeError as error:  # another profiler is at work, or the driver lets nobody look
+            self._give_up(error)
+
+    def end_step(self, done: int) -> None:
+        """After `done` steps."""
+        if self.step is not None:
+            self.step.__exit__(None, None, None)
+            self.step = None
+        if self.first and done >= self.steps[-1]:
+            self.finish(done)
+
+    def finish(self, done: int) -> None:
+        """Ends the trace, and writes it while training goes on."""
+        if not self.first:
+            return
+        profiler, first = self.profiler, self.first
+        self.profiler, self.first, self.steps, self.later = None, 0, self.later, range(0)
+        try:
+            profiler.stop_trace()
+        except RuntimeError as error:
+            return self._give_up(error)
+        thread = threading.Thread(target=self._write, args=(profiler, first, done), name="profile", daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
+    def close(self) -> None:
+        """Waits until what was traced is written."""
+        for thread in self.threads:
+            thread.join()
+
+    def _write(self, profiler: Any, first: int, last: int) -> None:
+        rank = self.rank.rank
+        name = f"run{self.request.run:03}-step{first:09}-{last:09}-rank{rank:03}.pt.trace.json.gz"
+        target = f"{self.request.checkpoints}/{FOLDER}/{name}"
+        try:
+            with tempfile.TemporaryDirectory(prefix="profile-") as folder:
+                trace = Path(folder, name)
+                profiler.export_chrome_trace(str(trace))
+                objects.put(trace, target)
+            if self.tells:
+                self._say(f"profile of steps {first}-{last}: {target}\n  open it at https://ui.perfetto.dev\n"
+                          f"{costliest(profiler, rank)}")  # fmt: skip
+        except (OSError, RuntimeError) as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self.profiler, self.first, self.steps, self.step = None, 0, range(0), None
+        self._say(f"warning: no profile on rank {self.rank.rank}: {type(error).__name__}: {error}")
+
+    def _say(self, text: str) -> None:
+        """In place of the progress line, where there is one."""
+        _say(("\r\x1b[K" if self.rank.terminal else "") + text)
+
+
+class Requests:
+    """What rank 0 finds in the folder of the checkpoints."""
+
+    def __init__(self, checkpoints: str):
+        self.checkpoints = checkpoints
+        self.remote = storage.is_remote(checkpoints)
+        self.looked_at = -_LOOK_EVERY_S
+        #: Steps that are asked for and were not yet taken.
+        self.steps = 0
+        self.ended = threading.Event()
+        if self.remote:
+            threading.Thread(target=self._watch, name="profile requests", daemon=True).start()
+
+    def take(self) -> int:
+        """How many steps are to be traced; 0 = none. Waits for nothing."""
+        if not self.remote and time.monotonic() - self.looked_at >= _LOOK_EVERY_S:
+            self.looked_at = time.monotonic()
+            path = Path(self.checkpoints, REQUEST)
+            if path.exists():
+                self._accept(lambda: files.read(path, most=1 << 10, links=False), path.unlink)
+        steps, self.steps = self.steps, 0
+        return steps
+
+    def close(self) -> None:
+        self.ended.set()
+
+    def _watch(self) -> None:
+        folder = objects.Folder(self.checkpoints, deadline_s=_ASK_EVERY_S)
+        while not self.ended.wait(_ASK_EVERY_S):
+            try:
+                there = folder.holds(REQUEST)
+            except Exception:  # a store that does not answer is the checkpoints' to tell
+                continue
+            if there and not self._accept(lambda: folder.read(REQUEST), lambda: folder.delete(REQUEST)):
+                return
+
+    def _accept(self, read: Any, delete: Any) -> bool:
+        """Takes a request. It goes first: one that could not be answered would end every restart in the same way."""
+        try:
+            text = read().decode(errors="replace")
+            delete()
+        except Exception as error:
+            _say(f"warning: {self.checkpoints}/{REQUEST} cannot be taken: {error}")
+            self.looked_at = float("inf")
+            return False
+        try:
+            self.steps = profile.asked(text)
+        except ValueError as error:
+            _say(f"warning: {self.checkpoints}/{REQUEST} was removed: {error}")
+        return True
+
+
+def costliest(profiler: Any, rank: int) -> str:
+    """A short table: on a GPU its kernels, else what the CPU did, by the time spent in each itself."""
+    rows = [row for row in profiler.key_averages() if not row.is_user_annotation]
+    on_gpu = [row for row in rows if row.device_type == torch.autograd.DeviceType.CUDA]
+    times = [(row.self_device_time_total if on_gpu else row.self_cpu_time_total, row) for row in on_gpu or rows]
+    total = sum(time for time, _ in times) or 1.0
+    times.sort(key=lambda pair: -pair[0])
+    head = f"{'kernels of the GPU' if on_gpu else 'operations on the CPU'} of rank {rank}"
+    lines = [f"  {head:<{_NAME + 2}}  {'ms':>10}  {'share':>6}  {'calls':>7}"]
+    for time_us, row in times[:_OPERATIONS]:
+        name = row.key if len(row.key) <= _NAME else row.key[: _NAME - 3] + "..."
+        lines.append(f"    {name:<{_NAME}}  {time_us / 1000:>10.2f}  {time_us / total:>6.1%}  {row.count:>7}")
+    return "\n".join(lines)
+
+
+def _prepared(device: torch.device) -> Any:
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells of each start and stop
+    activity = torch.profiler.ProfilerActivity
+    of_gpu = [activity.CUDA] if device.type == "cuda" else []
+    profiler = torch.profiler.profile(activities=[activity.CPU, *of_gpu])
+    profiler.prepare_trace()
+    return profiler
+
+
+def _say(text: str) -> None:
+    report(text)

@@ -1,0 +1,91 @@
+"""The weights of a sharded model come in and leave one at a time: no rank ever holds more than one of them whole.
+
+Legend: a parameter of shape (n, ...) is cut along its first dimension as `torch.chunk` would; FSDP2 pads the shares to
+one size, and so does what travels here.
+"""
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from vgp.train.loop.deferred import Deferred
+from vgp.train.processes.rank import Rank
+
+
+def fill(module: nn.Module, deferred: Deferred, rank: Rank, *, on_cpu: bool) -> None:
+    """Gives the parameters that have no memory yet the values that their constructor made; every rank must call it.
+
+    Each rank makes every n-th of them whole, and sends each rank its share.
+
+    Args:
+        on_cpu: Whether the shares stay in host memory.
+    """
+    waiting = [name for name, parameter in module.named_parameters() if _local(parameter).is_meta]
+    for start in range(0, len(waiting), rank.world_size):
+        group = waiting[start : start + rank.world_size]
+        own = deferred.value(group[rank.rank]) if rank.rank < len(group) else None
+        for owner, name in enumerate(group):
+            share = _scattered(own if owner == rank.rank else None, owner, module.get_parameter(name), rank)
+            _replace(module, module.get_parameter(name), share.cpu() if on_cpu else share)
+
+
+def pieces(tensor: Tensor, rank: Rank) -> Iterator[Tensor]:
+    """The values of a tensor of the model in CPU tensors one after the other on rank 0, which need none in between.
+
+    Every rank must call it; the others get nothing.
+    """
+    tensor = tensor.detach()
+    if not isinstance(tensor, DTensor):
+        if rank.leads:
+            yield tensor.cpu()
+        return
+    local, rows = tensor.to_local(), _rows(tensor, rank.world_size)
+    if rank.world_size == 1:
+        yield local.cpu()
+        return
+    sent = local.new_zeros((rows, *tensor.shape[1:]))
+    sent[: len(local)] = local
+    shares = [torch.empty_like(sent) for _ in range(rank.world_size)] if rank.leads else None
+    dist.gather(sent, shares, dst=0)
+    for number, share in enumerate(shares or ()):
+        yield share[: max(0, len(tensor) - number * rows)].cpu()
+
+
+def _scattered(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) -> Tensor:
+    """This rank's share, on its device, of the tensor that `owner` holds."""
+    if rank.world_size == 1:
+        assert whole is not None
+        return whole.to(rank.device)
+    rows = _rows(parameter, rank.world_size)
+    own = torch.empty((rows, *parameter.shape[1:]), dtype=parameter.dtype, device=rank.device)
+    shares = None
+    if whole is not None:
+        shares = [torch.zeros_like(own) for _ in range(rank.world_size)]
+        for share, values in zip(shares, torch.split(whole, rows), strict=False):  # the last ranks may have none
+            share[: len(values)] = values
+    dist.scatter(own, shares, src=owner)
+    return own[: len(_local(parameter))]
+
+
+def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
+    """The parameter with memory in place of the one without, under all its names."""
+    assert isinstance(parameter, DTensor)
+    former: Tensor = parameter
+    filled = DTensor.from_local(share, parameter.device_mesh, parameter.placements, run_check=False,
+                                shape=parameter.shape, stride=parameter.stride())  # fmt: skip
+    made = nn.Parameter(filled, requires_grad=parameter.requires_grad)
+    for member in module.modules():
+        for name, held in member._parameters.items():
+            if held is former:
+                member._parameters[name] = made
+
+
+def _rows(tensor: Tensor, world_size: int) -> int:
+    return max(1, -(-len(tensor) // world_size))
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

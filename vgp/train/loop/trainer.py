@@ -1,0 +1,289 @@
+"""Training on one rank, from the first or the resumed step to the finished model.
+
+Ranks talk twice: gradients at every step, and about twice a second they meet (`vgp.train.loop.monitor`). All decisions
+are made from what they share there, which every rank sees alike, so all ranks take them at the same step.
+"""
+
+import os
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from vgp.base.exits import Preempted, UserError
+from vgp.base.printable import report
+from vgp.data import tasks
+from vgp.data.rows import open_rows
+from vgp.protocol import manifest
+from vgp.protocol.capacity.progress import Pace, reporter
+from vgp.protocol.manifest import Manifest
+from vgp.train.checkpoint.fence import clock
+from vgp.train.checkpoint.manifest import Manifest as Checkpoint
+from vgp.train.config import TrainConfig
+from vgp.train.loop import memory, outcome, resume, selection
+from vgp.train.loop.average import Average
+from vgp.train.loop.batches import microbatches, tensors
+from vgp.train.loop.best import Best
+from vgp.train.loop.health import Health, listed
+from vgp.train.loop.history import History
+from vgp.train.loop.landing import difference
+from vgp.train.loop.learner import Learner
+from vgp.train.loop.memory import peak_bytes
+from vgp.train.loop.monitor import Decision, Monitor
+from vgp.train.loop.order import assignment
+from vgp.train.loop.profiling import Profiler
+from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.saving import Saving, device_kind
+from vgp.train.loop.validation import Validation
+from vgp.train.loop.warm_start import Match
+from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
+
+#: Rows that are looked at before training.
+_SOME_ROWS = 256
+
+
+def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
+    """Trains; the figures of the run. Called in every rank by `vgp.train.processes.launch`."""
+    # Rank 0 has looked at the checkpoints, and machines may see folders differently: its request holds.
+    request = TrainingRequest.model_validate_json(rank.agree(request.model_dump_json() if rank.leads else ""))
+    trainer = Trainer(request, rank)
+    try:
+        return trainer.train()
+    finally:
+        trainer.profiler.close()
+        trainer.monitor.close()
+        if trainer.tracker:
+            trainer.tracker.close()
+        if trainer.reporter:
+            trainer.reporter.close()
+
+
+class Trainer:
+    """One rank of a run; once made it has taken the state that it goes on from."""
+
+    def __init__(self, request: TrainingRequest, rank: Rank):
+        self.request, self.rank = request, rank
+        self.config, self.plan = request.config, request.plan
+        self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
+        memory.remember_allocations(request, rank)
+        self.data = manifest.load(request.data)
+        self.rows = open_rows(request.data, "train")
+        self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
+        _wait_for_rows(self.data, self.config, rank)
+        self._make_ready()
+        checkpoint = resume.newest(request, rank, self.learner)
+        if self.learner.spoilt and not checkpoint:
+            del self.learner, self.saving, self.health, self.average, self.best
+            self._make_ready()
+        self.warm = None if checkpoint else self._warm_start()
+        self.saving.resumed_from = checkpoint.step if checkpoint else 0
+        self.step = self.resumed_from = checkpoint.step if checkpoint else 0
+        self.history = History(self.plan, self.config.learning_rate, self.learner.schedule.factor)
+        if checkpoint:
+            _accept(checkpoint, self.history, self.plan.steps)
+        if rank.leads:
+            self._introduce(checkpoint)
+        self.monitor = Monitor(
+            request, rank, self.health, self.history, self.learner.task.workload(self.data), self.step
+        )
+        self.profiler = Profiler(request, rank)
+        self.tracker = outcome.tracked(self.request) if rank.leads else None
+        self.began = self.saving.saved_at = time.monotonic()
+        #: What tells the job's launcher how far it is, where there is one.
+        start_s = clock() - request.asked_at
+        self.reporter = reporter(os.environ, self.plan.steps, self.step, start_s) if rank.leads else None
+        self.pace = Pace()
+        self._tell_progress()
+
+    def _learner(self) -> Learner:
+        """The model in training; rows of the data show what its layers are given."""
+        task = tasks.load(self.config.task, self.data.options)
+        some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
+        return Learner(
+            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device),
+            self.request.begun,
+        )  # fmt: skip
+
+    def _make_ready(self) -> None:
+        """Makes what learns, and warms it up."""
+        self.learner = self._learner()
+        self.request = self.request.settled(self.learner.config)
+        self.learner.out_of_memory = partial(memory.snapshot, self.request, self.rank)
+        self.saving = Saving(self.request, self.rank, self.learner)
+        self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
+        first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
+        self.learner.warm_up(tensors(self.rows.take(first), self.rank.device))
+        self.validation.rehearse(self.learner)
+        self._add_state()
+
+    def _add_state(self) -> None:
+        """What no step number tells, and every checkpoint holds."""
+        learner, config = self.learner, self.config
+        #: The moving average of the weights, where there is one.
+        self.average: Average | None = None
+        if config.ema_decay:
+            self.average = Average(learner.module, learner.norm.parameters, config.ema_decay)
+            learner.after_update = self.average.update
+            learner.state.add("ema", self.average)
+        #: The best validation, where there are any.
+        self.best: Best | None = None
+        if self.validation.sizes:
+            direction = selection.metrics(learner.task)[config.best_metric]
+            self.best = Best(learner.module, config, direction, keeps=config.keep_best is not False)
+            learner.state.add("best", self.best)
+
+    def _warm_start(self) -> Match | None:
+        """The weights that a run begins with; one that goes on has them in its checkpoint."""
+        if not self.request.warm_start:
+            return None
+        match = self.learner.take_weights(self.request.warm_start)
+        self.health.require_weights(self.config.warm_start)
+        if self.average:
+            self.average.begin()
+        return match
+
+    def _introduce(self, checkpoint: Checkpoint | None) -> None:
+        if about := self.learner.task.describe(self.data):
+            _say(about)
+        _say(f"chosen: {self.learner.arithmetic}")
+        if layers := self.learner.in_float32:
+            half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
+            _say(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
+        if frozen := self.learner.frozen:
+            _say(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
+        if match := self.warm:
+            new = f"; new: {listed(match.new, 5)}" if match.new else ""
+            _say(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
+        if why := self.learner.made_whole:
+            _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
+        if unused := self.learner.unused:
+            _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
+        before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
+        if before and before < self.plan.microbatches:
+            _say(
+                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
+                "dropout, augmentation and batch norm go by the new ones"
+            )
+        if checkpoint and self.is_done:
+            _say(f"all is trained: the model is written from the checkpoint of step {self.step} of {self.plan.steps}")
+        elif checkpoint:
+            _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
+            device, count = device_kind(self.rank), self.plan.microbatches
+            if differs := difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
+                _say(differs)
+
+    def train(self) -> dict[str, Any]:
+        batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
+        while not self.is_done:
+            self.profiler.begin_step(self.step)
+            self.monitor.add(self.learner.step(self.step, batches))
+            self.step += 1
+            self.profiler.end_step(self.step)
+            if self.step == self.monitor.next_step or self.learner.norm.faulty:
+                self._act(self.monitor.meet(self.step, save=self.saving.is_due, validate=self.validation.is_due))
+        return self._finish(time.monotonic() - self.began)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are done, or training has stopped getting better; on every rank the same."""
+        return self.step == self.plan.steps or (self.best is not None and self.best.stopped)
+
+    def _tell_progress(self) -> None:
+        """To the job's launcher, if there is one: only takes note."""
+        if self.reporter:
+            writer = self.saving.writer
+            saved = self.resumed_from if writer.durable_step is None else writer.durable_step
+            self.reporter.tell(replace(
+                self.reporter.progress, step=self.step, saved_step=saved, save_s=writer.durable_after_s,
+                seconds_per_step=self.pace.add(self.step), save_cost_s=self.saving.interval.cost_s,
+                checkpoint_every_s=self.saving.interval.every_s,
+            ))  # fmt: skip
+
+    def _act(self, decision: Decision) -> None:
+        said = self.saving.add(self.monitor.steps, self.monitor.elapsed_s)
+        if said and self.rank.leads:
+            self.monitor.progress.say(said)
+        every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
+        save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
+        validate = self.validation.follows(self.step, wanted=decision.validate)
+        if save or ends_epoch or validate:
+            self.health.require_state(self.step)
+        elif self.step == self.resumed_from + 1:
+            self.health.require_same_model(self.step)
+        if validate:
+            self._validate()
+        if (decision.stop or self.is_done) and self.step < self.plan.steps:
+            self.monitor.stopped(self.step)
+        if save or self.is_done:
+            self.monitor.flush()
+            self.saving.save(self.step, self.history.state, hurried=decision.stop and not self.is_done)
+        if decision.profile:
+            self.profiler.ask(self.step, decision.profile)
+        if decision.stop and not self.is_done:
+            self.profiler.finish(self.step)
+            if self.tracker:
+                self.tracker.end("SCHEDULED")
+            self.saving.wait(self.step)
+            self._tell_progress()
+            raise Preempted(
+                f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
+            )
+        if self.tracker:
+            self.tracker.update(self.history.points)
+        self._tell_progress()
+        self.monitor.go_on(self.step)
+
+    def _validate(self) -> None:
+        """Measures the model as it would be shipped: with the average of its weights, where there is one."""
+        assert self.best
+        self.rank.trace.mark(self.step, "validation")
+        self.learner.before_update()  # the average takes the weights' place, which a skipped step has let be copied
+        with self.average.applied() if self.average else nullcontext():
+            measured = self.validation.measure(self.learner)
+            self.best.validated(self.step, measured[self.config.best_metric])
+        self.monitor.validated(self.step, measured)
+
+    def _finish(self, seconds: float) -> dict[str, Any]:
+        """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
+        self.profiler.finish(self.step)  # of a run that has stopped early
+        self.saving.wait(self.step)
+        self._tell_progress()
+        self.rank.trace.mark(self.step, "the end")
+        shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
+        if self.rank.leads and str(shipped):
+            _say(str(shipped))
+        outcome.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, _say)
+        if not self.rank.leads:
+            return {}
+        figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.monitor.progress.workload,
+                                  shipped, resumed_from=self.resumed_from, seconds=seconds,
+                                  peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
+        outcome.write_figures(self.request, figures, _say)
+        if self.tracker:
+            self.tracker.update(self.history.points)
+            self.tracker.end("FINISHED", figures, outcome.model_tags(self.request))
+        return figures
+
+
+def _wait_for_rows(data: Manifest, config: TrainConfig, rank: Rank) -> None:
+    """One process of a machine decodes what the others then map: no collective before all have their rows."""
+    size = sum(file.bytes for files in data.splits.values() for file in files)
+    rank.exchange(None, within_s=config.hang_after_s + size / SLOWEST_BYTES_PER_S)
+
+
+def _accept(checkpoint: Checkpoint, history: History, steps: int) -> None:
+    """Takes the learning curve of a checkpoint. Raises UserError if the step or the curve make no sense."""
+    try:
+        if checkpoint.step > steps:
+            raise ValueError(f"step {checkpoint.step} of {steps}")
+        history.go_on(checkpoint.history, checkpoint.step)
+    except ValueError as error:
+        raise UserError(
+            f"checkpoint {checkpoint.name} does not hold what this program writes ({error}). "
+            "Delete it to go on from the one before."
+        ) from None
+
+
+def _say(text: str) -> None:
+    report(text)

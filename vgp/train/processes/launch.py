@@ -1,0 +1,187 @@
+"""Starts the training processes of this machine and waits for them: one call, no torch in the caller.
+
+`launch("vgp.train.loop.trainer:run", {...})` runs the function in one process per GPU. A separate launcher process
+imports torch once and forks the ranks, so that N ranks cost one import, and so that the caller's threads, signal
+handlers and memory never meet a fork. What happens there: launcher.py; a rank: rank.py.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+from pydantic_core import to_json
+
+from vgp.base.exits import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, StoreDown, UserError
+from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
+from vgp.train.processes.request import LaunchRequest
+
+#: Seconds in which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its
+#: group.
+ONE_S = 0.3
+#: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
+#: Read when the thread library is loaded, so it must be set before torch is imported.
+THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+class Condition(Protocol):
+    """What the processes may only run under, such as a lease that another run may take over."""
+
+    #: Why it no longer holds, in words; "" while it does.
+    loss: str
+
+    def on_loss(self, end: Callable[[], None]) -> None:
+        """Has this called once it no longer holds; at once if so already."""
+
+
+class Notice(Protocol):
+    """Who may ask the processes to save and stop, as a SIGTERM does."""
+
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """Has this called once they are to stop; at once if so already."""
+
+
+def launch(
+    target: str,
+    argument: BaseModel | Mapping[str, Any],
+    *,
+    nproc: int | None = None,
+    rendezvous_timeout_s: float = 900,
+    lost_after_s: float = 30,
+    hang_after_s: float = 600,
+    environment: Mapping[str, str] | None = None,
+    condition: Condition | None = None,
+    notice: Notice | None = None,
+) -> Any:
+    """Runs `target` (`module:function`, called with the argument and its `Rank`) in every process.
+
+    Args:
+        argument: Goes to the processes as JSON, and is there what the target's first parameter is annotated with.
+        rendezvous_timeout_s: How long machines wait for each other at the start.
+        lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
+        hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
+        condition: The processes are killed at once when it no longer holds.
+        notice: Asks them to save and stop.
+
+    Returns:
+        What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
+
+    Raises:
+        UserError: the request is wrong, or a rank raised one.
+        Preempted: SIGTERM or SIGINT came, here or on any rank, and the ranks stopped.
+        MachineLost: another machine of the job is gone, or never came.
+        ProcessFailed: a rank failed; says which, where and its traceback or last words. Or the condition was lost.
+    """
+    environment = os.environ if environment is None else environment
+    if started_by_torchrun(environment):
+        from vgp.train.processes.rank import run_as_rank
+
+        if condition:
+            condition.on_loss(partial(_end_this_process, condition))
+        if notice:
+            notice.on_stop(partial(os.kill, os.getpid(), signal.SIGTERM))
+        return run_as_rank(
+            target, to_json(argument).decode(), environment, timeout_s=rendezvous_timeout_s, hang_after_s=hang_after_s
+        )
+    place = cluster(environment)
+    if not place.trains:
+        return None
+    request = LaunchRequest(
+        target=target, argument=to_json(argument).decode(), cluster=place,
+        nproc=process_count(nproc, environment), rendezvous_timeout_s=rendezvous_timeout_s,
+        lost_after_s=lost_after_s, hang_after_s=hang_after_s, parent=os.getpid(), path=tuple(sys.path),
+        terminal=sys.stderr.isatty(),
+    )  # fmt: skip
+    report, code, asked = _run_launcher(request.model_dump_json(), environment, condition, notice)
+    if not report and condition and condition.loss:
+        raise ProcessFailed(condition.loss)
+    if not report and asked:
+        raise Preempted("training was ended before it could save; start it again to resume from the last checkpoint.")
+    return _outcome(report, code)
+
+
+def _end_this_process(condition: Condition) -> None:
+    print(f"failed: {condition.loss}", file=sys.stderr, flush=True)
+    os._exit(EXIT_FAILED)  # torchrun then ends the others
+
+
+def _run_launcher(
+    request: str, environment: Mapping[str, str], condition: Condition | None, notice: Notice | None
+) -> tuple[str, int, bool]:
+    """The launcher's report, its exit code, and whether a signal asked it to stop.
+
+    Its own session keeps Ctrl-C away from the ranks: we pass it on once.
+    """
+    report, written = os.pipe()
+    command = [sys.executable, "-m", "vgp.train.processes.launcher", str(written)]
+    # torch warns, with a C++ stack, when a peer has gone; who went and why is our report's to say.
+    environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **THREADS, **environment}
+    child = subprocess.Popen(
+        command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=environment
+    )
+    os.close(written)
+    if condition:
+        condition.on_loss(child.kill)  # the ranks die with it
+    try:
+        with _passing_signals(child, notice) as asked, os.fdopen(report, "rb") as stream:
+            assert child.stdin
+            with suppress(BrokenPipeError):  # it may have been ended already
+                child.stdin.write(request.encode())
+                child.stdin.close()
+            return stream.read().decode(), child.wait(), bool(asked)
+    except BaseException:
+        child.kill()  # the ranks die with it
+        child.wait()
+        raise
+
+
+@contextmanager
+def _passing_signals(child: "subprocess.Popen[bytes]", notice: Notice | None) -> Iterator[list[float]]:
+    """The first SIGTERM or SIGINT asks the ranks to save and stop, a second SIGINT ends them at once.
+
+    A second SIGTERM does nothing: a machine that is taken away may send several, and ends us soon enough itself.
+    Yields when they were asked, so far. Outside the main thread Python cannot catch any.
+    """
+    asked: list[float] = []
+
+    def ask() -> None:
+        if not asked:
+            asked.append(time.monotonic())
+            child.send_signal(signal.SIGTERM)
+
+    def handle(number: int, frame: Any) -> None:
+        if asked and number == signal.SIGINT and time.monotonic() > asked[0] + ONE_S:
+            child.send_signal(signal.SIGKILL)
+        ask()
+
+    if notice:
+        notice.on_stop(ask)
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _outcome(report: str, code: int) -> Any:
+    if not report:
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        raise ProcessFailed(f"the launcher of the training processes ended without a report ({how}).")
+    ending = json.loads(report)
+    if ending["kind"] == "value":
+        return ending["value"]
+    kinds = {"user_error": UserError, "preempted": Preempted, "lost": MachineLost, "store_down": StoreDown}
+    raise kinds.get(ending["kind"], ProcessFailed)(ending["text"])

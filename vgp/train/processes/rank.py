@@ -1,0 +1,287 @@
+"""One training process: its place among the others, its process group, and how it ends.
+
+Forked by `vgp.train.processes.launcher`; or the process itself when torchrun has started it.
+"""
+
+import contextlib
+import ctypes
+import faulthandler
+import importlib
+import inspect
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from pydantic import TypeAdapter
+
+from vgp.base.exits import (
+    EXIT_FAILED,
+    EXIT_PREEMPTED,
+    EXIT_USER_ERROR,
+    MachineLost,
+    Preempted,
+    ProcessFailed,
+    UserError,
+    is_store_down,
+)
+from vgp.protocol.cluster import Cluster, cores, gpu_count
+from vgp.train.processes import flight, kernels
+from vgp.train.processes.control import await_chief, tell_launchers
+from vgp.train.processes.hang import Trace
+from vgp.train.processes.request import LaunchRequest
+
+#: What a rank sees when another one does not come, or has gone: never the cause of a failure.
+_LATE = ("socket timeout", "timed out waiting", "wait timeout after")
+_GONE = ("connection closed by peer", "connection reset", "connection refused", "broken pipe",
+         "nccl communicator was aborted", "remote process exited")  # fmt: skip
+#: A rank that reads files more slowly has stopped.
+SLOWEST_BYTES_PER_S = 10e6
+
+
+class Late(RuntimeError):
+    """A rank did not come to where all meet."""
+
+
+@dataclass
+class Rank:
+    """What a function in a training process can know and ask."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    device: torch.device
+    #: The key-value store on the chief, through which the ranks found each other.
+    rendezvous: dist.Store = field(init=False)
+    #: Whether stderr is a person's terminal.
+    terminal: bool = False
+    #: Set by SIGTERM or SIGINT; the ranks agree on a step before they obey.
+    stopping: bool = False
+    #: Where this rank is, for the launcher.
+    trace: Trace = field(default_factory=Trace)
+    _agreements: int = 0
+    _exchanges: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one process that writes artifacts."""
+        return self.rank == 0
+
+    def another_rendezvous(self) -> dist.Store:
+        """A connection of its own, for a thread that waits on it."""
+        store: Any = self.rendezvous  # torch's stub lacks `clone`
+        connection: dist.Store = store.clone()
+        return connection
+
+    def agree(self, value: Any) -> Any:
+        """The `value` (JSON) of rank 0, on every rank; each call must be made by all."""
+        self._agreements += 1
+        key = f"agreement/{self._agreements}"
+        if self.leads:
+            self.rendezvous.set(key, json.dumps(value))
+        return json.loads(self.rendezvous.get(key))
+
+    def exchange(self, value: Any, *, within_s: float) -> list[Any]:
+        """Every rank's `value` (JSON), by rank, when all have called this; each call must be made by all.
+
+        For where one rank may work for long and the others have nothing to do: it is no collective, whose timeout
+        would end them.
+
+        Raises:
+            Late: a rank did not come within so many seconds.
+        """
+        self._exchanges += 1
+        keys = [f"exchange/{self._exchanges}/{rank}" for rank in range(self.world_size)]
+        self.rendezvous.set(keys[self.rank], json.dumps(value))
+        try:
+            self.rendezvous.wait(keys, timedelta(seconds=within_s))
+        except dist.DistStoreError:
+            missing = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
+            if missing:  # none, if the last one came meanwhile
+                raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
+        if self._exchanges > 1:  # all have read the one before
+            self.rendezvous.delete_key(f"exchange/{self._exchanges - 1}/{self.rank}")
+        return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
+
+
+def call(target: str, argument: str, rank: Rank) -> Any:
+    """Calls the target with the argument, from JSON to what its first parameter is annotated with."""
+    module, _, name = target.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    kind = next(iter(inspect.signature(function).parameters.values())).annotation
+    untyped = kind is inspect.Parameter.empty or isinstance(kind, str)
+    return function(TypeAdapter(Any if untyped else kind).validate_json(argument), rank)
+
+
+def run_as_rank(
+    target: str, argument: str, environment: Mapping[str, str], *, timeout_s: float, hang_after_s: float
+) -> Any:
+    """Runs the target in this process, which torchrun has made a rank."""
+    local_rank, local_world_size = int(environment["LOCAL_RANK"]), int(environment.get("LOCAL_WORLD_SIZE", "1"))
+    rank = _rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]), local_rank, local_world_size)
+    _catch_signals(rank)
+    store = dist.TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), rank.world_size,
+                          is_master=rank.leads and environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+                          wait_for_workers=False)  # fmt: skip
+    attempt = environment.get("TORCHELASTIC_RESTART_COUNT", "0")  # the agent's store outlives it
+    _join(rank, dist.PrefixStore(f"attempt-{attempt}", store), timeout_s, hang_after_s)
+    try:
+        value = call(target, argument, rank)
+        _leave(rank, hang_after_s)
+        return value if rank.leads else None
+    finally:
+        dist.destroy_process_group()
+
+
+def child(
+    request: LaunchRequest, launcher: int, local_rank: int, events: int, listener: int | None, trace: Trace
+) -> int:
+    """The life of a forked rank; returns its exit code and tells the launcher how it ended."""
+    die_with(launcher)
+    faulthandler.enable()
+    trace.listen()
+    place, nproc, hang_after_s = request.cluster, request.nproc, request.hang_after_s
+    rank = _rank(request.first_rank + local_rank, request.world_size, local_rank, nproc)
+    rank.trace = trace
+    rank.terminal = request.terminal
+    _catch_signals(rank)
+    os.environ.update(RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(local_rank),
+                      LOCAL_WORLD_SIZE=str(nproc), MASTER_ADDR=place.chief, MASTER_PORT=str(place.port))  # fmt: skip
+    try:
+        timeout_s = request.rendezvous_timeout_s
+        _join(rank, _store(rank, place, listener, timeout_s), timeout_s, hang_after_s)
+        value = call(request.target, request.argument, rank)
+        _leave(rank, hang_after_s)
+        _tell(events, kind="value", value=value if rank.leads else None)
+        if rank.leads:
+            tell_launchers(rank.rendezvous, place)
+        return 0
+    except UserError as error:
+        _tell(events, kind="store_down" if is_store_down(error) else "user_error", text=str(error), known=True)
+        return _linger(rank, EXIT_USER_ERROR)
+    except Preempted as stop:
+        _tell(events, kind="preempted", text=str(stop))
+        with contextlib.suppress(RuntimeError):  # all is saved, whether or not the others leave in order
+            _leave(rank, hang_after_s)
+        return EXIT_PREEMPTED
+    except ProcessFailed as failure:
+        lost = "lost" if isinstance(failure, MachineLost) else "failed"
+        kind = "store_down" if is_store_down(failure) else lost
+        _tell(events, kind=kind, text=str(failure), bystander=False, known=True)
+        return _linger(rank, EXIT_FAILED)
+    except SystemExit as error:
+        _tell(events, kind="failed", text=f"SystemExit: {error.code}", bystander=False)
+        return _linger(rank, error.code if isinstance(error.code, int) else EXIT_FAILED)
+    except BaseException as error:
+        if is_store_down(error):
+            _tell(events, kind="store_down", text=str(error), bystander=False, known=True)
+            return _linger(rank, EXIT_FAILED)
+        text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
+        if _says(error, _LATE) and not isinstance(error, Late):
+            with contextlib.suppress(OSError):
+                flight.dump(rank.rank)
+        gone = isinstance(error, dist.DistNetworkError) or _says(error, _LATE + _GONE)
+        _tell(events, kind="failed", text=text, bystander=gone, late=_says(error, _LATE))
+        return _linger(rank, EXIT_FAILED)
+
+
+def die_with(parent: int) -> None:
+    """Has the kernel kill this process when its parent dies, however that happens (Linux; prctl(2))."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we asked
+        os._exit(EXIT_FAILED)
+
+
+def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) -> Rank:
+    torch.set_num_threads(max(1, cores() // local_world_size))
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # read when CUDA starts; less memory is lost between tensors
+            os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+    return Rank(rank, world_size, local_rank, local_world_size, device)
+
+
+def _catch_signals(rank: Rank) -> None:
+    def stop(number: int, frame: Any) -> None:
+        rank.stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+
+
+def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -> dist.TCPStore:
+    """The rendezvous on the chief. Raises MachineLost if that does not come."""
+    if place.node:
+        await_chief(place, timeout_s)
+    return dist.TCPStore(
+        place.chief, place.port, rank.world_size, is_master=rank.leads, timeout=timedelta(seconds=timeout_s),
+        wait_for_workers=False, master_listen_fd=listener if rank.leads else None,
+    )  # fmt: skip
+
+
+def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
+    rank.rendezvous = store
+    kernels.require(rank.device, gpu_count(os.environ))
+    chief_counts = rank.agree(rank.world_size)
+    if chief_counts != rank.world_size:
+        raise UserError(
+            f"this machine counts {rank.world_size} processes in all, the chief {chief_counts}: "
+            "every machine must have the same number of GPUs, or be given the same nproc."
+        )
+    try:
+        rank.exchange(None, within_s=timeout_s)  # machines come up minutes apart; from here on all are there
+    except Late as late:
+        raise MachineLost(f"{late} at the start (rendezvous_timeout_s)") from None
+    store.set_timeout(timedelta(seconds=hang_after_s))
+    if rank.local_world_size == rank.world_size and rank.device.type == "cpu" and sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # never look up the host's name on one machine
+    backend = "cpu:gloo,cuda:nccl" if rank.device.type == "cuda" else "gloo"
+    dist.init_process_group(
+        backend, store=store, rank=rank.rank, world_size=rank.world_size, timeout=timedelta(seconds=hang_after_s),
+        device_id=rank.device if rank.device.type == "cuda" else None,
+    )  # fmt: skip
+
+
+def _leave(rank: Rank, hang_after_s: float) -> None:
+    """Nobody waits here for rank 0, which may work for long; it waits for all, since it holds the rendezvous."""
+    rank.rendezvous.set(f"left/{rank.rank}", "")
+    if rank.leads:
+        rank.rendezvous.wait([f"left/{other}" for other in range(rank.world_size)], timedelta(seconds=hang_after_s))
+
+
+def _linger(rank: Rank, code: int) -> int:
+    """Keeps the rendezvous up after a failure, so that other machines can read why; the launcher ends us."""
+    if rank.leads and rank.local_world_size < rank.world_size:
+        time.sleep(60)
+    return code
+
+
+def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in signs)
+
+
+def _own_frames(error: BaseException) -> Any:
+    """The traceback without this file's frames, which say nothing about the failure."""
+    frames = error.__traceback__
+    while frames and frames.tb_next and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    return frames
+
+
+def _tell(events: int, **ending: Any) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.write(events, json.dumps(ending).encode() + b"\n")

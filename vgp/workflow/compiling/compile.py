@@ -1,0 +1,170 @@
+"""Workflows compiled for Vertex AI, and checked before anything is written or sent."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vgp.base.documents.document import Document
+from vgp.base.errors import RequestError
+from vgp.base.text import files
+from vgp.base.text.figures import listed
+from vgp.base.text.image_name import has_digest
+from vgp.base.text.nearest import did_you_mean
+from vgp.check import cost
+from vgp.check.check import check
+from vgp.check.report import Report
+from vgp.check.spec import strict
+from vgp.check.spec.ladder import worlds
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import scripts
+from vgp.check.text import headline
+from vgp.machines.placement.rules import PlacementError
+from vgp.settings import Settings
+from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling.vertex import Vertex
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A pipeline's spec for Vertex, with what the checker said of it."""
+
+    name: str
+    spec: PipelineSpec
+    report: Report
+    #: Steps that would take up what a command leaves, of jobs that have none.
+    without_command: Collection[str] = ()
+    #: Steps whose machines the settings decide; no others: Google's e-mail component, what a workflow places itself.
+    placed: Collection[str] = ()
+
+
+def compile_all(
+    names: Sequence[str], settings: Settings, *, out: Path, max_usd: float | None = None
+) -> dict[Path, Compiled]:
+    """Compiles, checks and writes the pipelines `names` (all if none) to `<out>/<name>.json`.
+
+    Raises:
+        RequestError: an unknown pipeline or none at all, a machine that cannot be, or a run that can cost more than
+            `max_usd`. No spec is written then; those from before stay.
+    """
+    names = names or list(workflows.find(settings.repository))
+    if not names:
+        raise RequestError(f"{settings.workflows}/ holds no workflow yet: write a file with build(target) there.")
+    paths = {out / f"{name}.json": name for name in names}
+    specs = {path: compiled(name, settings, max_usd=max_usd, path=path) for path, name in paths.items()}
+    for path, made in specs.items():
+        files.write(path, made.spec.text)
+    return specs
+
+
+def placeholder_image(settings: Settings) -> list[str]:
+    """A line if the image of the steps is still the one of the examples, which nobody has built."""
+    if "/my-project/" not in settings.image or settings.project == "my-project":
+        return []
+    fix = "set yours in pipelines.toml, or have it built and set: pipelines image build."
+    return [f"note: image = {settings.image}: a placeholder. On Vertex AI no step could start from it: {fix}"]
+
+
+def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[str]:
+    """A line for each step of the settings that no pipeline has: a misspelt one runs on a machine that nobody chose."""
+    if {made.name for made in compiled} != set(workflows.find(settings.repository)):
+        return []
+    known = {row.step for made in compiled for row in made.report.steps}
+    waiting = {step for made in compiled for step in made.without_command}
+    lines = [
+        f"warning: [steps.{step}] of the settings: no pipeline has this step. {did_you_mean(step, known)}"
+        for step in sorted(set(settings.steps) - known - waiting)
+    ]
+    placed = {step for made in compiled for step in made.placed}
+    written = {step.task.name for made in compiled for step in made.spec.steps} - placed - waiting
+    lines = [line for line in lines if not any(line.startswith(f"warning: [steps.{step}] ") for step in written)]
+    lines += [
+        f"warning: [steps.{step}] of the settings has no effect: its workflow places the step itself, or Google does."
+        for step in sorted(set(settings.steps) & written)
+    ]
+    return lines + [
+        f"note: [steps.{step}] of the settings has no effect: the step takes up what a command leaves, and no step has "
+        "a command."
+        for step in sorted(set(settings.steps) & waiting - known)
+    ]
+
+
+def tagged_images(settings: Settings) -> list[str]:
+    """A line for each image of a step that is not named by its digest."""
+    images = [(step, image) for step, request in sorted(settings.steps.items()) for image in request.images]
+    return [
+        f"warning: [steps.{step}] image = {image}: a tag can be moved, which changes what runs, and cached steps "
+        "do not notice. Name it by its digest: IMAGE@sha256:..."
+        for step, image in dict.fromkeys(images)
+        if not has_digest(image)
+    ]
+
+
+def different_worlds(compiled: Collection[Compiled]) -> list[str]:
+    """Lines on each step of our training whose GPUs may differ from rung to rung, or are no power of two."""
+    lines = [
+        line
+        for made in compiled
+        for step, sizes in worlds(made.spec).items()
+        if step not in scripts(made.spec)
+        for size, numbers in sizes.items()
+        for line in _of_worlds(f"{step}, size {size}" if size else step, sorted(set(numbers)))
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _of_worlds(step: str, numbers: Sequence[int]) -> Iterator[str]:
+    """What these numbers of GPUs do to the result."""
+    exact = 'training_options = {"exact": true}'
+    uneven = [number for number in numbers if number & (number - 1)]
+    if len(numbers) > 1:
+        yield (
+            f"note: {step}: its rungs have {listed(numbers, 'and')} GPUs. Going on with another number gives "
+            f"the same curve up to rounding" + ("." if uneven else f"; the same bits with {exact}.")
+        )
+    if uneven:
+        yield (
+            f"note: {step}: {listed(uneven, 'and')} GPUs, no power of two: a global batch is divided among them as "
+            f"evenly as it can be; {exact} is refused."
+        )
+
+
+def compiled(name: str, settings: Settings, *, max_usd: float | None = None, path: Path | None = None) -> Compiled:
+    """The pipeline `name`, compiled for Vertex and checked; findings name `path`.
+
+    Raises:
+        RequestError: an unknown pipeline, a machine that cannot be, or a run that can cost more than `max_usd`.
+    """
+    target = Vertex(settings)
+    try:
+        spec = workflows.compiled(name, target, settings.repository)
+    except PlacementError as error:
+        raise PlacementError(error.problem, f"{name}: {error.asked}") from None
+    report = checked(name, spec, settings, max_usd=max_usd, path=path)
+    return Compiled(
+        name, spec, report, without_command=target.without_command, placed={*target.placements, *target.ladders}
+    )
+
+
+def checked(
+    name: str, spec: PipelineSpec, settings: Settings, *, max_usd: float | None = None, path: Path | None = None
+) -> Report:
+    """What the checker says of a spec, with its steps in the order in which they run.
+
+    Raises:
+        RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
+    """
+    strict.verify(spec)
+    document = Document(str(path or f"{name}.json"), dict(spec.content), spec.text)
+    report = check([document], regions=[settings.region])
+    _refuse(name, report)
+    cost.refuse_above(report.steps, max_usd)
+    order = [step.name for step in spec.steps]
+    report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
+    return report
+
+
+def _refuse(name: str, report: Report) -> None:
+    errors = report.of_severity("error")
+    if errors:
+        lines = [f"{headline(finding)}\n  {finding.suggestion}".rstrip() for finding in errors]
+        raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))

@@ -1,0 +1,129 @@
+"""What a person sees of a local run: a live table on a terminal, plain lines elsewhere, and the result."""
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from vgp.base.text.printable import one_line
+from vgp.base.text.table import Cell, table
+from vgp.protocol import placeholders
+from vgp.workflow.local.output import Event
+from vgp.workflow.local.run import Result
+
+_MARKS = {
+    "waiting": "[dim]·[/]",
+    "succeeded": "[green]✓[/]",
+    "reused": "[green]↺[/]",
+    "skipped": "[dim]–[/]",
+    "failed": "[red]✗[/]",
+    "missing": "[red]?[/]",
+}
+_CHECKSUM = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+class Progress:
+    """Follows the events of a run. A context manager; call it with each event."""
+
+    def __init__(self, console: Console, steps: Iterable[str]) -> None:
+        self.console = console
+        self.states = dict.fromkeys(steps, "waiting")
+        self.since: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
+        self.lines: dict[str, str] = {}
+        self.is_live = console.is_terminal and not console.is_dumb_terminal
+        self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> "Progress":
+        if self.is_live:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_live:
+            self.live.stop()
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "line" and not event.step:
+            return
+        if event.kind == "line":
+            self.lines[event.step] = event.text
+        else:
+            self.states[event.step] = "running" if event.kind == "started" else event.kind
+            now = time.monotonic()
+            if event.kind == "started":
+                self.since[event.step] = now
+            self.seconds[event.step] = now - self.since.get(event.step, now)
+        if not self.is_live:
+            self._print(event)
+
+    def _print(self, event: Event) -> None:
+        if event.kind == "line":
+            text = f"{event.step} | {event.text}"
+        else:
+            took = "" if event.kind == "started" else f" after {self.seconds[event.step]:.1f} s"
+            text = f"{event.step}: {event.kind}{took}"
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def drawn(self) -> Table:
+        grid = Table.grid(padding=(0, 2))
+        for step, state in self.states.items():
+            running = state == "running"
+            seconds = time.monotonic() - self.since[step] if running else self.seconds.get(step)
+            grid.add_row(
+                Spinner("dots") if running else _MARKS.get(state, state),
+                escape(step),
+                f"{seconds:.0f} s" if seconds is not None else "",
+                f"[dim]{escape(self.lines.get(step, ''))}[/]" if running else "",
+            )
+        return grid
+
+
+def show(result: Result, console: Console) -> None:
+    """Every step with its state, seconds and outputs; why some were skipped; what to mind; the pages to look at."""
+    console.print(
+        table(
+            ("step", "state", "seconds", "outputs"),
+            [_row(row, result.run.folder) for row in result.as_json()["steps"]],
+            right=("seconds",),
+        )
+    )
+    for step in result.steps:
+        if placeholders.within(step.parameters):
+            console.print(f"warning: an output of {step.name} {placeholders.RULE}", markup=False, soft_wrap=True)
+    if result.succeeded:
+        if why := _why_skipped(result):
+            console.print(f"skipped: {why}", markup=False, highlight=False, soft_wrap=True)
+        for page in sorted(result.run.folder.glob("*.html")):
+            console.print(f"{page.stem}: {page.as_uri()}", highlight=False, soft_wrap=True)
+
+
+def _why_skipped(result: Result) -> str:
+    """The reason that a step gave for steps that were skipped, as that of retraining does; "" if none did."""
+    if not any(step.state == "skipped" for step in result.steps):
+        return ""
+    return one_line(next((str(step.parameters["why"]) for step in result.steps if "why" in step.parameters), ""))
+
+
+def _row(row: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
+    outputs = [f"{name} = {_short(str(value), folder)}" for name, value in row["parameters"].items()]
+    outputs += [f"{row['step']}/{name}" for name in row["artifacts"]]
+    seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"
+    state = Text.from_markup(f"{_MARKS[row['state']]} {row['state']}")
+    return row["step"], state, seconds, "\n".join(outputs)
+
+
+def _short(value: str, folder: Path) -> str:
+    """A path as seen from the run's folder, checksums by their beginning: run.json has them whole."""
+    return _CHECKSUM.sub(lambda match: f"{match[0][:12]}...", value.removeprefix(f"{folder}/"))
