@@ -7,6 +7,7 @@ installed at run time. Its name is a setting (`image` in pipelines.toml) put in 
 from functools import partial
 
 from kfp import dsl
+
 from vgp.protocol.image import IMAGE
 
 step = partial(dsl.component, base_image=IMAGE, install_kfp_package=False)

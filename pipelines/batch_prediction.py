@@ -11,14 +11,14 @@ import importlib.util
 from collections.abc import Collection
 from typing import Any
 
+from kfp import dsl
+
 from components.notify import notify
 from components.predict import predict
 from components.resolve_prediction import resolve
-from kfp import dsl
-from vgp.workflow.compiling.target import Target
-
 from pipelines import training as workflow
 from pipelines.training import expanded, look
+from vgp.workflow.compiling.target import Target
 
 __all__ = ["build", "check", "expanded", "look"]
 

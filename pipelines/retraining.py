@@ -10,6 +10,8 @@ Not training is a success with a reason. What follows resolve is a function of i
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from kfp import dsl
+
 from components.collect import collect
 from components.decide import decide
 from components.evaluate import evaluate
@@ -18,11 +20,9 @@ from components.prepare import prepare
 from components.register import register
 from components.resolve_retraining import resolve
 from components.train import train
-from kfp import dsl
-from vgp.workflow.compiling.target import Target
-
 from pipelines import training as workflow
 from pipelines.training import expanded, look, members
+from vgp.workflow.compiling.target import Target
 
 __all__ = ["build", "check", "expanded", "look", "members"]
 

@@ -16,6 +16,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from kfp import dsl
+
 from components.collect import collect
 from components.decide import decide
 from components.evaluate import evaluate
@@ -24,7 +26,6 @@ from components.prepare import prepare
 from components.register import register
 from components.resolve import resolve
 from components.train import train
-from kfp import dsl
 from vgp.workflow.compiling.target import Target
 
 

@@ -1,4 +1,4 @@
-"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) tell each other: neither imports the other."""
+"""What a launcher (vgp/launch/capacity) and its job (vgp/protocol/capacity) tell each other."""
 
 import json
 import shutil

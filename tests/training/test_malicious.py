@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from vgp.base.exits import UserError
-from vgp.data import bundle, tasks
+from vgp.data import bundle, task_names
 from vgp.data.rows import open_rows
 from vgp.data.tensor_file import encode
 from vgp.decision.report import data as summaries
@@ -476,12 +476,12 @@ def test_a_dataset_cannot_name_code_to_the_command_line(dataset, evil, sprung, t
 def test_the_task_that_a_step_is_given_is_the_one_that_is_run(digits, monkeypatch):
     """Also if it was never imported: the caller speaks for it."""
     monkeypatch.delitem(sys.modules, "digits", raising=False)
-    assert tasks.trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
+    assert task_names.trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
     with pytest.raises(UserError, match="neither shipped nor in use here"):
-        tasks.trusted("digits:Digits", "manifest.json")
-    assert tasks.trusted("training.tasks.flights:Flights", "x") == tasks.trusted("flights", "x", "flights")
+        task_names.trusted("digits:Digits", "manifest.json")
+    assert task_names.trusted("training.tasks.flights:Flights", "x") == task_names.trusted("flights", "x", "flights")
     with pytest.raises(UserError, match="'flights', not of language_model"):
-        tasks.trusted("flights", "x", "language_model")
+        task_names.trusted("flights", "x", "language_model")
 
 
 OUTSIDE = ["../outside/x.parquet", "/etc/x.parquet", "{absolute}/outside/x.parquet", "sub/x.parquet", "..", ".",

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import ibis
 import ibis.expr.types as ir
 import pyarrow as pa
+
 from vgp.base.exits import UserError
 from vgp.data.events import Events, hours
 from vgp.data.schema import Field

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
+
 from vgp.base.exits import UserError
 from vgp.base.storage.storage import File
 from vgp.data import text
@@ -25,6 +26,7 @@ from vgp.networks.workload import Workload
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
+
     from vgp.data.rows import Rows
     from vgp.protocol.manifest import Manifest
 

@@ -11,4 +11,4 @@ webhook.py           a JSON body sent to an address of somebody's choice
 documents/           JSON, YAML and TOML that keep the place of every value
 storage/             files here and objects in Cloud Storage
 text/                text for people: tables, figures, near names
-"""
+strict.py   JSON that somebody else may have written"""

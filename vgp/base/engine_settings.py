@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from vgp.base import strict
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
 from vgp.base.printable import MOST_LETTERS, quoted
-from vgp.base.storage import strict
 
 VARIABLE = "PREPARE_ENGINES"
 EXAMPLE = '{"memory_gb": 4, "bigquery": {"project": "my-project", "max_gb": 500}}'

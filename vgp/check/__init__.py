@@ -36,5 +36,4 @@ text.py           findings as people read them
 worker_pool.py    one worker pool: machine, disk, reservation
 convert/   any GPU request -> settings or a job of this library
 sources/   programs, notebooks, shell and Terraform -> the requests in them
-spec/      a compiled pipeline: parameters, conditions, caches, differences
-"""
+spec/      a compiled pipeline: parameters, conditions, caches, differences"""

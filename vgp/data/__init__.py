@@ -50,4 +50,7 @@ reading.py       what later steps take from the pins of the data
 task.py          the contract between the product and a user's model
 tensor_file.py   one file of tensors
 tasks/           the tasks that the library brings, and how any task is found
+canonical.py    the form in which every engine spells a value
+task_names.py   the names of tasks: short, module:Class, and of earlier versions
+engine.py   what an engine does, and the columns that all engines give
 """

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import ibis.expr.types as ir
 
-from vgp.data.engines import Engine
+from vgp.data.engine import Engine
 
 #: A kind of rows is common if it has more rows than this, and more than this share of all. Kinds that are not common
 #: may go to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import download, files, pinned, storage, strict
-from vgp.data import tasks
+from vgp.base.storage import download, files, pinned, storage
+from vgp.data import task_names, tasks
 from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Column, Manifest
 from vgp.protocol.pins import ChampionPins
@@ -238,7 +239,7 @@ def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
             what the task builds.
     """
     card = load_card(directory)
-    name = tasks.trusted(card.task, storage.plain(file_of(directory, CARD)))
+    name = task_names.trusted(card.task, storage.plain(file_of(directory, CARD)))
     work = tasks.load(name, card.options)
     module = _built(work, card, directory)
     load_weights(directory, module)

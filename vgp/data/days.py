@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 from pydantic import TypeAdapter
 
+from vgp.base import strict
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.base.storage import storage, strict
+from vgp.base.storage import storage
 from vgp.base.storage.storage import File
 from vgp.data import scratch
 from vgp.data.engines import opening

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.data.engines import canonical
+from vgp.data import canonical
 from vgp.data.schema import Field
 
 #: The column of the day of each row, of a task with a time that groups its rows by it: whole days from 1970-01-01 on.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
-from vgp.data import bins, tasks
+from vgp.data import bins, task_names
 from vgp.data.shares import NAMES
 from vgp.data.task import Task
 from vgp.protocol import manifest, outcome
@@ -118,7 +118,7 @@ def manifest_of(
     doubts = tuple(statistics.get("doubts", ()))
     sources = statistics.get("sources", task.sources)
     return Manifest(
-        task=tasks.spec(name),
+        task=task_names.spec(name),
         options=task.options,
         split=statistics.get("split", {}),
         columns=columns,
@@ -143,7 +143,7 @@ def fingerprint(name: str, task: Task, sources: Sequence[SourceFile], splits: Ma
     """
     parts = {
         "format": Manifest.model_fields["format"].default,
-        "task": tasks.spec(name),
+        "task": task_names.spec(name),
         "code": inspect.getsource(sys.modules[type(task).__module__]),
         "options": task.options,
         "sources": [source.sha256 for source in sources],

@@ -13,7 +13,7 @@ import ibis
 import ibis.expr.types as ir
 
 from vgp.data.alike import Kinds
-from vgp.data.engines import ID, Engine
+from vgp.data.engine import ID, Engine
 from vgp.data.shares import NAMES
 from vgp.data.split_hash import ByHash
 

@@ -17,7 +17,7 @@ from vgp.base.exits import UserError
 from vgp.base.printable import quoted
 from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.storage import File
-from vgp.data import tasks
+from vgp.data import task_names
 from vgp.data.destination import UNFINISHED, Destination
 from vgp.data.task import Task
 from vgp.protocol import manifest
@@ -68,7 +68,7 @@ def copy(name: str, task: Task, data: str, target: Destination) -> Manifest:
             pool.shutdown(cancel_futures=True)
             raise
         made = Manifest(
-            task=tasks.spec(name), options=task.options, columns=(), splits={}, sources=sources,
+            task=task_names.spec(name), options=task.options, columns=(), splits={}, sources=sources,
             fingerprint=_fingerprint(name, sources),
         )  # fmt: skip
         manifest.save(made, folder, manifest.HIDDEN_NAME)
@@ -130,5 +130,5 @@ def _copied(file: File, folder: Path, name: str) -> SourceFile:
 
 
 def _fingerprint(name: str, sources: Sequence[SourceFile]) -> str:
-    parts = [tasks.spec(name), [[source.path, source.sha256] for source in sources]]
+    parts = [task_names.spec(name), [[source.path, source.sha256] for source in sources]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

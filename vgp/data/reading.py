@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.data import tasks
+from vgp.data import task_names, tasks
 from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
@@ -18,8 +18,8 @@ def data(uri: str, task: str) -> tuple[str, Mapping[str, Any]]:
         UserError: the pins are of another task, or the package of its data has another version here.
     """
     pins = store.load(uri, DataPins)
-    if pins.task != tasks.spec(task):
-        raise UserError(f"{uri} holds the pins of the task {pins.task}, not of {tasks.spec(task)}.")
+    if pins.task != task_names.spec(task):
+        raise UserError(f"{uri} holds the pins of the task {pins.task}, not of {task_names.spec(task)}.")
     if pins.unpinned:
         return pins.asked, pins.options
     if not pins.package:

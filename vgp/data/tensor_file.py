@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vgp.base.storage import strict
-from vgp.train.checkpoint.manifest import BLOCK
+from vgp.base import strict
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 
 #: Memory as uint8.
 Bytes = np.ndarray[Any, Any]

@@ -9,5 +9,4 @@ reason.py     the decision in a sentence
 vetoes.py     calibration and slices
 release/      a better model becomes a version: copied, checked, champion
 report/       one page of HTML
-retraining/   whether a night trains: what moved since the champion
-"""
+retraining/   whether a night trains: what moved since the champion"""

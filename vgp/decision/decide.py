@@ -67,7 +67,7 @@ def decide(
     decision.check(margin, confidence, nights)
     if _nothing_scored(evaluation_dir):
         result = Decision(
-            promote=False, decided=False, reason=reason.undecided(predictions.FILE_NAME), rows=0, groups=0,
+            promote=False, decided=False, reason=predictions.UNDECIDED, rows=0, groups=0,
             margin=margin, confidence=confidence, nights=nights, approve=approve,
         )  # fmt: skip
     else:

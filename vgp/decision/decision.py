@@ -8,9 +8,10 @@ from typing import Literal
 from vgp.base.exits import UserError
 from vgp.base.storage import files
 from vgp.evaluation.slices import Slice
+from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 
-FILE_NAME = "decision.json"
+FILE_NAME = file_names.DECISION
 #: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.
 NIGHTS = 365
 MOST_NIGHTS = 8_784

@@ -46,11 +46,6 @@ def verdict_of(decision: Decision) -> str:
     return verdict(decision.promote, decision.reference, decided=decision.decided, candidate=decision.candidate)
 
 
-def undecided(without: str) -> str:
-    """The reason where the model's predictions are not known."""
-    return f"Not decided: the script left no {without}, so nothing of it can be compared."
-
-
 def nothing_to_beat() -> str:
     return f"{verdict(False, None)}: there is neither a champion nor a baseline to compare with."
 

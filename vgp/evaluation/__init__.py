@@ -39,5 +39,4 @@ champion_problem.py  a champion that cannot be compared
 seen.py            a champion that has learned from days of the test
 quantile_calibration.py  how often labels fall below quantiles, for that test
 amounts.py         figures as people read them
-script/   what a script of the user's left, read and judged
-"""
+script/   what a script of the user's left, read and judged"""

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from vgp.base.exits import UserError
-from vgp.data import tasks
+from vgp.data import task_names, tasks
 from vgp.data.rows import Shards
 from vgp.data.task import Task
-from vgp.decision import decision, reason
 from vgp.evaluation import (
     champion_problem,
     findings,
@@ -35,7 +34,7 @@ from vgp.evaluation.scored_rows import Scorer
 from vgp.evaluation.script import collected
 from vgp.evaluation.script_model import ScriptModel
 from vgp.evaluation.thresholds import OperatingPoint
-from vgp.protocol import manifest, outcome
+from vgp.protocol import file_names, manifest, outcome
 from vgp.protocol.manifest import Manifest
 
 __all__ = ["Evaluation", "evaluate"]
@@ -75,7 +74,7 @@ def evaluate(
             is no error: the predictions say why (`champion_problem`).
     """
     dataset = manifest.load(data)
-    task = tasks.load(tasks.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
+    task = tasks.load(task_names.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
     script = script_model.load(model, task) if collected.is_script(str(model)) else None
     if task.as_they_are and script is None:
         raise UserError(f"{model} is no folder that a script left, and {tasks.NO_ROWS}")
@@ -155,10 +154,10 @@ def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str
     result = Evaluation(
         task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
         group="", groups=0, models={}, confusion_matrix=[], slices=(),
-        notes=(*told.launched.warnings, reason.undecided(predictions.FILE_NAME)), script=told,
+        notes=(*told.launched.warnings, predictions.UNDECIDED), script=told,
     )  # fmt: skip
     Path(destination).mkdir(parents=True, exist_ok=True)
-    for name in (predictions.FILE_NAME, decision.FILE_NAME):
+    for name in (predictions.FILE_NAME, file_names.DECISION):
         (Path(destination) / name).unlink(missing_ok=True)
     record.save(result, destination)
     return result

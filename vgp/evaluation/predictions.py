@@ -38,6 +38,8 @@ from vgp.evaluation.thresholds import OperatingPoint
 from vgp.protocol.manifest import Frozen
 
 FILE_NAME = "predictions.parquet"
+#: The reason of a decision where the model's predictions are not known.
+UNDECIDED = f"Not decided: the script left no {FILE_NAME}, so nothing of it can be compared."
 MODELS = ("challenger", "champion", "baseline", "boosting")
 GROUPS = ("group", "group_2")
 METADATA_KEY = b"predictions"

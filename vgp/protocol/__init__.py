@@ -3,6 +3,7 @@
 cluster.py          where this process stands among machines, from CLUSTER_SPEC
 commit.py           the commit of the code that a run was started from
 epoch.py            the period after which nothing older is taken from the cache
+file_names.py       the names of files that one step writes and another reads
 image.py            the name that stands in a component for the one image
 imports.py          whose modules a process imports: those of the repository
 job_steps.py        the steps of a run, from its PipelineJob

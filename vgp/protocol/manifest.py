@@ -17,8 +17,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import files, strict
+from vgp.base.storage import files
 
 FILE_NAME = "manifest.json"
 HIDDEN_NAME = ".manifest.json"

@@ -14,5 +14,4 @@ shown.py      what there is to tell, as plain values
 command.py    the verbs from a shell
 champion.py     the files of a model
 model_name.py   what the model is called there
-reigning.py     the champion as a version of the registry
-"""
+reigning.py     the champion as a version of the registry"""

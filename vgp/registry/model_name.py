@@ -6,7 +6,7 @@ from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.printable import quoted
-from vgp.data import tasks
+from vgp.data import task_names
 from vgp.registry.documents import MODEL_NAME
 
 _LONGEST = 63
@@ -35,13 +35,12 @@ def check(given: str) -> None:
 
 
 def _of_task(task: str, options: Mapping[str, Any]) -> str:
-    full = tasks.spec(task)
-    if full == tasks.SHIPPED["table"] and options.get("declaration"):
+    full = task_names.spec(task)
+    if full == task_names.SHIPPED["table"] and options.get("declaration"):
         from vgp.data.tasks.table.parsing import parse
 
         return _slug(parse(str(options["declaration"]), "declaration").target) or "table"
-    short = next((name for name, spec in tasks.SHIPPED.items() if spec == full), "")
-    return short or _slug(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", full.rpartition(":")[2])) or "model"
+    return task_names.short(full) or _slug(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", full.rpartition(":")[2])) or "model"
 
 
 def _slug(text: str) -> str:

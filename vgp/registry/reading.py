@@ -1,7 +1,7 @@
 """A record as bytes: read within limits, and refused in words where it is not what it should be."""
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import strict
 from vgp.registry.documents import FORMAT, Record
 
 #: Of a record: some ten thousand versions. Parsed, it takes about twenty times as much memory.

@@ -25,8 +25,7 @@ messages.py     what is wrong with a value, as one line
 effective.py    `pipelines config`: every value and its place
 first_file.py   `pipelines init`: what it asks, and the text that it writes
 gcloud.py       the project that gcloud is set to, as a default to offer
-template_reference.py   training:latest, training@sha256:..., an address
-"""
+template_reference.py   training:latest, training@sha256:..., an address"""
 
 from vgp.base.documents.settings_file import FILE_NAME
 from vgp.settings.document import write_value

@@ -10,4 +10,5 @@ retraining.py           what the step of the workflow calls
 retraining_verdict.py   the decision, with its reason
 run_request.py          what a run is asked for, checked before anything starts
 pins/                   what a run works on, told once at its beginning
-"""
+prediction_command.py   `python -m vgp.steps predict`
+retraining_page.py      a page with the reason to train or not"""

@@ -21,7 +21,7 @@ from typing import Any
 from vgp.base.exits import exits
 from vgp.registry import command
 from vgp.serve.endpoint import command as serving
-from vgp.serve.prediction import command as predict
+from vgp.steps import prediction_command as predict
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"

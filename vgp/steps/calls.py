@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vgp.base.exits import UserError, exits
 from vgp.base.printable import report
 from vgp.base.storage import files, pinned, storage
-from vgp.data import tasks
+from vgp.data import task_names, tasks
 from vgp.decision.decision import NIGHTS, Approval, Decision, check
 from vgp.decision.decision import write as write_decision
 from vgp.decision.release import request as release_request
@@ -331,7 +331,7 @@ def register(
 
 
 def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
-    return tasks.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
+    return task_names.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":

@@ -11,7 +11,7 @@ from vgp.base.exits import UserError, exits
 from vgp.base.printable import quoted
 from vgp.base.storage import files, foreign, pinned, storage
 from vgp.base.storage.bigquery import names
-from vgp.data import reading, tasks
+from vgp.data import reading, task_names, tasks
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
@@ -47,7 +47,7 @@ def check_request(
         ValueError: says what was given, the rule, and the choices.
     """
     try:
-        tasks.parts(task)
+        task_names.parts(task)
         _check(model, destination, window, shard_rows)
         chosen(model_name, task, task_options)
         for part in storage.parts(data):
@@ -107,7 +107,7 @@ def resolve(
     _check(model, destination, window, shard_rows)
     tasks.find(task)
     options = _whole(task_options or {})
-    request = Request(data=data, task=tasks.spec(task), task_options=options, champion=model, registry=registry,
+    request = Request(data=data, task=task_names.spec(task), task_options=options, champion=model, registry=registry,
                       model_name=model_name)  # fmt: skip
     place = reigning.opened(registry, chosen(model_name, request.task, options), record or to)
     output = run_folder.parse(record)

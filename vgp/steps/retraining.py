@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vgp.base import strict
 from vgp.base.exits import ProcessFailed, UserError, exits
-from vgp.base.storage import files, storage, strict
+from vgp.base.storage import files, storage
 from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol import moment
@@ -86,7 +87,7 @@ def resolve(record: str | Path = "", page: str | Path = "", **given: Any) -> Ret
     if not given.get("dry_run"):
         storage.overwrite(_memory(resolved), made.model_dump_json().encode())
     if page:
-        from vgp.decision.retraining.page import html
+        from vgp.steps.retraining_page import html
 
         files.write(page, html(made))
     return Retraining(resolved, made)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.data import tasks
+from vgp.data import task_names, tasks
 from vgp.decision.decision import NIGHTS, check
 from vgp.decision.release import request as release_request
 from vgp.protocol.pins import Request
@@ -48,7 +48,7 @@ def check_request(
         release_request.check(champion, model_name, approve)
         if with_training:
             check_rungs(settings, world_sizes)
-        if with_training and tasks.spec(task) == tasks.SHIPPED["files"]:
+        if with_training and task_names.spec(task) == task_names.SHIPPED["files"]:
             raise UserError(tasks.NO_ROWS)
         if with_task:
             from vgp.steps.pins import request
@@ -74,7 +74,7 @@ def check_settings(
     config: Mapping[str, Any],
 ) -> TrainConfig:
     """The settings of the training, and those of the gate checked. Raises UserError for what cannot be."""
-    tasks.parts(task)
+    task_names.parts(task)
     check(margin, confidence, nights)
     return parse({"task": task, "options": dict(task_options or {}), **with_options(config, training_options)})
 
@@ -106,7 +106,7 @@ def pinned_request(
 ) -> Request:  # fmt: skip
     """What is pinned of a run's parameters: what it reads and by which rules, not how it trains or decides."""
     return Request(
-        data=data, task=tasks.spec(task), task_options=whole(task_options or {}), champion=champion,
+        data=data, task=task_names.spec(task), task_options=whole(task_options or {}), champion=champion,
         registry=registry, model_name=model_name, warm_start=weights.asked(training_options),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from vgp.data import tasks
+from vgp.data import task_names, tasks
 from vgp.data.rows import open_rows
 from vgp.data.task import Batch, Task, WeightedLoss
 from vgp.evaluation.probabilities import SUM_TOLERANCE
@@ -41,7 +41,7 @@ class Parts:
     def opened(cls, folder: Path) -> "Parts":
         """Of a prepared dataset, whose task the caller has imported."""
         dataset = manifest.load(folder)
-        name = tasks.trusted(dataset.task, str(folder), dataset.task)
+        name = task_names.trusted(dataset.task, str(folder), dataset.task)
         return cls(tasks.load(name, dataset.options), dataset, folder)
 
     @cached_property

@@ -9,5 +9,4 @@ weights.py            trained weights to begin with, ours or Hugging Face's: fil
 checkpoint/           checkpoints that commit like a database
 loop/                 the training loop
 processes/            one process per GPU
-tracking/             an MLflow server that is told
-"""
+tracking/             an MLflow server that is told"""

@@ -11,7 +11,7 @@ from typing import Any
 from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage import storage
 from vgp.base.storage.objects import Folder
-from vgp.data import bundle, tasks
+from vgp.data import bundle, task_names, tasks
 from vgp.data.bundle import ModelCard
 from vgp.data.task import Task
 from vgp.protocol import manifest
@@ -120,7 +120,7 @@ def _request(
     own = store_at(folder, deadline_s=patience_s)
     run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
     plan, settings, begun = planned(
-        config, prepared, tasks.spec(config.task), world_size, source, start,
+        config, prepared, task_names.spec(config.task), world_size, source, start,
         elsewhere=world_sizes(os.environ), weights=warm_start.fingerprint() if warm_start else {},
     )  # fmt: skip
     return TrainingRequest(
@@ -132,7 +132,7 @@ def _request(
 
 def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size: int) -> Task:
     """The task. Raises UserError unless the data and the processes suit the configuration."""
-    if tasks.spec(config.task) != tasks.spec(prepared.task):
+    if task_names.spec(config.task) != task_names.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
     task = tasks.load(prepared.task, prepared.options)
     if not prepared.rows("train"):
@@ -155,7 +155,7 @@ def _warm_start(config: TrainConfig, task: Task, prepared: Manifest, pins: str) 
 
 def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:
     """Raises UserError if the model's weights would fit and mean something else, such as other heads of attention."""
-    if tasks.spec(card.task) != tasks.spec(prepared.task):
+    if task_names.spec(card.task) != task_names.spec(prepared.task):
         return
     ours, theirs = task.architecture(prepared), tasks.load(card.task, card.options).architecture(card.manifest())
     if ours != theirs:

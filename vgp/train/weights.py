@@ -14,9 +14,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from vgp.base import strict
 from vgp.base.exits import UserError
 from vgp.base.printable import listed, quoted
-from vgp.base.storage import download, files, foreign, pinned, storage, strict
+from vgp.base.storage import download, files, foreign, pinned, storage
 from vgp.base.storage.finding import find_local
 from vgp.base.storage.storage import File
 from vgp.protocol import pin_store as store

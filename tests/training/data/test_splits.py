@@ -15,8 +15,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from vgp.base.exits import UserError
-from vgp.data import alike, rare, tasks
-from vgp.data.engines import canonical
+from vgp.data import alike, canonical, rare, tasks
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 from vgp.data.schema import Field

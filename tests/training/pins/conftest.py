@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vgp.data import tasks
+from vgp.data import task_names
 from vgp.protocol.pins import Request
 from vgp.steps.pins.resolve import resolve
 
@@ -28,7 +28,9 @@ def pin(tmp_path):
     """Pins a request: its parameters by name, into `folder`."""
 
     def pinned(data="", *, folder=None, task="visits:Visits", options=None, champion="", **others):
-        request = Request(data=str(data), task=tasks.spec(task), task_options=options or {}, champion=str(champion))
+        request = Request(
+            data=str(data), task=task_names.spec(task), task_options=options or {}, champion=str(champion)
+        )
         return resolve(request, folder or f"{tmp_path}/runs/pins", **{"pipeline": "training", "now": NOW, **others})
 
     return pinned

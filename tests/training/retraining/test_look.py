@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from vgp.data import tasks
+from vgp.data import task_names
 from vgp.decision.retraining import look
 from vgp.protocol.pins import Request
 from vgp.steps.pins.resolve import resolve
@@ -17,7 +17,7 @@ def test_the_same_days_of_a_file_and_of_a_table_give_the_same_rows(cloud, wareho
     cloud.bigquery.write(warehouse.TABLE, rows, at=warehouse.days_ago(cloud, 1))
     looks = []
     for data in (str(file), warehouse.URI):
-        request = Request(data=data, task=tasks.spec(warehouse.TASK), task_options=WINDOWS, champion="")
+        request = Request(data=data, task=task_names.spec(warehouse.TASK), task_options=WINDOWS, champion="")
         pins = resolve(request, f"{tmp_path}/pins", pipeline="retraining", now=cloud.clock.now())
         looks.append(look.read(pins.data, warehouse.TASK, after=TRAINED, most_days=10, known=(), run="night"))
     here, there = (

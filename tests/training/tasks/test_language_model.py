@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from training.tasks import language_model
 from training.tasks.language_model import LanguageModel
 from vgp.base.exits import UserError
 from vgp.data import bundle, tasks, text
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
-from vgp.data.tasks import language_model
 from vgp.data.tokens import BytePairs, Bytes, learn
 from vgp.decision.decide import decide
 from vgp.evaluation import measure, predictions, predictions_writer

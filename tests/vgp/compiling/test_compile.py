@@ -13,11 +13,11 @@ import pytest
 from vgp import settings
 from vgp.base.errors import RequestError
 from vgp.check import cost
-from vgp.check.spec import strict
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
 from vgp.workflow.compiling import compile, workflows
+from vgp.workflow.compiling import strict_spec as strict
 from vgp.workflow.compiling.difference import differences
 from vgp.workflow.compiling.vertex import Vertex
 

@@ -7,8 +7,8 @@ import pytest
 from kfp import dsl
 
 from vgp.base.errors import RequestError
-from vgp.check.spec import strict
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.workflow.compiling import strict_spec as strict
 from vgp.workflow.compiling.email import with_email
 
 NAME = "vertex-pipelines-notification-email"

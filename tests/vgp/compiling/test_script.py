@@ -18,7 +18,7 @@ from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import launcher_job
 from vgp.check.check import check
-from vgp.check.spec import script_arguments, strict
+from vgp.check.spec import script_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import OF_THE_RUN, START, read, scripts
 from vgp.machines.placement.request import Request
@@ -26,6 +26,7 @@ from vgp.protocol import launching
 from vgp.protocol.image import IMAGE
 from vgp.settings import Settings, load
 from vgp.workflow.compiling import compile, script
+from vgp.workflow.compiling import strict_spec as strict
 from vgp.workflow.compiling.compact import compact
 from vgp.workflow.compiling.joined import joined
 from vgp.workflow.compiling.target import Local

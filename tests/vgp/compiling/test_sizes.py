@@ -12,12 +12,12 @@ from vgp.base.errors import RequestError
 from vgp.check.check import check
 from vgp.check.spec import sizes
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.strict import verify
 from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
 from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
 from vgp.workflow.compiling.sizes import with_sizes
+from vgp.workflow.compiling.strict_spec import verify
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.check.spec import strict
 from vgp.machines.placement.request import Request
 from vgp.settings import Repository, Settings, repository_of
+from vgp.workflow.compiling import strict_spec as strict
 from vgp.workflow.compiling import workflows
 from vgp.workflow.compiling.target import Local
 from vgp.workflow.compiling.vertex import Vertex

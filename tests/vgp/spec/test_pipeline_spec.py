@@ -21,7 +21,7 @@ def training() -> PipelineSpec:
 def test_it_tells_name_parameters_and_steps_in_their_order(training: PipelineSpec) -> None:
     assert (training.name, training.description[:8]) == ("training", "Prepares")
     names = ["resolve", "prepare", "train", "evaluate", "decide", "register", "notify"]
-    assert [step.name for step in vgp.steps.calls] == [step.path for step in vgp.steps.calls] == names
+    assert [step.name for step in training.steps] == [step.path for step in training.steps] == names
     assert training.parameters["global_batch_size"].takes.startswith("an integer")
     assert training.defaults["precision"] == "auto"
 
@@ -32,7 +32,7 @@ def test_a_whole_number_stays_one_and_a_fraction_too(training: PipelineSpec) -> 
 
 
 def test_an_executor_is_that_of_the_steps_component(training: PipelineSpec) -> None:
-    decide = vgp.steps.calls[-3].task
+    decide = training.steps[-3].task
     assert "def decide(" in training.executor(decide)["container"]["command"][-1]
     assert training.executor(training.root) == {}, "a group has none"
 

@@ -13,6 +13,4 @@ files.py      files that somebody else may have made; replaced whole
 dataflow.py   jobs of Dataflow by Google's client
 inflate.py    compressed files, expanded within limits
 secret.py     a text that Secret Manager keeps
-strict.py     JSON that somebody else may have written
-bigquery/   tables and queries of BigQuery
-"""
+bigquery/   tables and queries of BigQuery"""

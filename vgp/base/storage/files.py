@@ -13,6 +13,9 @@ from vgp.base.exits import UserError
 
 #: What counts or describes, such as a manifest, is smaller; parsed, it takes about twenty times as much memory.
 MOST_JSON_BYTES = 64 << 20
+#: Bytes of a checkpoint's part that have a checksum of their own, so that a rank can read what it needs and verify that
+#: alone. Part of the format of checkpoints.
+CHECKSUM_BLOCK = 16 << 20
 
 
 class Version(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import strict
 from vgp.base.storage.files import Version
 from vgp.base.storage.finding import File
 

@@ -8,7 +8,6 @@ defaults.py             the defaults of parameters, changed
 difference.py           two specs compared, as a person would tell it
 engines.py              what the steps of a spec may use to prepare data
 flow.py                 how tasks hang together, and what the workflow gives to them
-kfp_package.py          kfp imported without its client
 ladder.py               the plan of a step with a ladder: read, and its training container
 ladder_difference.py    two ladders compared, rung by rung
 ladder_inputs.py        whether each launcher of a run is given something of its own
@@ -19,5 +18,4 @@ script.py               a command of the user's own in a spec: written and read
 script_arguments.py     parameters that a command does not take
 sizes.py                the sizes of a step, and the parameter that chooses one
 step_difference.py      the parts of a step that are compared
-strict.py               the strictest reading: unknown fields and dangling names are errors
 text.py                 the one textual form"""

@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from vgp.base import strict
 from vgp.base.engine_settings import VARIABLE
 from vgp.base.engine_settings import Dataflow as Settings
 from vgp.base.exits import Preempted, ProcessFailed, UserError
-from vgp.base.storage import objects, storage, strict
+from vgp.base.storage import objects, storage
 from vgp.base.storage.dataflow import Job, Jobs, project
 from vgp.base.storage.storage import File
 from vgp.data import finish

@@ -21,7 +21,8 @@ from vgp.base.storage.bigquery import client, stream
 from vgp.base.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.data.engines import SOURCE, Uncomputable, canonical, repeated
+from vgp.data import canonical
+from vgp.data.engine import SOURCE, Uncomputable, repeated
 from vgp.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
 from vgp.data.events import Events, windowed
 from vgp.data.schema import Field
@@ -30,7 +31,7 @@ from vgp.protocol.manifest import SourceFile
 
 
 class BigQuery:
-    """One preparation's tables and jobs; see `vgp.data.engines.Engine`."""
+    """One preparation's tables and jobs; see `vgp.data.engine.Engine`."""
 
     dialect = "bigquery"
     #: As of files.

@@ -17,8 +17,7 @@ from vgp.base.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppabl
 from vgp.base.storage.bigquery.lookup import Lookup
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.data import schema
-from vgp.data.engines import canonical
+from vgp.data import canonical, schema
 from vgp.data.schema import Field
 from vgp.data.sources.files import NoRows
 from vgp.protocol.manifest import SourceFile

@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
-from vgp.data.engines import PLACE, SOURCE, Uncomputable, canonical, repeated
+from vgp.data import canonical
+from vgp.data.engine import PLACE, SOURCE, Uncomputable, repeated
 from vgp.data.engines.hours_before import looked_back
 from vgp.data.engines.stored import store
 from vgp.data.events import FIGURES, Events, windowed
@@ -61,7 +62,7 @@ class Read(Protocol):
 
 
 class DuckDB:
-    """A database in memory and on scratch disk; see `vgp.data.engines.Engine`."""
+    """A database in memory and on scratch disk; see `vgp.data.engine.Engine`."""
 
     dialect = "duckdb"
 

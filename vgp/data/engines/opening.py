@@ -12,7 +12,8 @@ from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.pinned import PinnedRelation
 from vgp.base.storage.storage import File
 from vgp.data.destination import Destination
-from vgp.data.engines import ID, KIND, Engine, choice
+from vgp.data.engine import ID, KIND, Engine
+from vgp.data.engines import choice
 from vgp.data.engines.choice import Together
 from vgp.data.engines.duckdb import Derived, DuckDB, Read
 from vgp.data.schema import Field

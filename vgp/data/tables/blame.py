@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 from vgp.base.exits import UserError
 from vgp.base.printable import quoted
 from vgp.data.columns import Infinite
-from vgp.data.engines import ID, PLACE, Engine, Uncomputable
+from vgp.data.engine import ID, PLACE, Engine, Uncomputable
 from vgp.data.events import Events
 from vgp.data.identity import numbered
 from vgp.data.tables import features, order, rebased

@@ -9,8 +9,8 @@ import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
-from vgp.data.engines import ID, PLACE, Engine
-from vgp.data.engines.canonical import FLOAT64_DIGITS
+from vgp.data.canonical import FLOAT64_DIGITS
+from vgp.data.engine import ID, PLACE, Engine
 from vgp.data.identity import numbered
 
 #: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.

@@ -10,9 +10,10 @@ import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
+from vgp.data import canonical
 from vgp.data import events as lookback
 from vgp.data.declaration import DAY, RESERVED
-from vgp.data.engines import ID, KIND, PLACE, Engine, canonical
+from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
 from vgp.data.identity import numbered, whole
 from vgp.data.schema import Field

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
-from vgp.data.engines import ID, PLACE, Engine
+from vgp.data.engine import ID, PLACE, Engine
 from vgp.data.identity import BITS
 from vgp.data.tables import features
 from vgp.data.tabular import TabularTask

@@ -5,11 +5,11 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-import training
+import vgp
 
-#: Code of others: the standard library, installed packages, and all of `training` but the tasks.
+#: Code of others: the standard library, installed packages, and this library.
 _LIBRARIES = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-_PACKAGE = Path(training.__file__).resolve().parent
+_PACKAGE = Path(vgp.__file__).resolve().parent
 
 
 def spoken(error: BaseException) -> str:
@@ -34,6 +34,4 @@ def _is_own(filename: str) -> bool:
     path = Path(filename).resolve()
     if filename.startswith("<") or path.is_relative_to(Path(sys.prefix).resolve()):
         return False
-    if path.is_relative_to(_PACKAGE):
-        return path.is_relative_to(_PACKAGE / "tasks")
-    return not any(path.is_relative_to(library) for library in _LIBRARIES)
+    return not any(path.is_relative_to(library) for library in (_PACKAGE, *_LIBRARIES))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vgp.data import alike, finish, leaks, rare
 from vgp.data.destination import Destination
-from vgp.data.engines import KIND, Engine
+from vgp.data.engine import KIND, Engine
 from vgp.data.engines.opening import opened
 from vgp.data.progress import stage
 from vgp.data.shares import NAMES

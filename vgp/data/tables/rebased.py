@@ -13,7 +13,7 @@ from ibis.common.exceptions import IntegrityError
 
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.data.engines import canonical
+from vgp.data import canonical
 from vgp.data.events import Events
 from vgp.data.schema import Field
 from vgp.data.tables import agreeing, order, own_code

@@ -9,7 +9,7 @@ import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
 from vgp.base.printable import quoted
-from vgp.data.engines import Engine
+from vgp.data.engine import Engine
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgp.base.exits import ProcessFailed, exits
-from vgp.data import tasks
+from vgp.data import task_names, tasks
 from vgp.data.rows import Shards
 from vgp.decision.release.check import TOLERANCE, Checked
 from vgp.evaluation import predictions, score, script_model
@@ -36,7 +36,7 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> Checked:
         ProcessFailed: it predicts something else.
     """
     dataset = manifest.load(data)
-    work = tasks.load(tasks.trusted(dataset.task, data, task), dataset.options)
+    work = tasks.load(task_names.trusted(dataset.task, data, task), dataset.options)
     if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's, of which a person decides
         return Checked(0, 0, 0, 0.0)
     header = predictions.read(evaluation).header

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from vgp.base import engine_settings as settings
 from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.storage import File
-from vgp.data import days, reading, scratch, tasks
-from vgp.data.engines import ID, Engine, canonical, choice, opening
+from vgp.data import canonical, days, reading, scratch, tasks
+from vgp.data.engine import ID, Engine
+from vgp.data.engines import choice, opening
 from vgp.data.engines.choice import Source
 from vgp.data.periods import in_days
 from vgp.data.sources.files import NoRows

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.data import bundle, tasks
+from vgp.data import bundle, task_names
 from vgp.data.bundle import ModelCard
 from vgp.data.periods import Spans
 from vgp.data.windows import dated
@@ -120,8 +120,8 @@ def known_files(data: DataPins | None) -> Collection[str]:
 
 def changed(champion: Reigning, task: str, task_options: Mapping[str, Any], data: str, config: TrainConfig) -> str:
     """What is another than when the champion was trained, in words; "" = nothing."""
-    if tasks.spec(champion.card.task) != tasks.spec(task):
-        return f"the task is {tasks.spec(task)} now, and was {champion.card.task}"
+    if task_names.spec(champion.card.task) != task_names.spec(task):
+        return f"the task is {task_names.spec(task)} now, and was {champion.card.task}"
     if champion.run and (then := champion.run.request.data) != data:
         return f"the data is {data or 'that of the task'} now, and was {then or 'that of the task'}"
     if names := _other_options(champion, task_options):

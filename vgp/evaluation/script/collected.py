@@ -7,8 +7,9 @@ import json
 import os
 from typing import Literal
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import files, pinned, storage, strict
+from vgp.base.storage import files, pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
 from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Frozen

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import storage, strict
+from vgp.base.storage import storage
 from vgp.evaluation.script.collected import Launched
 
 FILE_NAME = "script.json"

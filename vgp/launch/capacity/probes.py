@@ -31,7 +31,8 @@ POLL_S = 5.0
 
 
 def may_send(probe_s: float, an_hour_s: float, on_demand_s: float, probed_s: float) -> bool:
-    """Whether one more probe stays within what all of them may hold machines for: `vgp.machines.placement.dearest` counts that.
+    """Whether one more probe stays within what all of them may hold machines for: see
+    `vgp.machines.placement.dearest`.
 
     Args:
         probe_s: For how long one may hold machines.

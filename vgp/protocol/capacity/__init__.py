@@ -14,5 +14,4 @@ job_service.py   Vertex AI's custom jobs in one region, by its REST API
 ladder.py        what ladder.json holds: attempts and probes, as values
 plan.py          what the compiler wrote down: the rungs, each with the body of its custom job
 way.py           the way up as a value for people: rungs, time, money, what was lost
-ways.py          the ways of a run, found in its bucket
-"""
+ways.py          the ways of a run, found in its bucket"""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.data import bundle, tasks
+from vgp.data import bundle, task_names, tasks
 from vgp.data.rows import dtype
 from vgp.protocol.manifest import Column
 from vgp.serve.endpoint import artifact
@@ -47,7 +47,7 @@ def load(asked: Request) -> Served:
         tasks.find(asked.task)
     with artifact.local(asked.model, asked.sha256) as folder:
         if asked.task:
-            tasks.trusted(bundle.load_card(folder).task, f"{asked.model}/{bundle.CARD}", asked.task)
+            task_names.trusted(bundle.load_card(folder).task, f"{asked.model}/{bundle.CARD}", asked.task)
         predictor = Predictor.load(folder)
         version = asked.version or artifact.digest(Path(folder) / bundle.WEIGHTS)[:12]
     _warm(predictor)

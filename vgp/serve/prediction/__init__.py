@@ -5,7 +5,6 @@ database.py       where a table's expressions are computed, for many requests
 encoding.py       raw rows -> the columns that a model takes
 columns.py        which columns of a table a model needs, where the data lacks some
 given.py          rows of this process, as an engine reads those of files
-command.py        the verb from a shell
 predict.py        new data -> its predictions: read, held against the training data, scored, committed
 rows.py           new data -> rows that the model takes
 cutting.py        these -> shards on the scratch disk

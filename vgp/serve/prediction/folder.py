@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from vgp.base import strict
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
-from vgp.base.storage import files, storage, strict
+from vgp.base.storage import files, storage
 from vgp.base.storage.objects import Folder
 from vgp.protocol.manifest import Frozen
 from vgp.train.checkpoint.store import Store, store_at

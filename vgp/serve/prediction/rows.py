@@ -19,11 +19,13 @@ import pyarrow.compute as pc
 from vgp.base import engine_settings as settings
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
+from vgp.data import canonical
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import category_values, fixed_width
 from vgp.data.declaration import DAY
 from vgp.data.destination import Destination
-from vgp.data.engines import ID, Engine, canonical, choice
+from vgp.data.engine import ID, Engine
+from vgp.data.engines import choice
 from vgp.data.engines.opening import opened
 from vgp.data.periods import Spans, date_of, parse, spans_of
 from vgp.data.pool import WorkerPool

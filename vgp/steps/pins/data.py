@@ -12,7 +12,7 @@ from vgp.base.storage.bigquery import names
 from vgp.base.storage.past import Past
 from vgp.base.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from vgp.base.storage.storage import File
-from vgp.data import days, tasks
+from vgp.data import days, task_names, tasks
 from vgp.data.engines import choice
 from vgp.data.periods import date_of
 from vgp.data.split_time import ByTime
@@ -68,7 +68,7 @@ def pin(
         options |= _dated(windows, present, moment, seen)
     begun = request.warm_start and store.save(folder, weights.pin(request.warm_start), dry_run=dry_run)
     document = DataPins(
-        pipeline=pipeline, task=tasks.spec(request.task), options=options, weights=begun, epoch=epoch, **fields
+        pipeline=pipeline, task=task_names.spec(request.task), options=options, weights=begun, epoch=epoch, **fields
     )
     return PinnedData(
         document, seen, (*_words(document, options, request), *words, *_past_words(moment, seen, document))

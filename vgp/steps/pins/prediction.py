@@ -8,7 +8,7 @@ from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
-from vgp.data import bundle, tasks
+from vgp.data import bundle, task_names
 from vgp.protocol import moment
 from vgp.protocol import pin_store as store
 from vgp.protocol.epoch import epoch
@@ -81,7 +81,7 @@ def resolve(
     )
     uri = store.save(folder, model)
     card = bundle.load_card(uri)
-    if tasks.spec(card.task) != request.task:
+    if task_names.spec(card.task) != request.task:
         raise UserError(
             f"model = {request.champion}: it is of the task {card.task}, and not of {request.task}: give task."
         )

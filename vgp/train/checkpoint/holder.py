@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from vgp.base import strict
 from vgp.base.exits import UserError
 from vgp.base.printable import plain
-from vgp.base.storage import strict
 
 FILE_NAME = "lease.json"
 

@@ -12,12 +12,9 @@ from typing import Any, Literal
 import google_crc32c
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.storage import strict
-
-#: Bytes of a part that have a checksum of their own, so that a rank can read what it needs and verify that alone.
-#: Part of the format.
-BLOCK = 16 << 20
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 
 _NAME = re.compile(r"run(\d{3})-step(\d{9,})\.json")
 _PART = re.compile(r"run(\d{3})-step(\d{9,})-[0-9a-f]+-\d+\.safetensors")

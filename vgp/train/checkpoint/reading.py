@@ -14,8 +14,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import BLOCK, Manifest
+from vgp.train.checkpoint.manifest import Manifest
 from vgp.train.checkpoint.store import Store
 
 #: Blocks that are read before they are asked for.

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import google_crc32c
 
-from vgp.train.checkpoint.manifest import BLOCK, Manifest, Part, part_position, position
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
+from vgp.train.checkpoint.manifest import Manifest, Part, part_position, position
 from vgp.train.checkpoint.store import Store
 
 #: A forged manifest must not fill the memory. That of 1,000 ranks and 1,000 tensors has about 50 MB.

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from vgp.base.exits import UserError
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.data import tensor_file as part
 from vgp.data.tensor_file import Entry
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import BLOCK, Manifest, Piece, cut
+from vgp.train.checkpoint.manifest import Manifest, Piece, cut
 from vgp.train.checkpoint.reading import AHEAD, Alone, Block, Blocks, Ranks, as_tensor, raise_first
 from vgp.train.checkpoint.store import Store
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from vgp.base.storage import strict
+from vgp.base import strict
 from vgp.train.config import TrainConfig
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vgp.base.storage import strict
+from vgp.base import strict
 from vgp.data.bundle import Point
 from vgp.train.loop.order import Plan
 

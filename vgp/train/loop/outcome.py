@@ -9,7 +9,7 @@ import torch
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
-from vgp.data import bundle, tasks
+from vgp.data import bundle, task_names
 from vgp.networks.workload import Workload
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint.fence import Fence
@@ -64,7 +64,7 @@ def write_model(
     if not learner.sharded:
         bundle.save_weights(request.model, learner.module)
     card = bundle.ModelCard(
-        task=tasks.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
+        task=task_names.spec(data.task), options=data.options, columns=data.columns, statistics=data.statistics,
         data=data.fingerprint, config=request.settings["config"], steps=shipped.steps,
         samples=request.plan.samples, parameters=learner.parameter_count(),
         history=tuple(bundle.Point(**point) for point in history.points), shipped=shipped,

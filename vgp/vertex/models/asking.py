@@ -1,4 +1,4 @@
-"""The repository's training code, asked for one verb on a registry."""
+"""The registry of models, asked for one verb in a process of its own."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,9 +27,10 @@ def ask(place: Place, verb: str, *words: str, model: str | None = None, options:
             raise RequestError(f"{word!r} is neither a version nor an alias: give a number, or a name like champion.")
     named = [f"--registry={place.root}", *([f"--model={model}"] if model else [])]
     return training_code.ask(
-        place.repository, ["models", verb, *words, "--json", *named, *options], room="vgp/registry",
-        does="keeps the versions of models", failed="the registry was not read",
-    )  # fmt: skip
+        place.repository,
+        ["models", verb, *words, "--json", *named, *options],
+        failed="the registry was not read",
+    )
 
 
 def change(

@@ -4,6 +4,7 @@ The pins are asked of the training code, `python -m vgp.steps resolve --dry-run`
 not know what a task reads. Where that code is not there, it is not known, and said.
 """
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -169,8 +170,8 @@ def _last_good(settings: Settings, name: str) -> Run | None:
 def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """What the step resolve would return now, or why that cannot be known here."""
     root = settings.repository.root
-    if not (root / "training" / "__main__.py").is_file():
-        return {}, "this repository has no training/ that could tell what its data is now"
+    if importlib.util.find_spec("numpy") is None:
+        return {}, "the extra training, which could tell what its data is now, is not installed"
     given = {flag: parameters[key] for key, flag in _OPTIONS.items() if parameters.get(key) not in (None, "", {})}
     texts = (f"{flag}={value if isinstance(value, str) else json.dumps(value)}" for flag, value in given.items())
     # By the folder of the pins the registry is found, in which the champion reigns.

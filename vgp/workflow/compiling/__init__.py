@@ -17,4 +17,5 @@ spec_cache.py   specs of the sources as they are, without kfp
 sizes.py        the parameter by which a run chooses the size of a step
 target.py       where a workflow is compiled for: the interface, and this machine
 vertex.py       Vertex AI as the target: every step gets its machine
-workflows.py    the workflows of a repository: found, imported, compiled, asked to check a request"""
+workflows.py    the workflows of a repository: found, imported, compiled, asked to check a request
+strict_spec.py   the strictest reading: unknown fields and dangling names are errors"""

@@ -13,13 +13,13 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report
-from vgp.check.spec import strict
 from vgp.check.spec.ladder import worlds
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import scripts
 from vgp.check.text import headline
 from vgp.machines.placement.rules import PlacementError
 from vgp.settings import Settings
+from vgp.workflow.compiling import strict_spec as strict
 from vgp.workflow.compiling import workflows
 from vgp.workflow.compiling.vertex import Vertex
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.check.spec import engines, kfp_package, ladder_inputs, script_arguments, sizes
+from vgp.check.spec import engines, ladder_inputs, script_arguments, sizes
 from vgp.check.spec.caching import as_pinned
 from vgp.check.spec.defaults import with_defaults, with_places
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import scripts
 from vgp.protocol.imports import serve
 from vgp.settings.repository import Repository, find, known
+from vgp.workflow import kfp_package
 from vgp.workflow.compiling.email import with_email
 from vgp.workflow.compiling.sizes import with_sizes
 from vgp.workflow.compiling.target import Target

@@ -1,5 +1,6 @@
-"""The repository's training code, asked in a process of its own: the tool imports none of it."""
+"""The steps of this library, asked in a process of their own: the desk imports none of them."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -10,27 +11,26 @@ from typing import Any
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.printable import printable
+from vgp.protocol.imports import variables_of_ours
 
 
-def ask(root: Path, arguments: Sequence[str], *, room: str, does: str, failed: str) -> dict[str, Any]:
+def ask(root: Path, arguments: Sequence[str], *, failed: str) -> dict[str, Any]:
     """The JSON object that `python -m vgp.steps ARGUMENTS` prints.
 
     Args:
-        root: The repository whose training code is asked, whatever folder of that name lies in the current one.
+        root: The repository whose tasks the steps may need.
         arguments: Of that command, --json among them; paths are relative to the current folder.
-        room: The folder of the training code that knows the verb, and what that one `does`.
         failed: What to say before its last words if it fails.
 
     Raises:
-        RequestError: the request is wrong, or the repository has no such code.
+        ModuleNotFoundError: the extra `training` is not installed.
+        RequestError: the request is wrong.
         WorkFailed: it failed.
     """
-    if not (root / room).is_dir():
-        raise RequestError(
-            f"{root} has no {room}, which {does}. Run the command in a repository that has: "
-            "pipelines update renews the training code of an older one."
-        )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))}
+    if importlib.util.find_spec("numpy") is None:
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+    places = [str(root), variables_of_ours()["PYTHONPATH"]]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     command = [sys.executable, "-P", "-m", "vgp.steps", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:

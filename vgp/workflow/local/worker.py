@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vgp.check.spec import conditions, kfp_package
+from vgp.check.spec import conditions
+from vgp.workflow import kfp_package
 from vgp.workflow.local import script
 
 

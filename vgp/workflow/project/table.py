@@ -1,4 +1,4 @@
-"""`pipelines new table`: a task.toml, proposed by the repository's training code in a process of its own."""
+"""`pipelines new table`: a task.toml, proposed by the step that looks at tables, in a process of its own."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +11,11 @@ def propose(root: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """What `python -m vgp.steps table` decided and wrote.
 
     Args:
-        root: The repository whose training code is asked.
+        root: The repository that is worked in.
         arguments: Of that verb; paths are relative to the current folder.
 
     Raises:
-        RequestError: the table or an option is wrong, or the repository has no such code.
+        RequestError: the table or an option is wrong.
         WorkFailed: it could not be read.
     """
-    return training_code.ask(
-        root, ["table", "--json", *arguments], room="vgp/data/tasks/table", does="looks at tables",
-        failed="the table could not be looked at",
-    )  # fmt: skip
+    return training_code.ask(root, ["table", "--json", *arguments], failed="the table could not be looked at")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.training.data.computed import engine_of
 from vgp.base.exits import UserError
-from vgp.data.engines import Uncomputable
+from vgp.data.engine import Uncomputable
 from vgp.data.events import Events, hours
 from vgp.data.schema import Field
 from vgp.data.tables import blame

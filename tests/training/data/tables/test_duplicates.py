@@ -7,7 +7,7 @@ import pytest
 
 from tests.training.data.computed import engine_of, stated_ids, stated_number
 from vgp.base.exits import UserError
-from vgp.data.engines import ID
+from vgp.data.engine import ID
 from vgp.data.tables import duplicates
 
 

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.training.data.computed import engine_of
-from vgp.data import identity
-from vgp.data.engines import canonical
+from vgp.data import canonical, identity
 from vgp.data.engines.duckdb import DuckDB
 from vgp.data.events import Events, hours
 from vgp.data.schema import Field

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.training.declared import passengers, proposed, write
+from training.tasks import flights
 from vgp.base.exits import UserError
 from vgp.data import tasks
 from vgp.data.prepare import prepare
 from vgp.data.sources import files, opening
-from vgp.data.tasks import flights
 from vgp.data.tasks.table import new, proposal, sample, spread, written
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.proposal import Asked

@@ -114,11 +114,11 @@ class Project:
         return {"data": pins.data, "champion": pins.champion}, ""
 
     def request(self, inputs: Mapping[str, Any]) -> Any:
-        from vgp.data import tasks
+        from vgp.data import task_names
         from vgp.protocol.pins import Request
 
         asked = {name: inputs[name] for name in ("data", "task_options", "champion")}
-        return Request(task=tasks.spec(inputs["task"]), **asked)
+        return Request(task=task_names.spec(inputs["task"]), **asked)
 
     def put(self, name: str, content: bytes) -> None:
         blob = self.bucket.blob(name)

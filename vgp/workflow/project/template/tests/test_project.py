@@ -38,6 +38,7 @@ class Project(unittest.TestCase):
 
     def test_the_parts_of_the_task_hold(self) -> None:
         from tasks.digits import Digits
+
         from vgp.testing import prepared
 
         prepared(Digits, channels=4).check()

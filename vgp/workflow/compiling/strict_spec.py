@@ -1,9 +1,9 @@
 """The strictest reading of a spec: unknown fields, wrong types and names of nothing are errors."""
 
 from vgp.base.errors import RequestError
-from vgp.check.spec import kfp_package
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.workflow import kfp_package
 
 
 def verify(spec: PipelineSpec) -> None:

@@ -1,0 +1,3 @@
+"""The names of files that one step writes and another reads."""
+
+DECISION = "decision.json"
