@@ -1,7 +1,4 @@
-"""The wheel: `vgp` alone, and inside it what `pipelines new project` copies from this repository: one source of each.
-
-`training`, `components` and `pipelines` are no packages of the wheel: a user's own may have these names.
-"""
+"""The wheel: the package `vgp`, and in it the originals that `vgp new project` writes: one source of each."""
 
 import shutil
 import sys
@@ -23,7 +20,7 @@ class Wheel(build_py):
             return super().run()
         shutil.rmtree(self.build_lib, ignore_errors=True)  # an earlier build's files would go into this wheel
         super().run()
-        originals.copy(Path(self.build_lib) / "vgp" / "project" / originals.BUNDLED)
+        originals.copy(Path(self.build_lib) / "vgp" / "originals")
 
 
 setup(cmdclass={"build_py": Wheel})

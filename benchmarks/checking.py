@@ -1,4 +1,4 @@
-"""How fast specs are checked, and what hostile files cost: each row one `pipelines check` in a process of its own.
+"""How fast specs are checked, and what hostile files cost: each row one `vgp check` in a process of its own.
 
 python -m benchmarks.checking
 python -m benchmarks.checking --runs 3

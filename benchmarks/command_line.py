@@ -25,11 +25,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         python = [sys.executable, "-W", "ignore"]
         commands = {
-            "pipelines --help": [*python, "-m", "vgp", "--help"],
+            "vgp --help": [*python, "-m", "vgp", "--help"],
             "python -c pass": [*python, "-c", "pass"],
             "import kfp": [*python, "-c", "import kfp"],
-            "pipelines list": [*python, "-m", "vgp", "list"],
-            "pipelines compile": [*python, "-m", "vgp", "compile", "--out", folder],
+            "vgp list": [*python, "-m", "vgp", "list"],
+            "vgp compile": [*python, "-m", "vgp", "compile", "--out", folder],
             "import kfp + compile": [*python, "-c", BARE, folder],
         }
         times = turns.seconds(commands, clock=turns.cpu)

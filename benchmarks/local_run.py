@@ -53,7 +53,7 @@ def each_in_its_own(folder: str) -> float:
 
 
 def pipeline(folder: str) -> float:
-    """`pipelines run` of the same five, and of notify, which counts as what they cost more."""
+    """`vgp run` of the same five, and of notify, which counts as what they cost more."""
     words = ["-m", "vgp", "run", "training", "--json", "--out", folder, "--nproc", "1"]
     for parameter in (f"task={TASK}", "epochs=3", "global_batch_size=64"):
         words += ["--set", parameter]
@@ -65,7 +65,7 @@ def pipeline(folder: str) -> float:
 WAYS = {
     "the five functions in one process": in_one_process,
     "each in a process of its own": each_in_its_own,
-    "pipelines run": pipeline,
+    "vgp run": pipeline,
 }
 
 

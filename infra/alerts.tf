@@ -65,7 +65,7 @@ resource "google_monitoring_alert_policy" "failed" {
 
   documentation {
     mime_type = "text/markdown"
-    content   = "Run $${log.extracted_label.run} of $${log.extracted_label.pipeline} failed. What failed, and why: `pipelines show $${log.extracted_label.run}`."
+    content   = "Run $${log.extracted_label.run} of $${log.extracted_label.pipeline} failed. What failed, and why: `vgp show $${log.extracted_label.run}`."
   }
 }
 
@@ -121,7 +121,7 @@ resource "google_monitoring_alert_policy" "missed" {
 
   documentation {
     mime_type = "text/markdown"
-    content   = "No run of ${each.key} succeeded in ${each.value} hours. The last good run of every schedule, and what to do: `pipelines doctor`."
+    content   = "No run of ${each.key} succeeded in ${each.value} hours. The last good run of every schedule, and what to do: `vgp doctor`."
   }
 
   depends_on = [google_logging_metric.succeeded]

@@ -1,5 +1,5 @@
 # The one bucket: runs/ holds the artifacts of the runs (Vertex AI's pipeline root), templates/ the specs that
-# `pipelines upload` puts there, builds/ the sources and logs of image builds.
+# `vgp upload` puts there, builds/ the sources and logs of image builds.
 
 locals {
   bucket_name = coalesce(var.bucket, "${var.project}-${var.name}")

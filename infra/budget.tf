@@ -1,5 +1,5 @@
 # Mails to the billing account's administrators and the project's owners. A budget stops nothing: what a run can cost at
-# most is what `pipelines compile` prints, and `--max-usd` refuses more.
+# most is what `vgp compile` prints, and `--max-usd` refuses more.
 
 resource "google_billing_budget" "this" {
   count    = var.billing_account == null ? 0 : 1

@@ -44,8 +44,8 @@ locals {
 
   submitter_roles = {
     aiplatform = "roles/aiplatform.user"          # runs and schedules
-    cloudbuild = "roles/cloudbuild.builds.editor" # pipelines image build
-    logging    = "roles/logging.viewer"           # pipelines logs
+    cloudbuild = "roles/cloudbuild.builds.editor" # vgp image build
+    logging    = "roles/logging.viewer"           # vgp logs
     quotas     = "roles/cloudquotas.viewer"       # preflight compares quota and request
     preflight  = google_project_iam_custom_role.preflight.name
   }
@@ -254,7 +254,7 @@ resource "google_project_iam_custom_role" "preflight" {
   depends_on = [google_project_service.api]
 }
 
-# `pipelines templates untag`. The predefined role with it is roles/artifactregistry.repoAdmin, which deletes templates too.
+# `vgp templates untag`. The predefined role with it is roles/artifactregistry.repoAdmin, which deletes templates too.
 resource "google_project_iam_custom_role" "untag" {
   project     = var.project
   role_id     = "${replace(var.name, "-", "_")}_untag"

@@ -15,7 +15,7 @@ locals {
 }
 
 output "pipelines_toml" {
-  description = "Append to pipelines.toml: terraform output -raw pipelines_toml >> ../pipelines.toml. `pipelines image build` then writes the image's digest."
+  description = "Append to pipelines.toml: terraform output -raw pipelines_toml >> ../pipelines.toml. `vgp image build` then writes the image's digest."
   value = join("\n", concat(
     ["", "[environments.${var.environment}]"],
     [for key, value in local.settings : "${key} = ${jsonencode(value)}" if value != null],

@@ -9,7 +9,7 @@ variable "project" {
 }
 
 variable "region" {
-  description = "Region of the bucket, the repositories, the key and the runs. `pipelines machines` tells which GPUs it has."
+  description = "Region of the bucket, the repositories, the key and the runs. `vgp machines` tells which GPUs it has."
   type        = string
 
   validation {

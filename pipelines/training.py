@@ -79,7 +79,7 @@ def build(target: Target) -> Any:
             registry: Root of the registry of models, a folder or gs://. Empty: registry/ beside the folder of the runs.
             model_name: Name of the model in the registry. Empty: the task's, such as flights.
             approve: auto: a better model is the champion at once; it waits as a candidate where gradient boosting or
-                the linear baseline is better still. manual: it waits, and a person decides with pipelines models
+                the linear baseline is better still. manual: it waits, and a person decides with vgp models
                 promote. despite_rivals: it is the champion whatever simple models do.
             epochs: Passes over the training rows; fractions are allowed.
             global_batch_size: Rows per optimizer step, over all GPUs.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 header = """\
 # The exact versions that were tested together, each with the hash of all its files. Written by scripts/lock.sh.
-# Install from it with scripts/setup.sh; what an extra needs of it: python3 scripts/locked.py EXTRA...
+# Install from it with scripts/setup.sh; what an extra needs of it: python3 vgp/base/lock.py EXTRA...
 #
 # torch has two kinds of files: those of the package index, for CUDA on Linux, and, under the same version with +cpu,
 # PyTorch's own CPU builds (CPython 3.11 to 3.14 on Linux). An index may serve either; whichever comes has to be one of

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 stamp=".venv/.installed"
-wanted="$(cat pyproject.toml constraints.txt scripts/setup.sh scripts/locked.py | sha256sum | cut -d' ' -f1)"
+wanted="$(cat pyproject.toml constraints.txt scripts/setup.sh vgp/base/lock.py | sha256sum | cut -d' ' -f1)"
 
 # The stamp holds the digest, then one line for each extra that is installed ("base" for none).
 installed() {
@@ -29,7 +29,7 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
   echo "Setting up .venv with $("$python" --version)..." >&2
   # Debian's Python comes without ensurepip unless python3-venv is installed; pip alone can fill the gap.
   if ! "$python" -m venv --clear .venv >/dev/null 2>&1; then
-    if ! { "$python" -m venv --clear --without-pip .venv && "$python" scripts/locked.py --only pip >.venv/pip.txt &&
+    if ! { "$python" -m venv --clear --without-pip .venv && "$python" vgp/base/lock.py --only pip >.venv/pip.txt &&
       "$python" -m pip --python .venv/bin/python install -q --require-hashes -r .venv/pip.txt; }; then
       rm -rf .venv
       echo "error: $python cannot make a virtual environment. On Debian or Ubuntu: apt-get install python3-venv" >&2
@@ -61,7 +61,7 @@ try_install() {
 
 # The locked requirements of the extras, all pinned and hashed, as pip's hash mode wants them.
 locked() {
-  .venv/bin/python scripts/locked.py "$@" >.venv/requirements.txt
+  .venv/bin/python vgp/base/lock.py "$@" >.venv/requirements.txt
 }
 
 locked --build
@@ -80,9 +80,14 @@ fi
 pip_install --require-hashes --no-build-isolation -r .venv/requirements.txt
 pip_install --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 # pip writes the folder's name into its own form of this command, where a shell reads it: a quote or $(...) in it counts.
-cat >.venv/bin/pipelines <<'end'
+cat >.venv/bin/vgp <<'end'
 #!/bin/sh
 exec "$(dirname "$(readlink -f "$0")")/python" -P -m vgp "$@"
+end
+cat >.venv/bin/pipelines <<'end'
+#!/bin/sh
+echo "note: this command is called vgp now; the name pipelines goes with the next version." >&2
+exec "$(dirname "$(readlink -f "$0")")/vgp" "$@"
 end
 # pip does this for what it installs; an editable install leaves it to the first start of each command.
 .venv/bin/python -m compileall -q vgp pipelines components training

@@ -34,7 +34,7 @@ def link_pip(packages: Path) -> None:
 
 
 def link_locked(packages: Path, *words: str) -> None:
-    """Links what scripts/locked.py names for `words`, but for PyTorch, into the folder `packages`."""
+    """Links what vgp/base/lock.py names for `words`, but for PyTorch, into the folder `packages`."""
     for shipped in packages.glob("setuptools*"):  # with Python 3.11's venv
         shutil.rmtree(shipped)
     for name in locked(*words) | locked("--build"):
@@ -44,8 +44,8 @@ def link_locked(packages: Path, *words: str) -> None:
 
 
 def locked(*words: str) -> set[str]:
-    """The names that scripts/locked.py prints."""
-    command = [sys.executable, "scripts/locked.py", *words]
+    """The names that vgp/base/lock.py prints."""
+    command = [sys.executable, "vgp/base/lock.py", *words]
     text = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
     return set(re.findall(r"(?m)^([a-z0-9._-]+)==", text))
 

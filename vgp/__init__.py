@@ -1,23 +1,32 @@
-"""The tool behind the command `pipelines`: checks, compiles and runs pipelines for Vertex AI, in any repository.
+"""Trains PyTorch models on many GPUs with Vertex AI Pipelines: the library, and the command `vgp`.
 
-Rooms from the bottom up; each imports those before it only:
+The desk wing, what runs where you sit, from the top down; each room imports those below it only:
 
-errors.py    the two expected ways in which a command ends badly
-text/        text for people: figures, tables, the nearest word, files written whole
-documents/   files of any author, read within limits
-catalog/     facts: machines, accelerators, prices, regions
-placement/   a need -> one machine, and the rules
-inside/      the little that components may import
-spec/        compiled workflows, read once
-settings/    pipelines.toml, typed
-check/       any document -> findings
-convert/     any request for a job -> another form
-compiling/   a workflow -> a spec
-local/       a workflow -> a run on this machine
-vertex/      runs, schedules, templates, images, preflight
-project/     a new repository
-api/         runs from Python
 cli/         the verbs
+api/         runs from Python
+vertex/      runs, schedules, templates, images, preflight: what calls Google for you
+workflow/    a workflow -> a spec; a spec -> a run on this machine; a new project
+check/       any document -> findings
+settings/    pipelines.toml, typed
+machines/    a need -> one machine; prices
+
+The run wing, what runs inside a step:
+
+testing/     a task tested part by part
+steps/       what each step calls
+launch/      the ladder of machines that a job climbs
+serve/       a model in use
+decision/    the gate, the report, the release
+registry/    versions of a model, and the champion
+evaluation/  predictions, measures, rivals
+train/       configuration, loop, checkpoints, processes
+data/        the Task contract, sources, tables, splits
+networks/    layers and models that tasks share
+
+The ground floor, for both:
+
+protocol/    what both wings must agree on
+base/        errors, text, documents, files and stores, Google's clients
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
 """The command line: parse, one call, print.
 
-pipelines --help
+vgp --help
 python -m vgp --help
 """
 
@@ -23,8 +23,7 @@ EXIT_FAILED = 1
 app = typer.Typer(
     cls=Verbs,
     help="Train PyTorch models on many GPUs with Vertex AI Pipelines: checked at the desk, run on a laptop first.",
-    epilog="Start with: pipelines run training --nproc 2"
-    "\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
+    epilog="Start with: vgp run training --nproc 2\n\nExit codes: 0 done, 1 the work failed, 2 the request was wrong.",
     no_args_is_help=True,
     rich_markup_mode=None,  # Rich's help costs as much as all the rest of --help
     pretty_exceptions_enable=False,
@@ -34,7 +33,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"pipelines {__version__}")
+        print(f"vgp {__version__}")
         raise typer.Exit
 
 
@@ -57,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _refuse_broken(words)
         with extras.named():
-            app([word for word in words if word != "--debug"], prog_name="pipelines")
+            app([word for word in words if word != "--debug"], prog_name="vgp")
     except Exception as error:
         if debug:
             print(printable(traceback.format_exc()), file=sys.stderr)
@@ -69,6 +68,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             file=sys.stderr,
         )
         raise SystemExit(EXIT_FAILED) from None
+
+
+def former_name(arguments: Sequence[str] | None = None) -> None:
+    """The command under the name that it had in version 0.1."""
+    print("note: this command is called vgp now; the name pipelines goes with the next version.", file=sys.stderr)
+    main(arguments)
 
 
 def _refuse_broken(words: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 #: For comparison: a model a month, and no test.
 UNGATED = "every month, no gate"
-#: What a training is taken to cost: an hour of g2-standard-24, on demand in us-central1 (`pipelines machines`).
+#: What a training is taken to cost: an hour of g2-standard-24, on demand in us-central1 (`vgp machines`).
 USD_PER_HOUR, GPU_HOURS = 2.30, 1.0
 
 

@@ -1,6 +1,6 @@
 """A task of your own in one file: handwritten digits of scikit-learn (1,797 images of 8 x 8 pixels).
 
-    pipelines run training --nproc 2 --set task=docs.examples.digits:Digits \
+    vgp run training --nproc 2 --set task=docs.examples.digits:Digits \
       --set epochs=40 --set global_batch_size=64 --set learning_rate=5e-3
 """
 

@@ -1,7 +1,7 @@
 """A pretrained model of Hugging Face, tuned to your texts, in one file: CSV files with the columns `text` and `label`.
 
     pip install transformers     # here: scripts/setup.sh vertex training huggingface
-    pipelines run training --nproc 2 --set 'data=reviews/*.csv' --set task=docs.examples.finetune:Finetune \
+    vgp run training --nproc 2 --set 'data=reviews/*.csv' --set task=docs.examples.finetune:Finetune \
       --set 'task_options={"pretrained": "/models/bert"}' --set epochs=3 --set global_batch_size=32 \
       --set learning_rate=1e-3
 

@@ -1,6 +1,6 @@
 """A task of your own on a folder of images, in one file: a folder for each class, or a table beside the images.
 
-    pipelines run training --set data=shapes --set task=docs.examples.shapes:Shapes \
+    vgp run training --set data=shapes --set task=docs.examples.shapes:Shapes \
       --set epochs=20 --set global_batch_size=32 --set learning_rate=5e-3
 """
 

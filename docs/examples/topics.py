@@ -1,6 +1,6 @@
 """A task of your own on texts, in one file: CSV files with the columns `text` and `label`, and maybe `split`.
 
-    pipelines run training --nproc 2 --set 'data=topics/*.csv' --set task=docs.examples.topics:Topics \
+    vgp run training --nproc 2 --set 'data=topics/*.csv' --set task=docs.examples.topics:Topics \
       --set epochs=10 --set global_batch_size=64 --set learning_rate=1e-2
 
 Words become numbers by a hash, so there is no vocabulary that would change from night to night.

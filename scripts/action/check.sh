@@ -4,7 +4,7 @@
 set -euo pipefail
 
 folder="$RUNNER_TEMP/pipelines-check"
-pipelines="$folder/python/bin/pipelines"
+pipelines="$folder/python/bin/vgp"
 wanted=('*.json' '*.yaml' '*.yml' '*.py' '*.ipynb' '*.sh' '*.bash' '*.tf' '*pipelines.toml')
 rm -rf "$folder/before" "$folder/index" "$folder/comment.md"
 mkdir -p "$folder/before" "$folder/nothing"

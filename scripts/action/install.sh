@@ -4,12 +4,12 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 folder="$RUNNER_TEMP/pipelines-check"
-[ ! -x "$folder/python/bin/pipelines" ] || exit 0
+[ ! -x "$folder/python/bin/vgp" ] || exit 0
 mkdir -p "$folder"
 "$PYTHON" -m venv --clear "$folder/python"
 python="$folder/python/bin/python"
-"$python" scripts/locked.py --build >"$folder/build.txt"
-"$python" scripts/locked.py >"$folder/requirements.txt"
+"$python" vgp/base/lock.py --build >"$folder/build.txt"
+"$python" vgp/base/lock.py >"$folder/requirements.txt"
 pip() { "$python" -m pip --disable-pip-version-check install --quiet "$@"; }
 pip --require-hashes --no-deps -r "$folder/build.txt"
 pip --require-hashes --no-build-isolation -r "$folder/requirements.txt"

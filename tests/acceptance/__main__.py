@@ -48,7 +48,7 @@ def main() -> int:
         settings = load(overrides={"project": given.project}).model_copy(update={"steps": STEPS, "experiment": None})
         clients.bucket(settings)
         if not given.public and not given.clean and placeholder_image(settings):
-            raise RequestError("no image is built yet: pipelines image build, or --public for one of Docker Hub.")
+            raise RequestError("no image is built yet: vgp image build, or --public for one of Docker Hub.")
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         here = cloud.Cloud(settings, stamp, Clock(), given.poll, lambda line: print(line, flush=True))
         if given.clean:

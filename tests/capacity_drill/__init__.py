@@ -5,7 +5,7 @@ scenario.py   what happens: capacity, Google's faults, kills; drawn from a seed
 work.py       what the jobs do, and the plan that asks for them
 standin.py    a program in place of training: a hash, and the documents of docs/capacity.md
 training.py   the step `train` itself, of a tiny task in exact mode
-compiled.py   that step as `pipelines compile` writes it, with a ladder or without
+compiled.py   that step as `vgp compile` writes it, with a ladder or without
 tiny.py       that task
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb

@@ -1,4 +1,4 @@
-"""The step `train`, as `pipelines compile` writes it and as Vertex AI then starts it: with a ladder, or without one."""
+"""The step `train`, as `vgp compile` writes it and as Vertex AI then starts it: with a ladder, or without one."""
 
 import json
 import warnings

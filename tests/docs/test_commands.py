@@ -1,4 +1,4 @@
-"""Every `pipelines ...` of the pages is a command with options that there are."""
+"""Every `vgp ...` of the pages is a command with options that there are."""
 
 import re
 import shlex

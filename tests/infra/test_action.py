@@ -38,7 +38,7 @@ class Runner:
         self.action = folder / "_actions/owner/name/v1"
         self.action.parent.mkdir(parents=True)
         self.action.symlink_to(ROOT)
-        command = self.temp / "pipelines-check/python/bin/pipelines"
+        command = self.temp / "pipelines-check/python/bin/vgp"
         command.parent.mkdir(parents=True)
         # The installed command: `-P`, so that nothing of the checkout is imported.
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m vgp "$@"\n')
@@ -267,6 +267,6 @@ def test_the_hook_takes_the_files_that_the_check_reads() -> None:
     from vgp.check.check import SUFFIXES
 
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    assert hook["language"] == "python" and hook["entry"] == "pipelines check --skip-others"
+    assert hook["language"] == "python" and hook["entry"] == "vgp check --skip-others"
     assert all(re.search(hook["files"], f"a/b{suffix}") for suffix in SUFFIXES)
     assert not re.search(hook["files"], "a/b.md")

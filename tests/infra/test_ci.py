@@ -42,7 +42,7 @@ def scripts() -> Iterator[str]:
 
 def commands() -> list[str]:
     """Every call of our command line, without what the shell does with it."""
-    found = [call for script in scripts() for call in re.findall(r"(?m)(?:^|[\s(])\.venv/bin/pipelines (.+)$", script)]
+    found = [call for script in scripts() for call in re.findall(r"(?m)(?:^|[\s(])\.venv/bin/vgp (.+)$", script)]
     return [re.split(r"\s(?:>|\|\||\|)|;", call)[0] for call in found]
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.loopback                     # a minute passes in a second; Ctrl-C ends it
     source build/loopback.env                    # in another terminal
-    pipelines init --project test-project --yes
-    pipelines image build --allow-dirty
-    pipelines submit training --wait
+    vgp init --project test-project --yes
+    vgp image build --allow-dirty
+    vgp submit training --wait
 
 Real clients, Google's published protocol, nothing of Google: no step does any work here, its time only passes. With
 `--work FOLDER` each step and each machine of a custom job is a process on this machine: use --speed 20 or less.

@@ -28,8 +28,8 @@ def canonical(name: str) -> str:
 
 
 def locked(*words: str, isolated: bool = False) -> str:
-    """What scripts/locked.py prints; `isolated`: as if nothing was installed."""
-    command = [sys.executable, *(["-I", "-S"] if isolated else []), "scripts/locked.py", *words]
+    """What vgp/base/lock.py prints; `isolated`: as if nothing was installed."""
+    command = [sys.executable, *(["-I", "-S"] if isolated else []), "vgp/base/lock.py", *words]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
@@ -49,7 +49,7 @@ def test_every_pin_has_the_hashes_of_its_files() -> None:
 
 
 def test_no_package_index_is_named() -> None:
-    for path in ("constraints.txt", "scripts/lock.sh", "scripts/locked.py", "scripts/setup.sh", "training/Dockerfile"):
+    for path in ("constraints.txt", "scripts/lock.sh", "vgp/base/lock.py", "scripts/setup.sh", "training/Dockerfile"):
         assert not re.search(r"index-url https?:|https?://|find-links", (ROOT / path).read_text()), path
 
 
@@ -107,7 +107,7 @@ def test_which_libraries_torch_brings_along_is_known_by_its_build() -> None:
 
 def test_an_extra_that_is_none_is_refused() -> None:
     done = subprocess.run(
-        [sys.executable, "scripts/locked.py", "trainin"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "vgp/base/lock.py", "trainin"], cwd=ROOT, capture_output=True, text=True
     )  # fmt: skip
     assert done.returncode == 1 and "no extra 'trainin'. Choices: vertex, training" in done.stderr
 

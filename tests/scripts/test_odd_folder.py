@@ -34,7 +34,7 @@ def test_a_clone_may_lie_in_a_folder_of_any_name(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    for command in ([f"{clone}/compile.sh"], [f"{clone}/.venv/bin/pipelines", "config"]):
+    for command in ([f"{clone}/compile.sh"], [f"{clone}/.venv/bin/vgp", "config"]):
         done = subprocess.run(command, env=environment | OFFLINE, cwd=elsewhere, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert (clone / "build" / "training.json").exists()

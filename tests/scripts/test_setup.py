@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Path:
     """torch in both builds: cublas is asked for by the one for CUDA."""
     for name in ("scripts", "pipelines", "components", "training", "index"):
         (tmp_path / name).mkdir()
-    for name in ("setup.sh", "locked.py"):
+    for name in ("setup.sh",):
         shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts" / name)
     index = tmp_path / "index"
     hashes = {

@@ -37,7 +37,7 @@ def test_help_teaches_and_imports_nothing_heavy() -> None:
         f"print('HEAVY', [name for name in {HEAVY!r} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pipelines run training" in done.stdout
+    assert "vgp run training" in done.stdout
     assert "HEAVY []" in done.stdout
 
 

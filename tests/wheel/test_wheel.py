@@ -51,7 +51,7 @@ def command(python: Path) -> Run:
     """The command of that environment, in a folder."""
 
     def run(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-        words = [str(python.with_name("pipelines")), *arguments]
+        words = [str(python.with_name("vgp")), *arguments]
         done = subprocess.run(words, cwd=cwd, env=clean(), capture_output=True, text=True, timeout=300)
         assert done.returncode == code, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -187,7 +187,7 @@ def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_told_
     assert (
         "fault"
         not in subprocess.run(
-            [str(full.with_name("pipelines")), "compile"], cwd=tmp_path, env=clean(), capture_output=True, text=True
+            [str(full.with_name("vgp")), "compile"], cwd=tmp_path, env=clean(), capture_output=True, text=True
         ).stderr
     )
 

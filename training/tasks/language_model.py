@@ -1,6 +1,6 @@
 """A language model on any text files: a decoder-only transformer over bytes or byte pairs, sized by one dial.
 
-    pipelines run training --set task=language_model --set 'task_options={"depth": 2}' --nproc 2
+    vgp run training --set task=language_model --set 'task_options={"depth": 2}' --nproc 2
 
 Without data it learns from the sources of Python's standard library, which every machine has. Files, not pieces of
 files, go to the train, validation and test splits.

@@ -1,4 +1,4 @@
-"""Runs from Python, in a script or a notebook: the same as `pipelines run`, and the run as a value.
+"""Runs from Python, in a script or a notebook: the same as `vgp run`, and the run as a value.
 
 from vgp.api import run
 

@@ -1,4 +1,4 @@
-"""Runs on Vertex AI from Python: started once, and waited for, as `pipelines submit` and `pipelines wait` do."""
+"""Runs on Vertex AI from Python: started once, and waited for, as `vgp submit` and `vgp wait` do."""
 
 import io
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def submit(
     progress: bool = True,
     **more: Any,
 ) -> RemoteRun:
-    """Starts a run on Vertex AI, or finds the one that stands for the same request, as `pipelines submit` does.
+    """Starts a run on Vertex AI, or finds the one that stands for the same request, as `vgp submit` does.
 
     Args:
         pipeline: The name of the workflow; `parameters` and `more` are its parameters, as of `run`.

@@ -64,7 +64,7 @@ class Run:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The figures that steps logged, the latest step's where two have one name; as `pipelines show` has them."""
+        """The figures that steps logged, the latest step's where two have one name; as `vgp show` has them."""
         figures: dict[str, float] = {}
         for step, name in self._of(METRICS):
             logged = self._metadata(step, name).items()

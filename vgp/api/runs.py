@@ -28,7 +28,7 @@ def run(
     progress: bool | Callable[[Event], None] = True,
     **more: Any,
 ) -> Run:
-    """Runs a pipeline here, every step of it, as `pipelines run` does, and returns the run once it has succeeded.
+    """Runs a pipeline here, every step of it, as `vgp run` does, and returns the run once it has succeeded.
 
     Args:
         pipeline: The name of the workflow.

@@ -99,7 +99,7 @@ def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
         raise RequestError(
             f"--max-usd {max_usd:g} cannot be promised: what part of a run costs is not known: {left_out}.\n"
             f"  The other steps cost at most ${dollars(total)}. Name another machine or region, refresh the prices\n"
-            "  (pipelines machines --refresh), or leave --max-usd out."
+            "  (vgp machines --refresh), or leave --max-usd out."
         )
 
 

@@ -21,7 +21,7 @@ from vgp.machines.placement.rules import Problem
 
 @dataclass
 class Judgement:
-    """Collects the findings of one document. The options are those of `pipelines check`."""
+    """Collects the findings of one document. The options are those of `vgp check`."""
 
     document: Document
     as_of: date
@@ -81,7 +81,7 @@ class Judgement:
         except (Unreadable, Exhausted):
             raise
         except Exception as error:
-            fix = "This is a fault of `pipelines check`: please report it with the file."
+            fix = "This is a fault of `vgp check`: please report it with the file."
             self.add(step, at, "GPU031", f"The checker failed here: {_where(error)}.", fix)
 
 

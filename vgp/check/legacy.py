@@ -1,6 +1,6 @@
 """AI Platform Training's trainingInput files: recognised, and their roles read as machines of today.
 
-The service is shut down; `pipelines convert` turns such a file into a custom job.
+The service is shut down; `vgp convert` turns such a file into a custom job.
 """
 
 from collections.abc import Iterator
@@ -109,7 +109,7 @@ def judge(judgement: Judgement) -> None:
     node = training_input(judgement.document.data)
     step = Node(judgement.document.data).get("jobId").text() or "trainingInput"
     text = "AI Platform Training is shut down: no service takes this file any more."
-    judgement.add(step, node, "GPU027", text, "Convert it: pipelines convert FILE.")
+    judgement.add(step, node, "GPU027", text, "Convert it: vgp convert FILE.")
     for role in roles(node, Reader(judgement, step)):
         _judge_role(judgement, step, role)
 

@@ -21,7 +21,7 @@ def sarif(report: Report, rules_url: str = "") -> dict[str, Any]:
     rules = sorted({finding.rule for finding in report.findings})
     notices = [{"level": "error", "message": {"text": text}} for text in report.unreadable]
     run = {
-        "tool": {"driver": {"name": "pipelines check", "rules": [_rule(RULES[rule], rules_url) for rule in rules]}},
+        "tool": {"driver": {"name": "vgp check", "rules": [_rule(RULES[rule], rules_url) for rule in rules]}},
         "invocations": [{"executionSuccessful": report.exit_code != 2, "toolExecutionNotifications": notices}],
         "results": [
             _result(finding, rules.index(finding.rule), lines.get(id(finding), 1)) for finding in report.findings

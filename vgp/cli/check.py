@@ -31,7 +31,7 @@ _FORMS = ("text", "json", "sarif", "markdown")
 
 @app.command(
     "check",
-    epilog="Example: pipelines check build/*.json config.yaml --region us-central1",
+    epilog="Example: vgp check build/*.json config.yaml --region us-central1",
 )  # fmt: skip
 def check_files(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input.")],
@@ -65,7 +65,7 @@ def check_files(
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
 
-    Specs are JSON or YAML. A pipeline of this repository is checked when it is compiled (pipelines compile NAME); a
+    Specs are JSON or YAML. A pipeline of this repository is checked when it is compiled (vgp compile NAME); a
     folder of the same name is given with a slash (NAME/). Programs, notebooks, Terraform, and scripts with gcloud
     commands are read too, and not run: what they compute is said to be unknown.
 
@@ -75,7 +75,7 @@ def check_files(
     if form not in _FORMS:
         raise RequestError(f"--format {form}: choose from {', '.join(_FORMS)}.")
     if write and not fix:
-        raise RequestError("--write belongs to --fix: pipelines check FILE --fix --write.")
+        raise RequestError("--write belongs to --fix: vgp check FILE --fix --write.")
     if fix and (form != "text" or compare is not None):
         raise RequestError("--fix shows a diff: leave out --format and --compare.")
     if (compare is None) != (form != "markdown"):
@@ -112,7 +112,7 @@ def _refuse_pipelines(paths: Sequence[str]) -> None:
         return  # no repository is needed to check files
     for name in filter(workflows.__contains__, names):
         beside = f" For the folder of that name give {name}/." if Path(name).is_dir() else ""
-        raise RequestError(f"{name} is a pipeline, and check reads files: pipelines compile {name} checks it.{beside}")
+        raise RequestError(f"{name} is a pipeline, and check reads files: vgp compile {name} checks it.{beside}")
 
 
 def _fix(paths: list[str], options: Options, *, write: bool) -> int:

@@ -11,7 +11,7 @@ from vgp.cli.options import Environment, Json, SettingsFile, console, load_setti
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines clean --older-than 90d --dry-run")
+@app.command(epilog="Example: vgp clean --older-than 90d --dry-run")
 def clean(
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="AGE", help="What nothing was written to for so long: 60d, 10w.")
@@ -48,7 +48,5 @@ def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise RequestError(
-            "there is no terminal to ask on. Look at `pipelines clean --dry-run`, then repeat with --yes."
-        )
+        raise RequestError("there is no terminal to ask on. Look at `vgp clean --dry-run`, then repeat with --yes.")
     typer.confirm(question, abort=True, err=True)

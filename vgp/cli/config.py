@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines config --env prod, or in a script: pipelines config bucket")
+@app.command(epilog="Example: vgp config --env prod, or in a script: vgp config bucket")
 def config(
     key: Annotated[
         str | None, typer.Argument(metavar="[KEY]", help="One setting, as bare text; of a table, what is in it.")
@@ -52,7 +52,7 @@ def config(
     console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
 
 
-@app.command(epilog="Example: pipelines init --project my-project --region europe-west4 --yes")
+@app.command(epilog="Example: vgp init --project my-project --region europe-west4 --yes")
 def init(
     project: Annotated[str | None, typer.Option(help="Id of the Google Cloud project.", show_default=False)] = None,
     prod_project: Annotated[
@@ -94,10 +94,10 @@ def init(
 
 _NEXT = """\
 Wrote {path}, with the environments dev (unless --env says otherwise) and prod. Next:
-  pipelines config               what is in effect, and where it came from
-  pipelines compile              every pipeline to JSON, every machine checked
-  pipelines preflight training   whether the project has what a run needs
-  pipelines submit training      a run on Vertex AI"""
+  vgp config               what is in effect, and where it came from
+  vgp compile              every pipeline to JSON, every machine checked
+  vgp preflight training   whether the project has what a run needs
+  vgp submit training      a run on Vertex AI"""
 
 
 def _answers(flags: dict[str, str | None], yes: bool) -> "Answers":

@@ -25,7 +25,7 @@ _FORMS = ("config", "sdk", "vm")
 
 @app.command(
     "convert",
-    epilog="Example: pipelines convert legacy.yaml > config.yaml, or: pipelines convert --step train --to vm",
+    epilog="Example: vgp convert legacy.yaml > config.yaml, or: vgp convert --step train --to vm",
 )
 def convert_request(
     source: Annotated[

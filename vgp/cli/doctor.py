@@ -9,7 +9,7 @@ from vgp.cli.options import Environment, Json, SettingsFile, console, load_setti
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines doctor --env prod")
+@app.command(epilog="Example: vgp doctor --env prod")
 def doctor(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Schedules; default: all.")] = None,
     since: Annotated[str, typer.Option(help="Nights since: 12h, 7d, 2w, or a date.")] = "30d",

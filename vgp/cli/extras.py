@@ -9,7 +9,7 @@ from pathlib import Path
 import vgp
 from vgp.base.errors import RequestError, lacking
 
-NAME = "vertex-gpu-pipelines"
+NAME = "vgp"
 #: Packages at the top of what each extra of pyproject.toml installs, as far as verbs and workflows import them.
 PACKAGES = {
     "vertex": ("kfp", "google", "google_cloud_pipeline_components", "certifi", "requests", "urllib3"),
@@ -48,11 +48,6 @@ def requirement(*extras: str) -> str:
     name = f"{NAME}[{','.join(extras)}]" if extras else NAME
     origin = _origin()
     return f"{name} @ {origin}" if origin else f"{name}=={vgp.__version__}"
-
-
-def portable_requirement() -> str:
-    """The same for other machines: a file of this one is named by its version."""
-    return requirement() if "https://" in _origin() else f"{NAME}=={vgp.__version__}"
 
 
 def rules_url() -> str:

@@ -8,7 +8,7 @@ from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
 
 app = typer.Typer()
 image = typer.Typer(help="Build the one image that every step runs in.", no_args_is_help=True)
-app.add_typer(image, name="image", epilog="Example: pipelines image build --env prod")
+app.add_typer(image, name="image", epilog="Example: vgp image build --env prod")
 
 
 @image.callback()
@@ -16,7 +16,7 @@ def group() -> None:
     pass
 
 
-@image.command(epilog="Example: pipelines image build --env prod")
+@image.command(epilog="Example: vgp image build --env prod")
 def build(
     service_account: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from vgp.cli.options import Environment, Run, SettingsFile, load_settings, say
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines logs latest train --severity warning --follow")
+@app.command(epilog="Example: vgp logs latest train --severity warning --follow")
 def logs(
     run: Run,
     step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; default: all, by time.")] = None,

@@ -34,11 +34,11 @@ def machine(name: str) -> Machine:
     """
     if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
         ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpus.board_machine()
-        raise RequestError(f"{gpu.name} is no machine, but part of some: pipelines machines {ask}")
+        raise RequestError(f"{gpu.name} is no machine, but part of some: vgp machines {ask}")
     counted = _COUNTED.fullmatch(name)
     if counted and (gpu := catalog.accelerator(counted["gpu"])) and gpu.kind == "gpu":
         ask = f"--accelerator {gpu.name} --count {counted['count']}"
-        raise RequestError(f"{name} is no machine, but part of some: pipelines machines {ask}")
+        raise RequestError(f"{name} is no machine, but part of some: vgp machines {ask}")
     if name not in catalog.machines():
         if placement_tpus.looks_like(name):
             raise PlacementError(placement_tpus.problems(name, None, 0, None)[0])

@@ -21,7 +21,7 @@ _OPTIONS = {"regions": "region"}
 
 
 def need(accelerator: str | None, region: str | None, way: str | None, as_of: date, **sizes: Any) -> Need:
-    """The options of `pipelines machines` as a need.
+    """The options of `vgp machines` as a need.
 
     Raises:
         RequestError: an unknown accelerator, region or provisioning.

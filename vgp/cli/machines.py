@@ -17,7 +17,7 @@ app = typer.Typer()
 
 
 @app.command(
-    epilog="Example: pipelines machines --accelerator L4 --region europe-west4 --provisioning spot",
+    epilog="Example: vgp machines --accelerator L4 --region europe-west4 --provisioning spot",
 )
 def machines(
     name: Annotated[str | None, typer.Argument(help="A machine type: show everything about it.")] = None,

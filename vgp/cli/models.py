@@ -36,7 +36,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where
 One = Annotated[str, typer.Argument(metavar="VERSION", help="Number of a version, or an alias.")]
 
 
-@models.command("list", epilog="Example: pipelines models list --env prod")
+@models.command("list", epilog="Example: vgp models list --env prod")
 def list_(
     limit: Annotated[int, typer.Option(min=0, help="The newest so many of each model; 0: all.")] = 20,
     model: Model = None,
@@ -53,7 +53,7 @@ def list_(
     options.show(view.newest(told, limit), as_json, view.listing)
 
 
-@models.command(epilog="Example: pipelines models show champion")
+@models.command(epilog="Example: vgp models show champion")
 def show(
     version: Annotated[
         str, typer.Argument(metavar="[VERSION]", help="Number of a version, or an alias.", show_default=True)
@@ -75,7 +75,7 @@ def show(
     options.show(told, as_json, lambda told: view.version(told, datetime.now(UTC)))
 
 
-@models.command(epilog="Example: pipelines models compare 6 champion")
+@models.command(epilog="Example: vgp models compare 6 champion")
 def compare(
     versions: Annotated[list[str], typer.Argument(metavar="VERSION VERSION...", help="Numbers or aliases.")],
     model: Model = None,
@@ -96,7 +96,7 @@ def compare(
     options.show(told, as_json, view.comparison)
 
 
-@models.command(epilog='Example: pipelines models promote 7 --env prod --why "checked on the Christmas weeks"')
+@models.command(epilog='Example: vgp models promote 7 --env prod --why "checked on the Christmas weeks"')
 def promote(
     version: One,
     why: Why = None,
@@ -114,7 +114,7 @@ def promote(
     _change(_place(registry, vertex, environment, settings), as_json, "promote", version, model=model, why=why)
 
 
-@models.command(epilog='Example: pipelines models rollback --env prod --why "complaints since Monday"')
+@models.command(epilog='Example: vgp models rollback --env prod --why "complaints since Monday"')
 def rollback(
     origin: Annotated[
         int | None,
@@ -137,7 +137,7 @@ def rollback(
     _change(_place(registry, vertex, environment, settings), as_json, "rollback", model=model, why=why, flags=words)
 
 
-@models.command(epilog="Example: pipelines models alias stable 6")
+@models.command(epilog="Example: vgp models alias stable 6")
 def alias(
     alias: Annotated[
         str, typer.Argument(metavar="ALIAS", help="2 to 128 letters, digits and -, a small letter first.")
@@ -155,7 +155,7 @@ def alias(
     _change(_place(registry, vertex, environment, settings), as_json, "alias", alias, version, model=model, why=why)
 
 
-@models.command(epilog="Example: pipelines models unalias stable")
+@models.command(epilog="Example: vgp models unalias stable")
 def unalias(
     alias: Annotated[str, typer.Argument(metavar="ALIAS", help="The name.")],
     why: Why = None,
@@ -170,7 +170,7 @@ def unalias(
     _change(_place(registry, vertex, environment, settings), as_json, "unalias", alias, model=model, why=why)
 
 
-@models.command(epilog='Example: pipelines models reject 8 --why "worse for the small airports"')
+@models.command(epilog='Example: vgp models reject 8 --why "worse for the small airports"')
 def reject(
     version: One,
     why: Why = None,
@@ -185,7 +185,7 @@ def reject(
     _change(_place(registry, vertex, environment, settings), as_json, "reject", version, model=model, why=why)
 
 
-@models.command(epilog="Example: pipelines models delete 3 --yes")
+@models.command(epilog="Example: vgp models delete 3 --yes")
 def delete(
     version: One,
     yes: Yes = False,
@@ -211,7 +211,7 @@ def delete(
     _change(place, as_json, "delete", version, model=model, why=why)
 
 
-@models.command(epilog="Example: pipelines models clean --dry-run")
+@models.command(epilog="Example: vgp models clean --dry-run")
 def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go; delete nothing.")] = False,
     yes: Yes = False,

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]
 Environment = Annotated[
     str | None,
-    typer.Option("--env", help="Environment of pipelines.toml: dev, prod ...; default: see pipelines config."),
+    typer.Option("--env", help="Environment of pipelines.toml: dev, prod ...; default: see vgp config."),
 ]
 SettingsFile = Annotated[
     Path | None, typer.Option("--settings", help="Settings file; default: pipelines.toml.", show_default=False)
 ]
-Workflow = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline: see pipelines list.")]
+Workflow = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline: see vgp list.")]
 Parameters = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,7 +7,7 @@ from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, 
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines preflight training --env prod")
+@app.command(epilog="Example: vgp preflight training --env prod")
 def preflight(
     name: Workflow,
     environment: Environment = None,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 new = typer.Typer(help="Write a repository of your own, or the task of a table.", no_args_is_help=True)
-app.add_typer(new, name="new", epilog="Example: pipelines new table titanic.csv --target survived")
+app.add_typer(new, name="new", epilog="Example: vgp new table titanic.csv --target survived")
 
 
 @new.callback()
@@ -22,19 +22,19 @@ def group() -> None:
     pass
 
 
-@new.command(epilog="Example: pipelines new project churn && cd churn && ./setup.sh")
+@new.command(epilog="Example: vgp new project churn && cd churn && ./setup.sh")
 def project(
     name: Annotated[str, typer.Argument(help="Its name, and that of the folder that is made here.")],
     as_json: Json = False,
 ) -> None:
     """Write a repository that compiles, checks, trains on this machine and passes its own test.
 
-    It has a workflow, its steps, a task to edit, settings, a Dockerfile, CI and a test; and a copy of the training code
-    of this version, which `pipelines update` renews.
+    It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
+    file, the wheel of this version. Everything else is yours from now on.
     """
     from vgp.workflow.project.new import write
 
-    folder = write(name, extras.portable_requirement())
+    folder = write(name)
     if as_json:
         print_json({"path": str(folder)})
     else:
@@ -45,13 +45,13 @@ _NEXT = """\
 Wrote {name}. Next:
   cd {name}
   ./setup.sh                     .venv, with everything in the versions that were tested together; or, if it is there:
-  pipelines compile              every workflow to JSON, every machine checked
-  pipelines run training         the whole workflow on this machine, on 336,776 flights
+  vgp compile                    every workflow to JSON, every machine checked
+  vgp run training               the whole workflow on this machine, on 1,797 handwritten digits
   python -m unittest discover tests
 README.md says what is where, and what to change first."""
 
 
-@new.command(epilog="Example: pipelines new table titanic.csv --target survived --out titanic.toml")
+@new.command(epilog="Example: vgp new table titanic.csv --target survived --out titanic.toml")
 def table(
     data: Annotated[
         str, typer.Argument(help="Files, folders, globs, gs:// (CSV, Parquet, JSON lines), separated by commas.")
@@ -107,7 +107,7 @@ def table(
     out columns that would tell the target by themselves or can tell nothing, and says why. Look at what it says: only
     you know which columns are known before the outcome. Then:
 
-        pipelines run training --set task=task.toml --set data=DATA
+        vgp run training --set task=task.toml --set data=DATA
     """
     from vgp.base.text.printable import one_line
     from vgp.settings import repository_of
@@ -152,46 +152,32 @@ def _columns(made: dict[str, Any]) -> "Table":
     return table(("column", "type", "is", "why"), cells)
 
 
-@app.command(epilog="Example: pipelines update --dry-run")
+@app.command(epilog="Example: vgp update --dry-run")
 def update(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing: say what would change.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave files that you edited as they are.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that you edited.")] = False,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Renew the training code that `pipelines new project` copied: to that of this version of the command.
+    """Let the project take this version of the library, and show what our own workflows have changed since.
 
-    Workflows, tasks and settings are yours and stay. A copied file that you edited is never replaced unasked.
+    The wheel and the line that pins it are replaced. Workflows, steps, tasks and settings are yours and stay as they
+    are: what our own have become is printed as a diff, for you to take over what you want.
     """
     from vgp.settings import repository_of
-    from vgp.workflow.project.update import apply, other_base, plan
+    from vgp.workflow.project.update import apply, plan
 
-    if keep and overwrite:
-        raise RequestError("--keep and --overwrite exclude each other: files that you edited stay, or are replaced.")
-    renewal = plan(repository_of(settings).root, extras.portable_requirement(), overwrite=overwrite)
-    changes = renewal.changes
+    change = plan(repository_of(settings).root)
     if not dry_run:
-        changes = apply(renewal, "keep" if keep else "overwrite" if overwrite else "refuse")
+        apply(change)
+    paths = [*change.writes, *([change.removes] if change.removes else [])]
     if as_json:
-        print_json(
-            {
-                "from": renewal.before.version,
-                "to": renewal.after.version,
-                "dry_run": dry_run,
-                "changes": [
-                    {"path": change.path, "action": change.action, "edited": change.edited} for change in changes
-                ],
-            }
-        )
-        return
-    for change in changes:
-        print(f"{change.action:8}{change.path}{'  (edited by you)' if change.edited else ''}")
-    if dry_run and changes:
-        print(f"Would change: {plural(len(changes), 'file')}, {renewal.before.version} -> {renewal.after.version}.")
-    elif changes:
-        print(f"Changed: {plural(len(changes), 'file')}, {renewal.before.version} -> {renewal.after.version}: git diff")
-    else:
-        print(f"Nothing to do: the copy is that of version {renewal.after.version}.")
-    if note := other_base(renewal.root):
-        print(note)
+        values = {"from": change.before, "to": change.after, "dry_run": dry_run, "files": paths, "diff": change.diff}
+        return print_json(values)
+    if not paths:
+        return print(f"Nothing to do: the project has version {change.after}, as this command.")
+    if change.diff:
+        print(change.diff)
+        say("Above: what changed in ours since. Your own files stay as they are.")
+    print(f"{'Would change' if dry_run else 'Changed'} {', '.join(paths)}: {change.before} -> {change.after}.")
+    if not dry_run:
+        print("Next: ./setup.sh, then vgp image build.")

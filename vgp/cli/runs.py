@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines runs --pipeline training --state failed --since 7d")
+@app.command(epilog="Example: vgp runs --pipeline training --state failed --since 7d")
 def runs(
     pipeline: Annotated[str, typer.Option(help="Only of this pipeline.")] = "",
     state: Annotated[
@@ -48,7 +48,7 @@ def runs(
         console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
 
 
-@app.command(epilog="Example: pipelines show latest")
+@app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
     from vgp.vertex.runs import history, report, show
@@ -62,7 +62,7 @@ def show(run: Run, environment: Environment = None, settings: SettingsFile = Non
         show.page(console(), loaded, shown, rows, now, last)
 
 
-@app.command(epilog="Example: pipelines wait latest:training --timeout 7200")
+@app.command(epilog="Example: vgp wait latest:training --timeout 7200")
 def wait(
     run: Run,
     timeout: Timeout = None,
@@ -87,7 +87,7 @@ def follow_run(loaded: "Settings", reference: str, *, as_json: bool, timeout_s: 
     raise typer.Exit(outcome.exit_code)
 
 
-@app.command(epilog="Example: pipelines cancel training-0f5c --wait")
+@app.command(epilog="Example: vgp cancel training-0f5c --wait")
 def cancel(
     run: Run,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run until it has ended.")] = False,
@@ -112,9 +112,9 @@ def cancel(
         say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
 
 
-@app.command(epilog="Example: pipelines compare training-0f5c training-91ab --all")
+@app.command(epilog="Example: vgp compare training-0f5c training-91ab --all")
 def compare(
-    several: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs; see pipelines runs.")],
+    several: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs; see vgp runs.")],
     all_rows: Annotated[bool, typer.Option("--all", help="Equal rows too.")] = False,
     environment: Environment = None,
     settings: SettingsFile = None,

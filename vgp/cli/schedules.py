@@ -31,7 +31,7 @@ Prune = Annotated[bool, typer.Option("--prune", help="Delete schedules of ours t
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 
 
-@schedule.command(epilog="Example: pipelines schedule plan --env prod --exit-code")
+@schedule.command(epilog="Example: vgp schedule plan --env prod --exit-code")
 def plan(
     names: Names = None,
     prune: Prune = False,
@@ -72,7 +72,7 @@ def plan(
         raise typer.Exit(EXIT_PENDING)
 
 
-@schedule.command(epilog="Example: pipelines schedule apply nightly --env prod --yes")
+@schedule.command(epilog="Example: vgp schedule apply nightly --env prod --yes")
 def apply(
     names: Names = None,
     prune: Prune = False,
@@ -103,7 +103,7 @@ def apply(
         print_json({"applied": applied, **view.plan_json(actions, now)})
 
 
-@schedule.command("list", epilog="Example: pipelines schedule list --env prod --json")
+@schedule.command("list", epilog="Example: vgp schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """List every schedule of the project and region: ours with their last run, and the others."""
     from vgp.vertex.schedules import listing, view
@@ -112,10 +112,10 @@ def list_(environment: Environment = None, settings: SettingsFile = None, as_jso
     if as_json:
         print_json([row.as_json() for row in rows])
     else:
-        console().print(view.listing(rows) if rows else "There are no schedules: pipelines schedule apply.")
+        console().print(view.listing(rows) if rows else "There are no schedules: vgp schedule apply.")
 
 
-@schedule.command(epilog="Example: pipelines schedule pause nightly")
+@schedule.command(epilog="Example: vgp schedule pause nightly")
 def pause(
     name: One, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False
 ) -> None:  # fmt: skip
@@ -126,7 +126,7 @@ def pause(
     _set_state(name, "paused", None, settings, environment, as_json)
 
 
-@schedule.command(epilog="Example: pipelines schedule resume nightly --catch-up")
+@schedule.command(epilog="Example: vgp schedule resume nightly --catch-up")
 def resume(
     name: One,
     catch_up: Annotated[
@@ -143,7 +143,7 @@ def resume(
     _set_state(name, "active", catch_up, settings, environment, as_json)
 
 
-@schedule.command(epilog="Example: pipelines schedule backfill nightly --from 2026-10-01 --to 2026-10-31")
+@schedule.command(epilog="Example: vgp schedule backfill nightly --from 2026-10-01 --to 2026-10-31")
 def backfill(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A declared schedule.")],
     first: Annotated[str, typer.Option("--from", metavar="DAY", help="The first day, by the schedule's time zone.")],
@@ -195,7 +195,7 @@ def backfill(
     raise typer.Exit(backfill_page.exit_code(made, runs))
 
 
-@schedule.command(epilog="Example: pipelines schedule delete nightly --yes")
+@schedule.command(epilog="Example: vgp schedule delete nightly --yes")
 def delete(
     name: One, yes: Yes = False, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False
 ) -> None:
@@ -238,5 +238,5 @@ def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise RequestError("there is no terminal to ask on. Look at `pipelines schedule plan`, then repeat with --yes.")
+        raise RequestError("there is no terminal to ask on. Look at `vgp schedule plan`, then repeat with --yes.")
     typer.confirm(question, abort=True, err=True)

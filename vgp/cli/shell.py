@@ -9,7 +9,7 @@ from vgp.cli.options import Environment, Json, Run, SettingsFile, Timeout, load_
 app = typer.Typer()
 
 
-@app.command(epilog="Example: pipelines shell latest train --open")
+@app.command(epilog="Example: vgp shell latest train --open")
 def shell(
     run: Run,
     step: Annotated[str, typer.Argument(metavar="STEP", help="The step: its custom job needs web_access = true.")],

@@ -28,7 +28,7 @@ app = typer.Typer()
 
 
 @app.command(
-    epilog="Example: pipelines submit training --env prod --set epochs=5 --wait",
+    epilog="Example: vgp submit training --env prod --set epochs=5 --wait",
 )
 def submit(
     name: Workflow,
@@ -128,7 +128,7 @@ def submit(
     _conclude(loaded, result, wait=follow, timeout_s=timeout, as_json=as_json)
 
 
-@app.command(epilog="Example: pipelines rerun latest --from-failed --wait")
+@app.command(epilog="Example: vgp rerun latest --from-failed --wait")
 def rerun(
     run: Run,
     set_: Parameters = None,

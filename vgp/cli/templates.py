@@ -29,7 +29,7 @@ Reference = Annotated[
 ]
 
 
-@app.command(epilog="Example: pipelines upload training --env prod --tag v3")
+@app.command(epilog="Example: vgp upload training --env prod --tag v3")
 def upload(
     name: Workflow,
     tag: Annotated[list[str] | None, typer.Option(help="A tag of your own; repeatable.")] = None,
@@ -67,7 +67,7 @@ def _uploaded(done: "Uploaded", commit: "Commit") -> list[str]:
 
 
 class ListByDefault(TyperGroup):
-    """`pipelines templates training` means `pipelines templates list training`."""
+    """`vgp templates training` means `vgp templates list training`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, *ctx.help_option_names):
@@ -76,10 +76,10 @@ class ListByDefault(TyperGroup):
 
 
 templates = typer.Typer(cls=ListByDefault, help="List uploaded templates and their versions; move tags, pin, download.")
-app.add_typer(templates, name="templates", epilog="Example: pipelines templates training")
+app.add_typer(templates, name="templates", epilog="Example: vgp templates training")
 
 
-@templates.command("list", epilog="Example: pipelines templates training --limit 20")
+@templates.command("list", epilog="Example: vgp templates training --limit 20")
 def list_(
     name: Annotated[str | None, typer.Argument(help="A template: list its versions.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="The most to show, newest first; 0: all.")] = 100,
@@ -102,7 +102,7 @@ def list_(
         console(stderr=True).print(f"{len(shown)} of {len(rows)}; all: --limit 0", highlight=False)
 
 
-@templates.command("show", epilog="Example: pipelines templates show training:v3")
+@templates.command("show", epilog="Example: vgp templates show training:v3")
 def show_(
     template: Reference,
     place: Place = None,
@@ -117,7 +117,7 @@ def show_(
     show(version, as_json, view.card)
 
 
-@templates.command(epilog="Example: pipelines templates pin training:v3")
+@templates.command(epilog="Example: vgp templates pin training:v3")
 def pin(
     template: Reference, place: Place = None, environment: Environment = None, settings: SettingsFile = None
 ) -> None:
@@ -127,7 +127,7 @@ def pin(
     print(resolve(load_settings(settings, environment), template, place=place).location)
 
 
-@templates.command(epilog="Example: pipelines templates download training:v3 --out training.json")
+@templates.command(epilog="Example: vgp templates download training:v3 --out training.json")
 def download(
     template: Reference,
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
@@ -147,7 +147,7 @@ def download(
     files.write(out, content)
 
 
-@templates.command(epilog="Example: pipelines templates tag training@sha256:4be6d0f1 stable")
+@templates.command(epilog="Example: vgp templates tag training@sha256:4be6d0f1 stable")
 def tag(
     template: Reference,
     tag: Annotated[str, typer.Argument(help="The tag to create, or to move here.")],
@@ -168,7 +168,7 @@ def tag(
     typer.echo(f"{name}:{tag} -> {digest}{how}")
 
 
-@templates.command(epilog="Example: pipelines templates untag training:stable")
+@templates.command(epilog="Example: vgp templates untag training:stable")
 def untag(
     template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="NAME:TAG.")],
     place: Place = None,

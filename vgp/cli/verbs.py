@@ -1,6 +1,6 @@
 """The verbs, by heading: each with the file that holds it, and what it does in a few words.
 
-A verb's file is imported when the verb is used, so that `pipelines --help` costs little more than Typer itself.
+A verb's file is imported when the verb is used, so that `vgp --help` costs little more than Typer itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 
 class Verb(NamedTuple):
-    """A line of `pipelines --help`."""
+    """A line of `vgp --help`."""
 
     #: Below vgp/cli; its `app` has the verb.
     file: str
@@ -24,7 +24,7 @@ class Verb(NamedTuple):
 VERBS: dict[str, dict[str, Verb]] = {
     "Settings": {
         "new": Verb("project", "Write a repository that compiles, trains and passes its test."),
-        "update": Verb("project", "Renew the training code that new project copied."),
+        "update": Verb("project", "Take this version of the library into a project."),
         "init": Verb("config", "Write a first pipelines.toml, with environments dev and prod."),
         "config": Verb("config", "Show the settings in effect, and where each came from."),
     },
@@ -80,7 +80,7 @@ class Commands(Mapping[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """The command `pipelines`: what it lists stands in VERBS, what it runs in the verbs' files."""
+    """The command `vgp`: what it lists stands in VERBS, what it runs in the verbs' files."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": Commands()})

@@ -29,7 +29,7 @@ app = typer.Typer()
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
 
 
-@app.command("list", epilog="Example: pipelines list --json")
+@app.command("list", epilog="Example: vgp list --json")
 def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
     from vgp.settings import repository_of
@@ -68,7 +68,7 @@ def _table(rows: list[dict[str, Any]]) -> "Table":
     return table(("pipeline", "parameter", "default", "what it is"), cells)
 
 
-@app.command("compile", epilog="Example: pipelines compile training --out build")
+@app.command("compile", epilog="Example: vgp compile training --out build")
 def compile_(
     names: Names = None,
     out: Annotated[Path, typer.Option(help="Folder for the specs.")] = Path("build"),
@@ -117,7 +117,7 @@ def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]
 
 @app.command(
     "run",
-    epilog='Example: pipelines run training --set epochs=3 --set \'task_options={"train": "1-3"}\' --nproc 2',
+    epilog='Example: vgp run training --set epochs=3 --set \'task_options={"train": "1-3"}\' --nproc 2',
 )
 def run_(
     name: Workflow,

@@ -70,7 +70,7 @@ def incomparable(decision: Decision) -> str:
     """The reason where there is a champion that nothing can be held against."""
     return (
         f"{verdict(False, 'champion')}: it could not be compared with the new model, so nothing shows which is better "
-        f"({_as_clause(decision.champion_problem)}). A person decides: pipelines models promote."
+        f"({_as_clause(decision.champion_problem)}). A person decides: vgp models promote."
     )
 
 
@@ -205,7 +205,7 @@ def _next(decision: Decision) -> str:
     """A further sentence on what becomes of a model that a simple one beats; else ""."""
     if decision.candidate:
         despite = " (approve = despite_rivals promotes without asking)" if decision.better_constant is None else ""
-        return f" So it waits as a candidate, and a person decides: pipelines models promote{despite}."
+        return f" So it waits as a candidate, and a person decides: vgp models promote{despite}."
     if decision.overrides:
         return " It is promoted all the same: approve = despite_rivals."
     return ""

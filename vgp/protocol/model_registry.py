@@ -69,7 +69,7 @@ def project(
         told = getattr(error, "message", "") or f"{type(error).__name__}: {error}"
         raise Refused(
             f"Vertex AI's Model Registry is not up to date: {told}. The registry itself is as it should be, and the "
-            "next run or `pipelines models` brings Vertex AI after it. The account needs aiplatform.models.upload, "
+            "next run or `vgp models` brings Vertex AI after it. The account needs aiplatform.models.upload, "
             ".list, .update and .delete (roles/aiplatform.user)."
         ) from None
 

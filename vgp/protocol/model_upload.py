@@ -37,7 +37,7 @@ def request(record: Json, version: Json, *, parent: str, image: str, key: str, l
     name, there = str(record["model"]), model_id(record)
     model: dict[str, Any] = {
         "displayName": there,
-        "description": f"Versions of {folder(version)}/registry.json. Change them with `pipelines models`: what is "
+        "description": f"Versions of {folder(version)}/registry.json. Change them with `vgp models`: what is "
         "changed here is put back.",
         "versionDescription": _described(version),
         "artifactUri": str(version["model"]),
@@ -115,7 +115,7 @@ def _container(name: str, version: Json, image: str) -> dict[str, Any]:
     if "@sha256:" not in uri:
         raise Refused(
             f"version {number} of {name} has no image to serve it: {uri or 'none'} has no digest, and a tag may move. "
-            "Set image in pipelines.toml to NAME@sha256:... (pipelines image build does)."
+            "Set image in pipelines.toml to NAME@sha256:... (vgp image build does)."
         )
     files = version["files"]
     task = ["--task", str(version["task"])] if version.get("task") else []

@@ -18,7 +18,7 @@ def decode(path: str, model: str, data: bytes) -> Record:
         if (written := _format(data)) > FORMAT:
             raise UserError(
                 f"{path} has the format {written}, and this version knows {FORMAT}: a newer one wrote it. Take the "
-                "code of that version: pipelines update."
+                "code of that version: vgp update."
             ) from None
         raise UserError(
             f"{path} is damaged, and is not read as a registry: {error}. Nothing was changed. Restore the file from "

@@ -133,7 +133,7 @@ def _history(record: Record, reigns: Version) -> tuple[Earlier, ...]:
 
 def _mend(record: Record) -> str:
     return (
-        f"Restore its files, let another version reign (pipelines models rollback --model {record.model}, or promote), "
+        f"Restore its files, let another version reign (vgp models rollback --model {record.model}, or promote), "
         "or run once with --set champion=."
     )
 

@@ -9,7 +9,7 @@ machine = "g2-standard-24"
 [environments.prod]
 project = "my-project-prod"
 
-Every key: docs/settings.md. What is in effect, and why: `pipelines config`.
+Every key: docs/settings.md. What is in effect, and why: `vgp config`.
 
 loading.py      file, environment, variables and flags become `Settings`, or one message
 repository.py   the repository that a command serves, and the workflows in it
@@ -22,8 +22,8 @@ notify.py       who is told of a run's end
 mlflow.py       the MLflow server that is told of trainings
 rules.py        what one value must look like
 messages.py     what is wrong with a value, as one line
-effective.py    `pipelines config`: every value and its place
-first_file.py   `pipelines init`: what it asks, and the text that it writes
+effective.py    `vgp config`: every value and its place
+first_file.py   `vgp init`: what it asks, and the text that it writes
 gcloud.py       the project that gcloud is set to, as a default to offer
 template_reference.py   training:latest, training@sha256:..., an address"""
 

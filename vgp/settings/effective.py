@@ -1,4 +1,4 @@
-"""`pipelines config`: every effective value, and where it came from."""
+"""`vgp config`: every effective value, and where it came from."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The first pipelines.toml: what `pipelines init` has to know, and the text that it writes."""
+"""The first pipelines.toml: what `vgp init` has to know, and the text that it writes."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ QUESTIONS = (
     Question(
         "prod_project", "Project of the environment prod", google_names.project, lambda answers: answers["project"]
     ),
-    Question("region", "Region (its GPUs: pipelines machines --region ...)", rules.region, lambda _: Settings().region),
+    Question("region", "Region (its GPUs: vgp machines --region ...)", rules.region, lambda _: Settings().region),
     Question("bucket", "Bucket of the runs", rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     Question(
         "image", "Image of the steps", image_name,
@@ -136,7 +136,7 @@ registry = "{}/registry-dev"
 """
 
 _TEXT = """\
-# Where things run. Every key: docs/settings.md. What is in effect, and from where: pipelines config.
+# Where things run. Every key: docs/settings.md. What is in effect, and from where: vgp config.
 # Strongest first: flags, variables (PIPELINES_REGION=...), the chosen environment, the top of this file, defaults.
 
 # Chosen unless --env or the variable PIPELINES_ENV says otherwise.
@@ -147,10 +147,10 @@ region = {region}
 # Runs write below it, into runs/.
 bucket = {bucket}
 
-# The image of every step; `pipelines image build` writes its digest here.
+# The image of every step; `vgp image build` writes its digest here.
 image = {image}
 
-# Where `pipelines upload` puts templates, for the console to offer.
+# Where `vgp upload` puts templates, for the console to offer.
 template_repository = {template_repository}
 
 # What the steps run as. Without it they run as Vertex AI's default account, which may do more than they need.
@@ -165,7 +165,7 @@ project = {prod_project}
 {prod_others}labels = {{environment = "prod"}}
 #encryption_key = {key}
 
-# A run every night, only in prod, which decides whether to train: pipelines schedule plan --env prod.
+# A run every night, only in prod, which decides whether to train: vgp schedule plan --env prod.
 #[environments.prod.schedules.nightly]
 #pipeline = "retraining"
 #cron = "30 2 * * *"

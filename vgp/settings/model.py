@@ -47,7 +47,7 @@ class Settings(BaseModel):
     network: rules.Network = None
     #: projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, in the region of the jobs.
     encryption_key: rules.EncryptionKey = None
-    #: https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY: where `pipelines upload` puts templates.
+    #: https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY: where `vgp upload` puts templates.
     template_repository: rules.TemplateRepository = None
     #: The experiment that runs are listed under in the console.
     experiment: rules.Experiment = None

@@ -18,7 +18,7 @@ from vgp.base.text.nearest import did_you_mean
 DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 MISSING = (
     f"there is no {FILE_NAME} in this folder or above it. Go into a repository that has one, name one with "
-    "--settings FILE, or write a first one: pipelines init, or a whole repository: pipelines new project NAME."
+    "--settings FILE, or write a first one: vgp init, or a whole repository: vgp new project NAME."
 )
 
 _BUILD = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]", re.MULTILINE)

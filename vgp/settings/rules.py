@@ -1,6 +1,6 @@
 """What one value of pipelines.toml must look like. Each rule returns the value or says what is wrong and the fix.
 
-Syntax only: whether a bucket or a key exists is the business of `pipelines preflight`.
+Syntax only: whether a bucket or a key exists is the business of `vgp preflight`.
 """
 
 import re

@@ -115,7 +115,7 @@ class Schedule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: By its name: see `pipelines list`.
+    #: By its name: see `vgp list`.
     pipeline: Pipeline
     #: An uploaded version of it instead of the local one: training:latest, training@sha256:...
     template: Template = None

@@ -1,7 +1,7 @@
 """Vertex AI's Model Registry brought after ours by the step that has just changed it.
 
 What fails in here is a sentence of the outcome and no failure of the step: the registry itself is as it should be, and
-the next run, or `pipelines models`, brings Vertex AI after it.
+the next run, or `vgp models`, brings Vertex AI after it.
 """
 
 import sys

@@ -10,7 +10,7 @@ from typing import Any
 from vgp.base.exits import UserError, exits
 from vgp.protocol.run_folder import REGISTRY_VARIABLE
 
-#: Where `pipelines run` has its registry if nobody says.
+#: Where `vgp run` has its registry if nobody says.
 LOCAL_REGISTRY = "runs/registry"
 
 

@@ -150,7 +150,7 @@ def project(settings: Settings) -> str:
     """
     if not settings.project:
         raise RequestError(
-            'no project is set. Write project = "..." into pipelines.toml (pipelines init), or set PIPELINES_PROJECT.'
+            'no project is set. Write project = "..." into pipelines.toml (vgp init), or set PIPELINES_PROJECT.'
         )
     return settings.project
 
@@ -163,7 +163,7 @@ def bucket(settings: Settings) -> str:
     """
     if not settings.bucket:
         raise RequestError(
-            'no bucket is set. Write bucket = "gs://..." into pipelines.toml (pipelines init), or set PIPELINES_BUCKET.'
+            'no bucket is set. Write bucket = "gs://..." into pipelines.toml (vgp init), or set PIPELINES_BUCKET.'
         )
     return settings.bucket.rstrip("/")
 

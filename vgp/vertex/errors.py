@@ -124,13 +124,13 @@ def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
 def _stockout(settings: Settings, machines: StepRow | None) -> str:
     if machines and machines.rungs:
         text = "No rung of its ladder gave machines in time. A rung more, in another region or with another GPU, helps:"
-        return f"{text} pipelines machines --ladder proposes one."
+        return f"{text} vgp machines --ladder proposes one."
     region = (machines and machines.region) or settings.region
     combination = machines.combination if machines else None
     strategy = machines.strategy if machines else ""
     known = alternatives(combination, region, strategy, date.today()) if combination else []
     if not known:
-        look = "`pipelines machines --accelerator ...` lists where a GPU is offered"
+        look = "`vgp machines --accelerator ...` lists where a GPU is offered"
         known = [f'Take another region or machine, or wait: strategy = "flex_start". {look}.']
     return "\n".join([f"Every zone of {region} was tried.", *known])
 
@@ -143,7 +143,7 @@ def _failed(doing: str, error: Exception, settings: Settings, more: str = "") ->
 
 
 def _strange(doing: str, error: Exception) -> WorkFailed:
-    hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: pipelines config."
+    hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: vgp config."
     return WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}")
 
 
@@ -171,7 +171,7 @@ def _usual(error: Exception) -> str:
     if code == 401:
         return "Sign in: gcloud auth application-default login."
     if code == 404:
-        return "Check project, region and name: pipelines config."
+        return "Check project, region and name: vgp config."
     if code >= 500 or code == 429:
         return "Google's side is busy or down: run the same command again later; it starts nothing twice."
     return ""
@@ -184,7 +184,7 @@ def _permission(message: str, details: Any, settings: Settings) -> str:
         iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in services)]), None
     )
     if not named:
-        return f"Ask whoever owns {settings.project} for access; `pipelines preflight` lists what is missing."
+        return f"Ask whoever owns {settings.project} for access; `vgp preflight` lists what is missing."
     if named.lower() == ACT_AS.lower():  # as IAM itself writes it
         named = ACT_AS
     role = role_for(named)

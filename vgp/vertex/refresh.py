@@ -1,7 +1,7 @@
-"""`pipelines machines --refresh`: prices and machine types from Google's APIs, shown as a difference before writing.
+"""`vgp machines --refresh`: prices and machine types from Google's APIs, shown as a difference before writing.
 
-pipelines machines --refresh --project my-project            # show what changed
-pipelines machines --refresh --project my-project --write    # write it into the catalog
+vgp machines --refresh --project my-project            # show what changed
+vgp machines --refresh --project my-project --write    # write it into the catalog
 """
 
 import copy

@@ -130,7 +130,7 @@ def test_a_run_that_was_paused_loses_its_folder_and_says_so_when_it_wakes_up(buc
     with pytest.raises(UserError) as refusal, hold(f"{bucket}/paused"):
         pass  # it is seen to renew, and not waited for
     words = str(refusal.value)
-    assert "is held by run first (process" in words and "since 20" in words and "pipelines cancel first" in words
+    assert "is held by run first (process" in words and "since 20" in words and "vgp cancel first" in words
     process.send_signal(signal.SIGSTOP)
     pass_on_the_server(monkeypatch)
     with hold(f"{bucket}/paused"):

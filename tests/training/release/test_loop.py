@@ -156,7 +156,7 @@ def test_a_champion_that_is_damaged_is_refused_and_one_that_is_gone_is_told(nigh
         resolved(nights, "a")
     told = capsys.readouterr().err
     assert "is not the file that was registered: it is damaged. Restore" in told
-    assert "pipelines models rollback --model digits, or promote), or run once with --set champion=." in told
+    assert "vgp models rollback --model digits, or promote), or run once with --set champion=." in told
     shutil.rmtree(folder)
     gone = resolve.resolve(
         Request(data=__file__, task="digits:Digits", task_options={}, champion="auto"), f"{nights.folder}/pins",

@@ -123,7 +123,7 @@ def test_a_better_model_waits_for_a_person_where_the_tests_of_a_year_have_used_u
         "Promote: three. Not champion: the 5% that a year's tests may err together is used up until 20"
     )
     assert outcome.words == (
-        "registered as version 2, which waits as a candidate: pipelines models promote 2 --model digits; "
+        "registered as version 2, which waits as a candidate: vgp models promote 2 --model digits; "
         + why.removeprefix("Promote: three. Not champion: ").removesuffix(".")
     )
     assert outcome.words.endswith(": 1 test took 4.5%, and one more would take 1%") and len(outcome.words) <= 300
@@ -155,7 +155,7 @@ def test_a_person_is_asked_and_decides(nights, challengers, here):
     nights.night("one", challengers[0])
     outcome = nights.night("two", challengers[1], approve="manual")
     assert nights.record.aliases == {"champion": 1, "candidate": 2} and outcome.code == "candidate"
-    assert outcome.words.endswith("waits as a candidate: pipelines models promote 2 --model digits")
+    assert outcome.words.endswith("waits as a candidate: vgp models promote 2 --model digits")
     nights.registry.change(lambda r: changes.promote(r, 2, expected=1, who="ann", why="looked at it", key="p"))
     assert nights.night("two", challengers[1], approve="manual", champion=inputs_of(nights, 1)).words.startswith(
         "registered as version 2, champion since"

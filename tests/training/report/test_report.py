@@ -179,11 +179,11 @@ def test_the_page_names_why_a_model_waits(made, tmp_path):
         waits = waits.model_copy(update={"reason": reason.compared(waits)})
         text = " ".join(Outline(page(tmp_path, {**arguments, "decision": waits})).text.split())
         assert "Candidate" in text and word in text and check in text
-        assert "a person decides: pipelines models promote" in text and "the gate's word" not in text
+        assert "a person decides: vgp models promote" in text and "the gate's word" not in text
         assert word in markdown(evaluation=arguments["evaluation"], decision=waits)
     asked = arguments["decision"].model_copy(update={"approve": "manual"})
     text = " ".join(Outline(page(tmp_path, {**arguments, "decision": asked})).text.split())
-    assert "It waits as a candidate, since approve = manual: a person decides with pipelines models promote." in text
+    assert "It waits as a candidate, since approve = manual: a person decides with vgp models promote." in text
 
 
 def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(made):

@@ -19,7 +19,7 @@ def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "given", "says"),
     [
-        ("nix.toml", b"", {}, "there is no such file in .*There is titanic.toml.*pipelines new table"),
+        ("nix.toml", b"", {}, "there is no such file in .*There is titanic.toml.*vgp new table"),
         ("titanic.toml", b"\xff", {}, "is not UTF-8"),
         ("titanic.toml", b"target = 3", {}, "titanic.toml, line 1: target = 3"),
         ("titanic.toml", b"x" * 200_000, {}, "titanic.toml has 200,000|titanic.toml has 98,3"),

@@ -1,4 +1,4 @@
-"""A report in the three forms that `pipelines check` prints."""
+"""A report in the three forms that `vgp check` prints."""
 
 import json
 

@@ -215,9 +215,9 @@ def test_the_name_of_a_pipeline_is_refused_with_what_checks_it_and_a_slash_means
         return stop.value.code, capsys.readouterr().err
 
     code, words = told("training")
-    assert code == 2 and "pipelines compile training" in words and "training/" in words
+    assert code == 2 and "vgp compile training" in words and "training/" in words
     code, words = told("nightly")
-    assert code == 2 and "pipelines compile nightly" in words and "folder" not in words
+    assert code == 2 and "vgp compile nightly" in words and "folder" not in words
     assert told("training/")[0] == 0
     code, words = told("weekly")
     assert code == 2 and "No such file" in words

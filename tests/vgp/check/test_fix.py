@@ -1,4 +1,4 @@
-"""`pipelines check --fix`: the nearest that works, in the files themselves; all that is not wrong stays as it is."""
+"""`vgp check --fix`: the nearest that works, in the files themselves; all that is not wrong stays as it is."""
 
 import difflib
 import json

@@ -154,7 +154,7 @@ def test_config_of_a_wrong_file_tells_the_line(folder: Path) -> None:
 def test_init_from_flags_writes_a_right_file_and_tells_what_is_next(folder: Path) -> None:
     text = output("init", "--project", "my-project", "--prod-project", "my-prod", "--region", "europe-west4", "--yes")
     assert text.startswith("Wrote pipelines.toml")
-    assert "pipelines preflight training" in text
+    assert "vgp preflight training" in text
     prod = settings.load(environment="prod")
     assert (prod.project, prod.region, prod.bucket) == ("my-prod", "europe-west4", "gs://my-prod-pipelines")
     assert prod.request("train").machine == "g2-standard-24", "the machines of the shipped file"

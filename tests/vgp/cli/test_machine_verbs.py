@@ -1,4 +1,4 @@
-"""`pipelines check`, `machines` and `convert` as a user meets them."""
+"""`vgp check`, `machines` and `convert` as a user meets them."""
 
 import io
 import json
@@ -138,7 +138,7 @@ NOTHING = [
     (["--accelerator", "T4", "--count", "3"], 2, "the counts are 1, 2 or 4", "4 x NVIDIA_TESLA_T4 on n1-"),
     (["--count", "3"], 2, "No machine has 3 GPUs; the counts are 1, 2, 4, 8 or 16", "--count 4"),
     (["--accelerator", "none", "--count", "2"], 2, "has no count", "Leave --count out"),
-    (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "pipelines machines cloud-tpu"),
+    (["--accelerator", "TPU_V3"], 2, "The catalog has no machine with TPU_V3", "vgp machines cloud-tpu"),
     (["--accelerator", "TPU"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
     (["--accelerator", "cloud tpu v5e"], 2, "TPUs are asked for by their machine type", "ct5lp-hightpu-4t"),
     (["--accelerator", "L4", "--region", "europe"], 2, "no region 'europe'", "There are europe-central2, "),
@@ -206,7 +206,7 @@ def test_a_tpu_machine_shows_its_slices_and_what_they_cost_where(capsys):
                                            ("TPU_V3", "cloud-tpu"), ("1 x L4", "--accelerator NVIDIA_L4 --count 1"),
                                            ("8xH100", "--accelerator NVIDIA_H100_80GB --count 8")])  # fmt: skip
 def test_an_accelerator_is_no_machine_and_the_error_says_what_to_ask(name, ask):
-    with pytest.raises(RequestError, match=f"is no machine, but part of some: pipelines machines {ask}$"):
+    with pytest.raises(RequestError, match=f"is no machine, but part of some: vgp machines {ask}$"):
         machine_card.machine(name)
 
 

@@ -107,7 +107,7 @@ def test_the_exit_code_of_wait_is_the_end_of_the_run(
 def test_wait_gives_up_at_its_timeout(start: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     start("small-1")
     code, out, _ = run(capsys, "wait", "small-1", "--timeout", "0")
-    assert code == 124 and "pipelines wait small-1" in out
+    assert code == 124 and "vgp wait small-1" in out
 
 
 def test_wait_looks_for_the_run_without_network_too(
@@ -179,7 +179,7 @@ def test_rerun_until_it_works(cloud: Cloud, ran: str, capsys: pytest.CaptureFixt
     assert code == 4 and json.loads(out)["started"] is False and err.startswith("nothing was started: ")
     cloud.clock.advance(3600)
     code, out, err = run(capsys, "rerun", "small-1", "--from-failed", "--json")
-    assert code == 4 and json.loads(out)["state"] == "failed" and f"pipelines rerun {first['id']} --from-failed" in err
+    assert code == 4 and json.loads(out)["state"] == "failed" and f"vgp rerun {first['id']} --from-failed" in err
     cloud.script("second", seconds=60)
     code, out, _ = run(capsys, "rerun", "small-1", "--from-failed", "--new")
     cloud.clock.advance(3600)

@@ -33,7 +33,7 @@ class Line:
         self.file, self.capsys = folder / "pipelines.toml", capsys
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr of `pipelines schedule ...`."""
+        """Exit code, stdout and stderr of `vgp schedule ...`."""
         with pytest.raises(SystemExit) as ended:
             main(["schedule", *words])
         out, err = self.capsys.readouterr()
@@ -177,7 +177,7 @@ def test_doctor_tells_by_its_exit_code_whether_something_is_wrong(
 
     cloud.clock.wait_for_noon()
     code, out = doctor()
-    assert (code, "declared, and not on Vertex AI: pipelines schedule apply nightly" in out) == (1, True)
+    assert (code, "declared, and not on Vertex AI: vgp schedule apply nightly" in out) == (1, True)
     line("apply", "--yes")
     assert doctor()[0] == 0
     cloud.script("train", fail="CUDA out of memory")
@@ -258,6 +258,6 @@ def test_no_secret_of_the_environment_is_sent_or_shown(cloud: Cloud, line: Line)
 
 
 def test_a_list_of_nothing_says_what_to_do(line: Line) -> None:
-    assert "pipelines schedule apply" in line("list")[1]
+    assert "vgp schedule apply" in line("list")[1]
     line.file.write_text("")
     assert "Nothing to do" in line("plan")[1]

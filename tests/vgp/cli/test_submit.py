@@ -91,7 +91,7 @@ def test_nothing_started_is_the_first_that_is_said_and_has_an_exit_code_of_its_o
     code, out, _ = run(capsys)
     assert code == 0 and out.startswith("started training-")
     code, out, _ = run(capsys)
-    assert code == 4 and out.startswith("nothing was started: training-") and "pipelines wait" in out
+    assert code == 4 and out.startswith("nothing was started: training-") and "vgp wait" in out
     cloud.clock.advance(HOUR // 2)
     code, out, _ = run(capsys)
     assert code == 4 and out.startswith("nothing was started: training-") and " succeeded at " in out
@@ -136,9 +136,7 @@ def test_waiting_has_an_end_and_the_run_goes_on(cloud: Cloud, capsys: pytest.Cap
     with pytest.raises(SystemExit) as ended:
         main([*words, "--wait", "--timeout", "0"])
     out = capsys.readouterr().out
-    assert (
-        ended.value.code == 124 and "not over after 0s; the run goes on." in out and "pipelines wait training-" in out
-    )
+    assert ended.value.code == 124 and "not over after 0s; the run goes on." in out and "vgp wait training-" in out
     started = len(cloud.jobs)
     with pytest.raises(SystemExit) as ended:
         main([*words, "--timeout", "60"])

@@ -120,7 +120,7 @@ def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsy
     code, out, err = call(capsys, "new", "table", "a.csv", "--target", "y", "--out", "new.toml")
     assert code == 0, err
     assert "Wrote new.toml, from all 60 rows: 2 classes; '1' is the positive one" in out
-    assert "Next: pipelines run training --set task=new.toml --set data=a.csv" in out
+    assert "Next: vgp run training --set task=new.toml --set data=a.csv" in out
     code, _, err = call(capsys, "new", "table", "a.csv", "--target", "z", "--out", "other.toml")
     assert code == 2 and "the table has no column 'z'" in err and not (folder / "other.toml").exists()
 

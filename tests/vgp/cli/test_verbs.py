@@ -86,9 +86,7 @@ def test_a_shell_completes_verbs_and_options() -> None:
     assert "complete -o default -F" in script
     verbs = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="pipelines sche", COMP_CWORD="1").stdout
     assert verbs.split() == ["schedule"]
-    below = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="pipelines schedule pl", COMP_CWORD="2").stdout
+    below = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="vgp schedule pl", COMP_CWORD="2").stdout
     assert below.split() == ["plan"]
-    options = run(
-        _PIPELINES_COMPLETE="complete_bash", COMP_WORDS="pipelines machines --max-usd-", COMP_CWORD="2"
-    ).stdout
+    options = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="vgp machines --max-usd-", COMP_CWORD="2").stdout
     assert options.split() == ["--max-usd-per-hour"]

@@ -50,7 +50,7 @@ def without_prices(text: str) -> str:
 
 
 def test_specs_are_the_golden_ones(compiled: PipelineSpec) -> None:
-    """After a wanted change: pipelines compile --out tests/golden, and read the difference."""
+    """After a wanted change: vgp compile --out tests/golden, and read the difference."""
     assert without_prices(compiled.text) == without_prices((GOLDEN / "training.json").read_text())
 
 
@@ -187,7 +187,7 @@ def test_an_image_that_nobody_has_built_is_told(repository: Path, text: str, not
     file = repository / "pipelines.toml"
     file.write_text(text)
     lines = compile.placeholder_image(settings.load(file))
-    assert len(lines) == notes and all("pipelines image build" in line for line in lines)
+    assert len(lines) == notes and all("vgp image build" in line for line in lines)
 
 
 def test_mail_adds_nothing_to_the_most_and_its_step_has_no_settings(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`pipelines list` compiles what has changed, and only then imports kfp."""
+"""`vgp list` compiles what has changed, and only then imports kfp."""
 
 import json
 import os

@@ -178,7 +178,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "resume: pipelines run training --resume" in rest
+    assert "resume: vgp run training --resume" in rest
     assert members(session) == []
     (folder,) = (tmp_path / "runs").glob("training-*")
     data.write_text("this night's\n")

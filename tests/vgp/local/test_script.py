@@ -93,7 +93,7 @@ def test_a_stopped_command_leaves_no_process_and_finds_its_checkpoints_when_it_i
     assert len(kept) == 2, first.communicate(timeout=300)
     first.send_signal(signal.SIGINT)
     _, told = first.communicate(timeout=300)
-    assert first.returncode == 128 + signal.SIGINT and "pipelines run own --resume" in told
+    assert first.returncode == 128 + signal.SIGINT and "vgp run own --resume" in told
     for path in kept:
         with pytest.raises(ProcessLookupError):
             os.kill(int(path.read_text()), 0)

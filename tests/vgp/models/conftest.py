@@ -37,7 +37,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def models(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
-    """Calls `pipelines models` in our repository; returns the exit code, what was printed, and what went wrong."""
+    """Calls `vgp models` in our repository; returns the exit code, what was printed, and what went wrong."""
 
     def call(*words: str) -> Told:
         code = 0

@@ -1,4 +1,4 @@
-"""`pipelines models`, as people call it: on this machine, and in the bucket of a project."""
+"""`vgp models`, as people call it: on this machine, and in the bucket of a project."""
 
 import getpass
 import hashlib
@@ -43,7 +43,7 @@ def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
     assert lines[0] == "flights version 2 champion"
     assert re.fullmatch(r"champion since \w{3} \d\d \d\d:\d\d \(\d+s\), promoted, by the run", lines[1])
     assert lines[2:6] == [
-        "why as decided", "replaced version 1, data: month 1", "rollback to version 1: pipelines models rollback",
+        "why as decided", "replaced version 1, data: month 1", "rollback to version 1: vgp models rollback",
         "decision better by 2",
     ]  # fmt: skip
     assert "metrics roc_auc 0.72" in lines and any("promoted the run as decided" in line for line in lines)
@@ -93,7 +93,7 @@ def test_show_tells_how_a_version_fared(here: None, registry: str, models: Model
     assert re.search(r"^withstood 2 challengers, the last on \w{3} \d\d", out, re.MULTILINE) and "not better" not in out
     out = unspaced(models("show", "candidate")[1])
     assert "flights version 4 candidate" in out
-    assert "waits for a person: pipelines models promote 4, or reject 4" in out
+    assert "waits for a person: vgp models promote 4, or reject 4" in out
     for words in (("alias", "stable", "1"), ("alias", "stable", "2"), ("rollback",)):
         models(*words)
     out = unspaced(models("show", "1")[1])

@@ -122,7 +122,7 @@ def test_names_that_the_catalog_lacks_are_told_by_what_they_look_like():
     assert problems("ct5lp-hightpu-4t", None, 0, as_of=AFTER) == []
     assert problems("g2-standard-8", "ACCELERATOR_TYPE_UNSPECIFIED", 0, as_of=AFTER)[0].rule != "GPU002"
     [far] = problems("p4d.24xlarge", None, 0, as_of=AFTER)
-    assert (far.rule, far.suggestion, far.nearest) == ("GPU001", "See `pipelines machines`.", ())
+    assert (far.rule, far.suggestion, far.nearest) == ("GPU001", "See `vgp machines`.", ())
     [near] = problems("n1-standrad-8", None, 0, as_of=AFTER)
     assert near.suggestion == "Nearest: n1-standard-8." and near.nearest == (("machineType", "n1-standard-8"),)
     [kubernetes] = problems("n1-standard-8", "nvidia.com/gpu", 1, as_of=AFTER)

@@ -1,4 +1,4 @@
-"""One search: what `pipelines machines` lists first is what compile takes for the same need, everywhere."""
+"""One search: what `vgp machines` lists first is what compile takes for the same need, everywhere."""
 
 from datetime import date
 from itertools import product

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from vgp.workflow.project.manifest import PATH, digest
 
 from vgp.base.errors import RequestError
-from vgp.workflow.project.manifest import PATH, digest
 from vgp.workflow.project.new import write
 from vgp.workflow.project.update import apply, other_base, plan
 
@@ -158,5 +158,5 @@ def test_a_damaged_manifest_is_said_to_be_damaged(project: Path, text: str) -> N
 
 
 def test_a_repository_of_another_kind_is_none(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="was not written by `pipelines new project`"):
+    with pytest.raises(RequestError, match="was not written by `vgp new project`"):
         plan(tmp_path, VGP)

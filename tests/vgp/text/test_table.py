@@ -45,7 +45,7 @@ def test_a_column_that_is_copied_stays_whole():
 
 
 def test_a_line_below_a_narrow_table_is_as_wide_as_the_terminal_so_that_a_command_in_it_can_be_copied():
-    drawn, line = table(("a", "b"), [("1", "2")]), "refresh them (pipelines machines --refresh --write)"
+    drawn, line = table(("a", "b"), [("1", "2")]), "refresh them (vgp machines --refresh --write)"
     assert printed(above(drawn, [line]))[-1] == line
     assert printed(above(drawn, ["[red]x"]))[-1] == "[red]x"
     assert printed(above(drawn, [])) == printed(drawn)

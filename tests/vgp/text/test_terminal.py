@@ -96,7 +96,7 @@ def test_a_terminal_that_hangs_up_ends_the_run_and_its_log_says_how_to_resume(tm
     assert os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1]) == 128 + signal.SIGHUP
     (log,) = tmp_path.glob("small-*/log.txt")
     assert (
-        f"resume: pipelines run small --settings {os.path.relpath(SMALL)} --resume {os.path.relpath(log.parent)}"
+        f"resume: vgp run small --settings {os.path.relpath(SMALL)} --resume {os.path.relpath(log.parent)}"
         in log.read_text()
     )
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]

@@ -102,7 +102,7 @@ def test_a_quota_comes_with_its_metric_and_the_link_to_ask_for_more(cloud: Cloud
 
 def test_a_stockout_names_what_can_be_done(settings: Settings) -> None:
     hint = advice("Resources are insufficient in region: us-central1. Please try a different region.", settings)
-    assert "flex_start" in hint and "pipelines machines" in hint
+    assert "flex_start" in hint and "vgp machines" in hint
 
 
 def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
@@ -114,7 +114,7 @@ def test_a_job_that_was_preempted_is_told_as_that(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(
-    "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "pipelines config")]
+    "code, words", [(400, "refused"), (401, "gcloud auth application-default login"), (404, "vgp config")]
 )
 def test_other_answers_say_what_to_look_at(cloud: Cloud, settings: Settings, code: int, words: str) -> None:
     assert words in answer(cloud, settings, status(code, "told so"))

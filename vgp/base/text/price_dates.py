@@ -30,7 +30,7 @@ def words(dates: Iterable[str | None], today: date | None = None) -> str:
 def too_old(dates: Iterable[str], today: date | None = None) -> str:
     """What follows the dates of prices that are older than 60 days; empty where none is."""
     days = max(((today or date.today()) - date.fromisoformat(day)).days for day in dates)
-    return f", up to {days} days old: refresh them (pipelines machines --refresh --write)" if days > FRESH_DAYS else ""
+    return f", up to {days} days old: refresh them (vgp machines --refresh --write)" if days > FRESH_DAYS else ""
 
 
 def without_skus(prices: Sequence[Priced]) -> str:

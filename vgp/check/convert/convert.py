@@ -70,7 +70,7 @@ def converted(document: Document, *, as_of: date | None = None) -> Conversion:
 
 
 def checked(conversion: Conversion, *, as_of: date | None = None) -> Report:
-    """What `pipelines check` says to the result, with what could not be read of the source."""
+    """What `vgp check` says to the result, with what could not be read of the source."""
     document = parse("config.yaml", as_yaml(conversion.config))[0]
     is_known = conversion.region and not placeholder(conversion.region)
     report = check([document], regions=[str(conversion.region)] if is_known else [], as_of=as_of)

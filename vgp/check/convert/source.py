@@ -1,4 +1,4 @@
-"""What `pipelines convert` is given: a file, standard input, or a whole gcloud command line."""
+"""What `vgp convert` is given: a file, standard input, or a whole gcloud command line."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def document(source: str) -> tuple[Document, list[Note]]:
     if name.endswith(_PROGRAMS):
         raise RequestError(
             f"{source}: convert takes a gcloud line, JSON or YAML, and reads no program. Give the line itself, convert "
-            "'gcloud ai custom-jobs create ...'; pipelines check judges the program as it is."
+            "'gcloud ai custom-jobs create ...'; vgp check judges the program as it is."
         )
     documents = parse(name, text)
     if not documents:

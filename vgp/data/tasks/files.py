@@ -3,7 +3,7 @@
     [steps.train]
     command = ["python", "train.py", "--data", "{data}"]
 
-    pipelines run training --set task=files --set data=gs://bucket/images
+    vgp run training --set task=files --set data=gs://bucket/images
 
 Nothing is split or encoded: `prepare` copies the pinned files, in their folders, to where the script finds them.
 """

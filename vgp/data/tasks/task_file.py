@@ -49,5 +49,5 @@ def _absent(task: str, path: Path) -> str:
     near = f" There is {', '.join(there[:5])}." if there else ""
     return (
         f"task = {task}: there is no such file in {quoted(str(path.parent.absolute()))}.{near} To have one written: "
-        "pipelines new table DATA --target COLUMN."
+        "vgp new table DATA --target COLUMN."
     )

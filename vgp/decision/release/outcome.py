@@ -103,7 +103,7 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
         event = record.event("registered", key)
         why = event.why.partition(NOT_CHAMPION)[2].removesuffix(".") if event else ""
         return "candidate", (
-            f"registered as version {number}, which waits as a candidate: pipelines models promote {number} --model "
+            f"registered as version {number}, which waits as a candidate: vgp models promote {number} --model "
             f"{record.model}{f'; {why}' if why else ''}"
         )
     if reigns == number:

@@ -17,5 +17,5 @@ def check(champion: str, model_name: str, approve: str) -> None:
         raise UserError(
             f"approve = {quoted(approve)}: auto, where a model that is better becomes the champion at once, unless a "
             "simple model such as gradient boosting is better still; manual, where it waits as a candidate for "
-            "pipelines models promote; or despite_rivals, where it becomes the champion whatever simple models do."
+            "vgp models promote; or despite_rivals, where it becomes the champion whatever simple models do."
         )

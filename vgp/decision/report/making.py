@@ -12,7 +12,7 @@ from vgp.evaluation.record import Evaluation
 from vgp.protocol.manifest import Manifest
 
 MOST_SHOWN_SOURCES = 20
-PACKAGES = ("vertex-gpu-pipelines", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
+PACKAGES = ("vgp", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
 def script(measured: Evaluation) -> dict[str, Any] | None:

@@ -148,7 +148,7 @@ def write(
     prices["sources"][reading] = {
         "date": day.isoformat(),
         "page": "https://cloud.google.com/skus",
-        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE} and {SERVICE}, by `pipelines machines --refresh`",
+        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE} and {SERVICE}, by `vgp machines --refresh`",
     }
     prices["reading"] = reading
     machines["sources"]["compute-regions"]["date"] = day.isoformat()

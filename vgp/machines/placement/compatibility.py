@@ -53,7 +53,7 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     elif catalog.is_new(name):
         message = f"Compute Engine has {name}; whether custom training takes it, the catalog does not know yet."
     if near is None:
-        return Problem("GPU001", MACHINE, message, "See `pipelines machines`.")
+        return Problem("GPU001", MACHINE, message, "See `vgp machines`.")
     return Problem("GPU001", MACHINE, message, f"Nearest: {near}.", nearest=((MACHINE, near),))
 
 
@@ -62,7 +62,7 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
     message = f"No accelerator is called '{name}'."
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
-        return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `pipelines machines`.")
+        return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `vgp machines`.")
     if other := nearest.not_on_vertex(name):
         return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
     if tpus.names_generation(name):

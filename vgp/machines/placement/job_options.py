@@ -130,7 +130,7 @@ class JobOptions(_Strict):
     tensorboard: _Tensorboard = None
     #: gs://BUCKET/FOLDER, with which AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR begin.
     base_output_directory: _Folder = None
-    #: A shell in every container, in the browser: `pipelines shell RUN STEP`.
+    #: A shell in every container, in the browser: `vgp shell RUN STEP`.
     web_access: bool | None = None
     #: A dashboard that the chief's container serves.
     dashboard_access: bool | None = None

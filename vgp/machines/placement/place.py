@@ -31,7 +31,7 @@ def place(
     as_of: date | None = None,
     name: str = "the step",
 ) -> Placement:
-    """The cheapest machine that meets the request, checked as `pipelines check` checks it.
+    """The cheapest machine that meets the request, checked as `vgp check` checks it.
 
     Args:
         request: What the step asks for.

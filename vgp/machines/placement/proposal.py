@@ -79,7 +79,7 @@ def proposed(
     kept, deadline_s, notes = _within(every, deadline_s, max_usd, climber_usd)
     rungs = kept if max_usd is not None else [*kept, *unpriced]
     if any("regions" in rung.keys for rung in rungs):
-        notes = [*notes, "what a job in another region reads of the bucket is billed by the GB: pipelines preflight"]
+        notes = [*notes, "what a job in another region reads of the bucket is billed by the GB: vgp preflight"]
     priced = climber and all(rung.usd_per_hour is not None for rung in rungs)
     most_usd = _most_usd(rungs, deadline_s, climber_usd) if priced else None
     return Proposal(tuple(rungs), deadline_s, most_usd, tuple(notes))

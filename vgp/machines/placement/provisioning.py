@@ -114,7 +114,7 @@ def region_known(region: str) -> list[Problem]:
     if inside:
         return [Problem("GPU030", "region", text, f"There are {listed(inside)}.")]
     if near is None:
-        return [Problem("GPU030", "region", text, "See `pipelines machines`.")]
+        return [Problem("GPU030", "region", text, "See `vgp machines`.")]
     return [Problem("GPU030", "region", text, f"Did you mean {near}?", nearest=(("region", near),))]
 
 

@@ -62,9 +62,9 @@ def _rules(need: Need) -> Iterator[Problem]:
     if not counts:
         text = f"The catalog has no machine with {accelerator.name}: {accelerator.note or 'it is no GPU'}."
         fix = (
-            f"`pipelines machines {tpus.board_machine()}`."
+            f"`vgp machines {tpus.board_machine()}`."
             if accelerator.kind != "gpu"
-            else "The GPUs that it has: `pipelines machines`."
+            else "The GPUs that it has: `vgp machines`."
         )
         yield Problem("GPU001", "accelerator", text, fix)
     if not any(accelerator.pages_listing(region) for region in need.regions):

@@ -91,7 +91,7 @@ class Rung(BaseModel):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What it says, without what it leaves open: `pipelines config` shows that."""
+        """What it says, without what it leaves open: `vgp config` shows that."""
         return {name: value for name, value in handler(self).items() if value not in (None, (), [], {})}
 
     def over(self, step: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     search(Need(accelerator=accelerator("L4"), count=4, regions=("europe-west4",), provisioning="spot", as_of=today))[0]
 
-Placement by need, the proposals of findings and `pipelines machines` all ask it.
+Placement by need, the proposals of findings and `vgp machines` all ask it.
 """
 
 from collections.abc import Iterator

@@ -149,7 +149,7 @@ def _read(kind: Callable[..., _Kind], value: Any, what: str) -> _Kind:
     if unknown := sorted(given.keys() - names):
         raise ValueError(
             f"{what} has {', '.join(unknown)}, which this launcher does not know: the image is older "
-            "than what compiled the pipeline. Build it again: pipelines image build."
+            "than what compiled the pipeline. Build it again: vgp image build."
         )
     try:
         return kind(**given)

@@ -101,7 +101,7 @@ def _of_table(
     if history is None and (others := columns.looks_back(task)):
         raise UserError(
             f"{type(task).__name__} makes {listed(others)} of other rows than a row itself: give the rows before it as "
-            "its history. Of a whole table: python -m vgp.steps predict, pipelines run batch_prediction."
+            "its history. Of a whole table: python -m vgp.steps predict, vgp run batch_prediction."
         )
     columns.keep(task, _columns(task, names, rows, history or ()))
     with database.engine() as engine:

@@ -155,7 +155,7 @@ def chosen(record: Record, given: str) -> Version:
     more = f" Its versions are {', '.join(there[-10:])}: name one, such as model = {there[-1]}." if there else ""
     raise UserError(
         f"model = {given}: {record.model} has no champion yet.{more} A run of the pipeline training makes one, and "
-        "pipelines models promote; a folder is a model, too (with a /)."
+        "vgp models promote; a folder is a model, too (with a /)."
     )
 
 

@@ -82,7 +82,7 @@ def held_by_another(folder: str, holder: Holder | None) -> UserError:
     """What a run is told that may not have the folder."""
     if holder is None:
         return UserError(f"{folder} is held by another process; two never write one folder. Wait until it has ended.")
-    way = f"end it (pipelines cancel {plain(holder.run)})" if holder.run else "end it"
+    way = f"end it (vgp cancel {plain(holder.run)})" if holder.run else "end it"
     return UserError(
         f"{folder} is held by {holder.words} {holder.since_words}, and it is running: it trains the same thing, and "
         f"two runs never write one folder. Wait until it has ended, then start again; or {way}."

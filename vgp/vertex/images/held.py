@@ -64,7 +64,7 @@ def _refuse(given: str, file: Path | None, root: Path, selection: Selection) -> 
 
 def _why_not(name: str, root: Path, selection: Selection) -> str:
     """Why the image does not hold a file, and what helps; empty if it does."""
-    again = "Then build the image again: pipelines image build."
+    again = "Then build the image again: vgp image build."
     if Path(name).is_absolute():
         return f"It lies outside of {root}, from which the image is built: move it there. {again}"
     if not selection.copies(name):

@@ -1,4 +1,4 @@
-"""`pipelines image build`: the one image of the steps, from its sources to its digest in pipelines.toml."""
+"""`vgp image build`: the one image of the steps, from its sources to its digest in pipelines.toml."""
 
 import hashlib
 import json
@@ -182,7 +182,7 @@ def _place(settings: Settings) -> tuple[Path, tuple[str, ...]]:
         return source.document.path, source.keys
     path = settings.file or Path(FILE_NAME)
     if not path.is_file():
-        raise RequestError(f"there is no {path} to write the digest to. Make one: pipelines init. Or --no-write.")
+        raise RequestError(f"there is no {path} to write the digest to. Make one: vgp init. Or --no-write.")
     return path, ("environments", settings.environment, "image") if settings.environment else ("image",)
 
 

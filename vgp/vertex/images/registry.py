@@ -19,7 +19,7 @@ def named(settings: Settings) -> Image:
     image = parsed(settings.image)
     if image is None:
         raise RequestError(
-            f"image: '{settings.image}' is not in Artifact Registry, where `pipelines image build` puts it. "
+            f"image: '{settings.image}' is not in Artifact Registry, where `vgp image build` puts it. "
             f"Write {settings.region}-docker.pkg.dev/PROJECT/REPOSITORY/training:not-built, and build."
         )
     return image

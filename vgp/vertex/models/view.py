@@ -117,14 +117,14 @@ def _way_back(reign: Values) -> str:
     if not reign["rollback_to"]:
         return "to none: promote another one"
     further = "" if reign["by"] == "promoted" else f" --from {reign['version']}"
-    return f"to version {reign['rollback_to']}: pipelines models rollback{further}"
+    return f"to version {reign['rollback_to']}: vgp models rollback{further}"
 
 
 def _standing(told: Values) -> list[tuple[Cell, Cell]]:
     """How many challengers a champion has withstood; of a candidate, how it is decided about."""
     number, stood = told["number"], told["withstood"]
     if told["state"] == "candidate":
-        return [("waits", f"for a person: pipelines models promote {number}, or reject {number}")]
+        return [("waits", f"for a person: vgp models promote {number}, or reject {number}")]
     if not stood:
         return []
     return [("withstood", f"{plural(stood['challengers'], 'challenger')}, the last on {time(stood['last'])}")]

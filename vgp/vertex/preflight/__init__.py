@@ -115,7 +115,7 @@ def refuse_cheaply(settings: Settings) -> list[Finding]:
     errors = [finding for finding in findings if finding.level == "error"]
     if errors:
         lines = [f"{one.subject} {one.seen}  [{one.check}]\n{indent(one.hint, '  ')}".rstrip() for one in errors]
-        more = "Look at everything: pipelines preflight NAME. Go on without looking: --no-preflight."
+        more = "Look at everything: vgp preflight NAME. Go on without looking: --no-preflight."
         raise WorkFailed("\n".join(["preflight: nothing was started.", *lines, more]).replace("\n", "\n  "))
     return findings
 

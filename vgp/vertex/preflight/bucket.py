@@ -17,7 +17,7 @@ from vgp.vertex.preflight.finding import Finding, Question, skipped
 from vgp.vertex.preflight.policy import OBJECTS, Policy
 
 _EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
-_INIT = "Write one into pipelines.toml: pipelines init"
+_INIT = "Write one into pipelines.toml: vgp init"
 
 
 def state(settings: Settings, project: Project, steps: Sequence[StepRow] = ()) -> Question:
@@ -76,7 +76,7 @@ def _owner(uri: str, bucket: Any, project: Project) -> Finding:
     if owner == project.number:
         return Finding("bucket.owner", uri, "ok", f"belongs to {project.id}")
     seen = f"belongs to another project (number {owner}, not {project.number})"
-    hint = "Name a bucket of your own project, or change project: pipelines config"
+    hint = "Name a bucket of your own project, or change project: vgp config"
     return Finding("bucket.owner", uri, "error", seen, hint)
 
 

@@ -63,7 +63,7 @@ def _questions(settings: Settings, name: str, project: Project, policies: Polici
     image = parsed(name)
     if image is None:
         seen = "is not in Artifact Registry and was not looked at"
-        hint = f"Vertex AI pulls best from {settings.region}-docker.pkg.dev: pipelines image build"
+        hint = f"Vertex AI pulls best from {settings.region}-docker.pkg.dev: vgp image build"
         yield Question("image.exists", name, lambda: [Finding("image.exists", name, "unknown", seen, hint)])
         return
     yield Question("image.exists", name, lambda: _exists(settings, name, image))
@@ -82,7 +82,7 @@ def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
             name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
         )
     except exceptions.NotFound:
-        hint = "Build it: pipelines image build" if name == settings.image else "Push it, or name one that is there"
+        hint = "Build it: vgp image build" if name == settings.image else "Push it, or name one that is there"
         yield Finding("image.exists", name, "error", "is not there", hint)
         return
     yield Finding("image.exists", name, "ok", _size(stored))

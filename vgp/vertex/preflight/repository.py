@@ -14,7 +14,7 @@ _URL = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[
 def questions(settings: Settings) -> Iterator[Question]:
     url = settings.template_repository
     if not url:
-        yield skipped("repository.exists", "template repository", "none is set: pipelines upload needs one")
+        yield skipped("repository.exists", "template repository", "none is set: vgp upload needs one")
         return
     yield Question("repository.exists", url, lambda: _exists(settings, url))
 

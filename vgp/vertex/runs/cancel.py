@@ -1,4 +1,4 @@
-"""`pipelines cancel RUN`: asks Google to stop a run. May be repeated; a run that has ended stays as it is."""
+"""`vgp cancel RUN`: asks Google to stop a run. May be repeated; a run that has ended stays as it is."""
 
 from typing import Any
 
@@ -20,9 +20,7 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
     from google.api_core.exceptions import BadRequest
 
     if search.is_latest(reference):
-        raise RequestError(
-            f"cancel {reference}: name the run by its id, so that the right one ends. See: pipelines runs."
-        )
+        raise RequestError(f"cancel {reference}: name the run by its id, so that the right one ends. See: vgp runs.")
     run = search.find(settings, reference)
     if run.over or run.state == "cancelling":
         return run, False

@@ -1,4 +1,4 @@
-"""`pipelines compare RUN RUN`: parameters, metrics, results, template, time and cost side by side."""
+"""`vgp compare RUN RUN`: parameters, metrics, results, template, time and cost side by side."""
 
 import hashlib
 import json

@@ -188,8 +188,4 @@ def _conclude(settings: Settings, display: Display, console: Console) -> None:
 
 def _left(run_id: str, code: int, timeout_s: float | None) -> str:
     why = f"not over after {took(timeout_s or 0)}" if code == TIMED_OUT else "left"
-    return (
-        f"{why}; the run goes on.\n"
-        f"  Follow it again: pipelines wait {run_id}\n"
-        f"  End it:          pipelines cancel {run_id}"
-    )
+    return f"{why}; the run goes on.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"

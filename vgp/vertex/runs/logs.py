@@ -1,4 +1,4 @@
-"""`pipelines logs`: what the steps of a run wrote, from Cloud Logging, merged by time.
+"""`vgp logs`: what the steps of a run wrote, from Cloud Logging, merged by time.
 
 Cloud Logging is read over HTTP: https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
 """

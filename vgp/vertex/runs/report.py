@@ -13,7 +13,7 @@ from vgp.vertex.runs.steps import Step
 
 
 def brief(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
-    """A row of `pipelines runs`."""
+    """A row of `vgp runs`."""
     return {
         "id": run.id,
         "state": run.state,

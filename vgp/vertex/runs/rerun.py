@@ -1,4 +1,4 @@
-"""`pipelines rerun RUN`: the same run again, from what Google keeps of it: spec, parameters, account, network, key.
+"""`vgp rerun RUN`: the same run again, from what Google keeps of it: spec, parameters, account, network, key.
 
 The new id follows from the old one and from what is changed, so a command that is repeated starts one run. The rerun
 from a failed step goes on with what the old run had pinned; any other pins anew.
@@ -98,7 +98,7 @@ def rerun(
     old = search.find(settings, reference)
     if search.is_latest(reference) and not old.over:
         # Else a command that is repeated would repeat its own rerun.
-        raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: pipelines rerun {old.id}.")
+        raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: vgp rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
     members = partial(workflows.members, old.pipeline, settings.repository)
     known = old.pipeline in workflows.find(settings.repository)

@@ -208,7 +208,7 @@ def _beginning(client: Any, settings: Settings, beginning: str, calls: Calls) ->
     ids = [id_ for id_ in ids if id_.startswith(beginning)]
     if not ids:
         raise RequestError(
-            f"there is no run {beginning} in {settings.region} of {settings.project}. The newest: pipelines runs."
+            f"there is no run {beginning} in {settings.region} of {settings.project}. The newest: vgp runs."
         )
     if len(ids) > 1:
         more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
@@ -223,5 +223,5 @@ def _schedules(settings: Settings, name: str) -> set[str]:
         request = {"parent": names.location(settings), "filter": f"display_name={quoted(shown)}"}
         ids = ids or {names.short(one.name) for one in client.list_schedules(request=request, **clients.reading())}
     if not ids and not name.isdigit():
-        raise RequestError(f"--schedule {name}: there is no schedule of that name. See: pipelines schedule list.")
+        raise RequestError(f"--schedule {name}: there is no schedule of that name. See: vgp schedule list.")
     return ids or {name}

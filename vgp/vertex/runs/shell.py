@@ -1,4 +1,4 @@
-"""`pipelines shell RUN STEP`: where a browser finds the interactive shells of the machines on which a step works now.
+"""`vgp shell RUN STEP`: where a browser finds the interactive shells of the machines on which a step works now.
 
 Vertex AI gives a job with enableWebAccess one URI for each machine, some time after it runs:
 https://cloud.google.com/vertex-ai/docs/training/monitor-debug-interactive-shell

@@ -1,4 +1,4 @@
-"""`pipelines show RUN` as a page of text: state, steps, parameters, results, artifacts, errors."""
+"""`vgp show RUN` as a page of text: state, steps, parameters, results, artifacts, errors."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -17,7 +17,7 @@ NOTHING_STARTED = 4
 #: What --from-failed cannot know of a run without pins: Vertex AI looks a finished step up by its inputs, not its run.
 _OF_ANOTHER_NIGHT = (
     "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
-    "the result may be that of another run. `pipelines show` tells its folder."
+    "the result may be that of another run. `vgp show` tells its folder."
 )
 
 
@@ -67,9 +67,9 @@ class Started:
             return [f"started {run.id}{repeated}", link, *self._pins()]
         lines = [f"nothing was started: {run.id}, of the same {self._identity()}, {self._state()}", link]
         if not run.over:
-            lines.append(f"  Follow it:         pipelines wait {run.id}")
+            lines.append(f"  Follow it:         vgp wait {run.id}")
         elif run.state != "succeeded":
-            again = f"pipelines rerun {run.id} --from-failed"
+            again = f"vgp rerun {run.id} --from-failed"
             lines.append(f"  Go on from there:  {again if self.of or self.by_id else 'the same command with --retry'}")
         return [*lines, f"  Start another one: the same command with {self._other()}"]
 

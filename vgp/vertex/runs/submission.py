@@ -1,4 +1,4 @@
-"""`pipelines submit`: a run on Vertex AI, from request to console link."""
+"""`vgp submit`: a run on Vertex AI, from request to console link."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -83,7 +83,7 @@ def steps(run: Run, rows: Rows, now: datetime, *, width: int, room: int = 0) -> 
 
 
 def listing(runs: Sequence[Run], now: datetime) -> Table:
-    """The table of `pipelines runs`."""
+    """The table of `vgp runs`."""
     titles = ("run", "pipeline", "state", "created", "took")
     lines = (
         (
@@ -171,7 +171,7 @@ def _failure(run: Run, step: Step, settings: Settings, rows: Rows) -> Text:
     )
     machines = next(iter(cost.of(step, rows)), None)
     lines = advice(step.error, settings, machines=machines).splitlines()
-    for line in [*lines, f"pipelines logs {run.id} {one_line(step.name)}"]:
+    for line in [*lines, f"vgp logs {run.id} {one_line(step.name)}"]:
         text.append(f"\n  {line}")
     return text.append(f"\n  {link(settings, run, [step])}", "dim")
 

@@ -56,7 +56,7 @@ def apply(settings: Settings, declaration: Declaration, *, pause: Callable[[floa
                 return outcome
     raise WorkFailed(
         f"apply the schedule {declaration.name}: somebody else seems to change it at the same time, again and again.\n"
-        f"  Done so far: {', '.join(outcome.did) or 'nothing'}. Look again: pipelines schedule plan."
+        f"  Done so far: {', '.join(outcome.did) or 'nothing'}. Look again: vgp schedule plan."
     )
 
 

@@ -1,4 +1,4 @@
-"""`pipelines schedule backfill`: past nights of a schedule, each run once, as of its own time.
+"""`vgp schedule backfill`: past nights of a schedule, each run once, as of its own time.
 
 A night is a time at which the cron fell due, whether the schedule was there then or not. Its run has a key of its own,
 so that a command which is repeated, was killed, or is given twice at once starts none twice.

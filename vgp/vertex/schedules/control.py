@@ -142,11 +142,11 @@ def _had_runs(settings: Settings, name: str) -> bool:
 def _unknown(settings: Settings, name: str) -> RequestError:
     """The error about a name that no live schedule has, with what it may have meant."""
     if name in settings.schedules:
-        choices = "It is declared, and not applied yet: pipelines schedule apply."
+        choices = "It is declared, and not applied yet: vgp schedule apply."
     elif known := {*live.ours(settings, live.schedules(settings)), *settings.schedules}:
         choices = did_you_mean(name, known)
     else:
-        choices = "None of ours is there: pipelines schedule list."
+        choices = "None of ours is there: vgp schedule list."
     return RequestError(f"there is no schedule {name!r}. {choices}")
 
 

@@ -1,4 +1,4 @@
-"""`pipelines doctor`: how every schedule of ours is, from one list of schedules and one list of runs for each.
+"""`vgp doctor`: how every schedule of ours is, from one list of schedules and one list of runs for each.
 
 Wrong is what is wrong now: since its last good night a schedule failed or missed one, or it is not live as declared.
 What a later night made good is told, and is no error.
@@ -76,9 +76,9 @@ class Diagnosis:
         """What to do about a night that went wrong."""
         if night.run is None:
             day = f"{self.local(night.time):%Y-%m-%d}"
-            return [f"pipelines schedule backfill {self.name} --from {day} --to {day}"]
+            return [f"vgp schedule backfill {self.name} --from {day} --to {day}"]
         told = [line for step in night.failed for line in advice(step.error, self.settings).splitlines()]
-        return [*dict.fromkeys(told), f"pipelines show {night.run.id}", f"pipelines rerun {night.run.id} --from-failed"]
+        return [*dict.fromkeys(told), f"vgp show {night.run.id}", f"vgp rerun {night.run.id} --from-failed"]
 
     def as_json(self) -> dict[str, Any]:
         good = self.last_good
@@ -134,7 +134,7 @@ def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since:
         assert declared
         cron = Cron(declared.cron, declared.time_zone)
         over = declared.end is not None and declared.end <= now
-        wrong = [] if over else [f"it is declared, and not on Vertex AI: pipelines schedule apply {name}"]
+        wrong = [] if over else [f"it is declared, and not on Vertex AI: vgp schedule apply {name}"]
         state = "completed" if over else "not applied"
         return Diagnosis(name, settings.environment, state, cron, problems=wrong, settings=settings)
     schedule, spec = ours[0], fields.spec(ours[0])
@@ -149,7 +149,7 @@ def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since:
         moment(schedule.next_run_time) if state == "active" else None,
         nights(schedule, spec, runs, since, now),
         _problems(name, declared, state, ours),
-        [] if declared else ["it is declared no longer, and runs on: pipelines schedule apply --prune deletes it"],
+        [] if declared else ["it is declared no longer, and runs on: vgp schedule apply --prune deletes it"],
         settings=settings,
     )
 
@@ -159,9 +159,9 @@ def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence[A
     if declared and state == "paused" and not declared.paused:
         when = moment(ours[0].last_pause_time)
         since = f" since {when:%Y-%m-%d %H:%M} UTC" if when else ""
-        problems.append(f"it is paused{since}, and declared active: pipelines schedule resume {name} --catch-up")
+        problems.append(f"it is paused{since}, and declared active: vgp schedule resume {name} --catch-up")
     if len(ours) > 1:
-        problems.append(f"there are {len(ours)} of this name, and each starts runs: pipelines schedule apply {name}")
+        problems.append(f"there are {len(ours)} of this name, and each starts runs: vgp schedule apply {name}")
     return problems
 
 

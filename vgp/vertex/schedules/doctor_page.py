@@ -1,4 +1,4 @@
-"""What `pipelines doctor` tells a person, on 80 columns."""
+"""What `vgp doctor` tells a person, on 80 columns."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""`pipelines schedule plan` and `apply`: what pipelines.toml declares, compiled and checked, brought to Vertex AI."""
+"""`vgp schedule plan` and `apply`: what pipelines.toml declares, compiled and checked, brought to Vertex AI."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

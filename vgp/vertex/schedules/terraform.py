@@ -1,4 +1,4 @@
-"""The declared schedules as Terraform resources, in its JSON syntax: `pipelines schedule plan --terraform`.
+"""The declared schedules as Terraform resources, in its JSON syntax: `vgp schedule plan --terraform`.
 
 https://github.com/hashicorp/terraform-provider-google/blob/main/website/docs/r/vertex_ai_schedule.html.markdown
 https://developer.hashicorp.com/terraform/language/syntax/json

@@ -66,7 +66,7 @@ def plan_json(actions: Sequence[Action], now: datetime, outlooks: Outlooks | Non
 
 
 def listing(rows: Sequence[Row]) -> Table:
-    """The table of `pipelines schedule list`."""
+    """The table of `vgp schedule list`."""
     titles = (
         "schedule", "state", "cron", "time zone", "next run (UTC)", "last run (UTC)", "last state", "started",
     )  # fmt: skip

@@ -8,4 +8,4 @@ store.py        what a place for templates can do
 place.py        which of the two a place is
 repository.py   a repository of Artifact Registry
 bucket.py       a folder in a bucket
-view.py         the tables of `pipelines templates`"""
+view.py         the tables of `vgp templates`"""

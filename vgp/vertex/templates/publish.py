@@ -1,4 +1,4 @@
-"""`pipelines upload`: a workflow, compiled and checked, as a template that the console and schedules start runs of."""
+"""`vgp upload`: a workflow, compiled and checked, as a template that the console and schedules start runs of."""
 
 from collections.abc import Sequence
 

@@ -127,11 +127,9 @@ def absent(store: Store, reference: Reference) -> RequestError:
     names = [package.name for package in store.packages()]
     if reference.name not in names:
         choices = did_you_mean(reference.name, names) if names else "None was uploaded there yet."
-        return RequestError(f"no template {reference.name!r}. {choices} Upload it: pipelines upload {reference.name}")
+        return RequestError(f"no template {reference.name!r}. {choices} Upload it: vgp upload {reference.name}")
     if reference.tag:
         tags = store.tags(reference.name)
         choices = did_you_mean(reference.tag, tags) if tags else "It has no tags."
         return RequestError(f"{reference.name} has no tag {reference.tag!r}. {choices}")
-    return RequestError(
-        f"{reference.name} has no version {reference.digest}. All: pipelines templates {reference.name}"
-    )
+    return RequestError(f"{reference.name} has no version {reference.digest}. All: vgp templates {reference.name}")

@@ -1,4 +1,4 @@
-"""`pipelines templates`: tables of what is in a place for templates."""
+"""`vgp templates`: tables of what is in a place for templates."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ _NAMED = re.compile(r"\$\{?(\w+)\}?")
 def base_image(settings: Settings) -> str:
     """The image of the last FROM, with the defaults of its ARGs; "" where there is no Dockerfile that can be read.
 
-    `pipelines image build --base` takes another one: then the Dockerfile does not tell it.
+    `vgp image build --base` takes another one: then the Dockerfile does not tell it.
     """
     if settings.file is None:
         return ""

@@ -60,7 +60,7 @@ def placeholder_image(settings: Settings) -> list[str]:
     """A line if the image of the steps is still the one of the examples, which nobody has built."""
     if "/my-project/" not in settings.image or settings.project == "my-project":
         return []
-    fix = "set yours in pipelines.toml, or have it built and set: pipelines image build."
+    fix = "set yours in pipelines.toml, or have it built and set: vgp image build."
     return [f"note: image = {settings.image}: a placeholder. On Vertex AI no step could start from it: {fix}"]
 
 

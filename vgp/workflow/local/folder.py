@@ -79,7 +79,7 @@ class Run:
         return ""
 
     def resume_command(self) -> str:
-        words = ["pipelines", "run", self.workflow]
+        words = ["vgp", "run", self.workflow]
         if not self.repository.is_nearest():
             words += ["--settings", os.path.relpath(self.repository.file)]
         return shlex.join([*words, "--resume", os.path.relpath(self.folder)])

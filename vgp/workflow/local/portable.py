@@ -38,7 +38,7 @@ def refuse(spec: PipelineSpec, folder: Path, root: Path) -> None:
         if not is_python and step not in commands:
             raise RequestError(
                 f"{step} is a container, {container['image']}; on this machine only Python steps and commands of "
-                "pipelines.toml run. Start the pipeline on Vertex AI: pipelines submit."
+                "pipelines.toml run. Start the pipeline on Vertex AI: vgp submit."
             )
 
 

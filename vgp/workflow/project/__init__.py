@@ -1,4 +1,4 @@
-"""A repository of one's own: written by `pipelines new project`, renewed by `pipelines update`; the task of a table.
+"""A repository of one's own: written by `vgp new project`, renewed by `vgp update`; the task of a table.
 
 originals.py   the files of this version that are copied, from the wheel or from the tool's repository
 manifest.py    what was copied, by digest: which files are as they came

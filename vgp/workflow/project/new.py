@@ -7,19 +7,18 @@ from pathlib import Path
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.workflow.project import manifest, originals
+from vgp.workflow.project import originals, wheel
 
 TEMPLATE = Path(__file__).with_name("template")
+#: The file of a project that pins the library.
+PIN = "vgp.txt"
 #: Also part of an image's name.
 _NAME = re.compile(r"[a-z](?:-?[a-z0-9]+)*")
 _MOST = 40
 
 
-def write(name: str, requirement: str, parent: Path = Path()) -> Path:
+def write(name: str, parent: Path = Path()) -> Path:
     """Writes the project `name` into a folder of that name: all of it, or nothing.
-
-    Args:
-        requirement: What installs this very command, for pip.
 
     Raises:
         RequestError: the name is none, the folder holds something, or cannot be written.
@@ -34,7 +33,7 @@ def write(name: str, requirement: str, parent: Path = Path()) -> Path:
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}.") as scratch:
             new = Path(scratch) / name
-            for path, content in contents(name, requirement).items():
+            for path, content in contents(name).items():
                 (new / path).parent.mkdir(parents=True, exist_ok=True)
                 (new / path).write_bytes(content)
                 (new / path).chmod(0o755 if path.endswith(".sh") else 0o644)
@@ -44,25 +43,19 @@ def write(name: str, requirement: str, parent: Path = Path()) -> Path:
     return folder
 
 
-def contents(name: str, requirement: str) -> dict[str, bytes]:
+def contents(name: str) -> dict[str, bytes]:
     """Every file of a new project, by its path."""
-    vendored = originals.vendored(requirement)
-    owned = originals.files(originals.OWNED)
-    task = {
-        path: text.replace(b"docs.examples.", b"tasks.") for path, text in owned.items() if path.startswith("tasks/")
-    }
-    listed = manifest.Manifest.of(vgp.__version__, vendored).text
-    return {
-        **vendored,
-        **owned,
-        **task,
-        **dict(_template(name)),
-        manifest.PATH: listed.encode(),
-    }
+    return {**originals.project_files(), **dict(_template(name)), **library()}
+
+
+def library() -> dict[str, bytes]:
+    """The library as a project has it: the wheel, and the line that pins it by its hash."""
+    packed = wheel.content()
+    return {wheel.NAME: packed, PIN: wheel.requirement(packed).encode()}
 
 
 def _template(name: str) -> Iterator[tuple[str, bytes]]:
-    values = {"__NAME__": name, "__VERSION__": vgp.__version__, "__BASE__": originals.base_image()}
+    values = {"__NAME__": name, "__VERSION__": vgp.__version__}
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             text = path.read_text(encoding="utf-8")

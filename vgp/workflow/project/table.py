@@ -1,4 +1,4 @@
-"""`pipelines new table`: a task.toml, proposed by the step that looks at tables, in a process of its own."""
+"""`vgp new table`: a task.toml, proposed by the step that looks at tables, in a process of its own."""
 
 from collections.abc import Sequence
 from pathlib import Path

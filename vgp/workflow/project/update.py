@@ -1,133 +1,120 @@
-"""`pipelines update`: the copies in a project become those of this version; what their owner edited is not touched.
+"""`vgp update`: a project takes this version of the library. Its own files stay as they are.
 
-A file is edited when its content is neither what the manifest says was copied, nor what this version has.
+What our workflows, steps and Dockerfile have become since the version that the project had is shown as a diff: both
+versions lie in the two wheels.
 """
 
+import difflib
+import io
 import re
-from collections.abc import Iterator, Sequence
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import vgp
 from vgp.base.errors import RequestError
 from vgp.base.text import files
 from vgp.workflow.project import originals
-from vgp.workflow.project.manifest import PATH, Manifest, digest
+from vgp.workflow.project.new import PIN, library
 
-
-@dataclass(frozen=True)
-class Change:
-    """What this version would do to a file of the project."""
-
-    path: str
-    action: Literal["add", "change", "remove"]
-    #: Its owner's work would be lost.
-    edited: bool
-    #: None: the file goes.
-    content: bytes | None
+_PINNED = re.compile(r"\./(vgp-([0-9][\w.!+]*)-py3-none-any\.whl)(?:\s|$)")
 
 
 @dataclass(frozen=True)
 class Update:
-    """All changes of a project, and the versions between which they lie."""
+    """What this version would change in the project at `root`."""
 
     root: Path
-    before: Manifest
-    after: Manifest
-    changes: tuple[Change, ...]
-
-    @property
-    def edited(self) -> tuple[Change, ...]:
-        return tuple(change for change in self.changes if change.edited)
-
-
-def plan(root: Path, requirement: str, *, overwrite: bool = False) -> Update:
-    """What `apply` would do to the project at `root`; `requirement` installs this very command.
-
-    `overwrite`: also to files that their owner edited and this version leaves alone, such as those of `--keep`.
-
-    Raises:
-        RequestError: it is none, it is of a newer version, or a path of it leads elsewhere.
-    """
-    before, contents = Manifest.read(root), originals.vendored(requirement)
-    if _order(before.version) > _order(vgp.__version__):
-        raise RequestError(
-            f"the project's copy is of version {before.version}, this command of {vgp.__version__}. "
-            "Install the newer version of the command first."
-        )
-    paths = sorted({*before.files, *contents})
-    for path in paths:
-        if not (root / path).resolve().is_relative_to(root.resolve()):
-            raise RequestError(f"{path} is a link out of the project. Take the link away, then update.")
-    changes = (_change(root / path, path, before.files.get(path), contents.get(path), overwrite) for path in paths)
-    return Update(root, before, Manifest.of(vgp.__version__, contents), tuple(filter(None, changes)))
+    before: str
+    after: str
+    #: The library's files to write, by their paths in the project; empty: it has them.
+    writes: dict[str, bytes]
+    #: The wheel that goes; empty: none.
+    removes: str
+    #: What changed in ours since, as a unified diff; empty: nothing.
+    diff: str
 
 
-def other_base(root: Path) -> str:
-    """What there is to say of the Dockerfile, which is its owner's: that its base has another PyTorch; empty if not."""
-    path, base = root / "Dockerfile", originals.base_image()
-    if not path.is_file() or base in path.read_text(encoding="utf-8", errors="replace"):
-        return ""
-    return f"note: this version was tested on another base than that of your Dockerfile: ARG BASE={base}"
-
-
-def _change(file: Path, path: str, copied: str | None, content: bytes | None, overwrite: bool) -> Change | None:
-    present = file.read_bytes() if file.is_file() else None
-    if present == content:
-        return None
-    if present is None:
-        return Change(path, "add", False, content)
-    edited = digest(present) != copied
-    if edited and not overwrite and content is not None and copied == digest(content):
-        return None  # its owner's, and this version has nothing new for it
-    return Change(path, "remove" if content is None else "change", edited, content)
-
-
-def apply(update: Update, edited: Literal["refuse", "keep", "overwrite"] = "refuse") -> tuple[Change, ...]:
-    """Makes the changes, the manifest last; a second call after a crash goes on. Returns those that were made.
+def plan(root: Path) -> Update:
+    """What `apply` would do to the project at `root`.
 
     Raises:
-        RequestError: files were edited and nothing is said about them, or a file cannot be written.
+        RequestError: it is no such project, its wheel is damaged, or it is of a newer version than this command.
     """
-    if update.edited and edited == "refuse":
+    name, before = _pinned(root)
+    if _order(before) > _order(vgp.__version__):
         raise RequestError(
-            f"you edited what this version changes: {_listed(update.edited)}. Nothing was changed. Commit, then: "
-            "--keep leaves these files as they are, --overwrite takes this version's of every copied file that you "
-            "edited (--dry-run --overwrite lists them)."
+            f"the project has version {before} of the library, and this command is {vgp.__version__}. "
+            f"Install the newer one first: pip install --no-deps ./{name}"
         )
-    made = tuple(change for change in update.changes if edited == "overwrite" or not change.edited)
-    for change in made:
-        if change.content is None:
-            _remove(update.root, change.path)
-        else:
-            files.write(update.root / change.path, change.content)
-    if update.after != update.before:
-        files.write(update.root / PATH, update.after.text)
-    return made
+    wanted = library()
+    writes = {path: content for path, content in wanted.items() if _content(root / path) != content}
+    removes = name if name not in wanted and (root / name).is_file() else ""
+    return Update(root, before, vgp.__version__, writes, removes, _changes(root / name) if writes else "")
 
 
-def _remove(root: Path, path: str) -> None:
+def apply(update: Update) -> None:
+    """Writes the wheel, then the line that pins it, then removes the earlier wheel; a second call goes on.
+
+    Raises:
+        RequestError: a file cannot be written.
+    """
+    for path in sorted(update.writes, key=lambda path: path == PIN):
+        files.write(update.root / path, update.writes[path])
+    if update.removes:
+        try:
+            (update.root / update.removes).unlink(missing_ok=True)
+        except OSError as error:
+            raise RequestError(f"{update.removes} cannot be removed: {error.strerror}.") from None
+
+
+def _pinned(root: Path) -> tuple[str, str]:
+    """The file name and the version of the wheel that the project pins."""
+    if (root / "training/lock/vendored.json").is_file():
+        raise RequestError(
+            f"{root} is a project of an earlier form, with a copy of the library in training/. Write a new one beside "
+            "it, vgp new project NAME, and take your tasks, settings and workflows over: docs/adopt.md."
+        )
     try:
-        (root / path).unlink(missing_ok=True)
-        for folder in _emptied(root, path):
-            folder.rmdir()
-    except OSError as error:
-        raise RequestError(f"{path} cannot be removed: {error.strerror}.") from None
+        found = _PINNED.search((root / PIN).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        found = None
+    if not found:
+        raise RequestError(f"{root} has no {PIN} that pins the library: it was not written by `vgp new project`.")
+    return found[1], found[2]
 
 
-def _emptied(root: Path, path: str) -> Iterator[Path]:
-    """The folders of a removed file that hold nothing more, innermost first."""
-    for folder in (root / path).parents:
-        if folder == root or not folder.is_dir() or any(folder.iterdir()):
-            return
-        yield folder
+def _changes(earlier: Path) -> str:
+    """How our files differ between the earlier wheel and this version."""
+    if not earlier.is_file():
+        return ""
+    prefix = "vgp/originals/"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with zipfile.ZipFile(io.BytesIO(earlier.read_bytes())) as archive:
+                names = [name for name in archive.namelist() if name.startswith(prefix) and ".." not in name]
+                archive.extractall(folder, names)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise RequestError(f"{earlier} is damaged: {error}. Take it back: git checkout -- {earlier.name}") from None
+        before = originals.project_files(Path(folder, prefix))
+    after = originals.project_files()
+    return "".join(
+        line
+        for path in sorted({*before, *after})
+        for line in difflib.unified_diff(
+            _lines(before.get(path)), _lines(after.get(path)), f"{path} (then)", f"{path} (now)"
+        )
+    )
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode(errors="replace").splitlines(keepends=True)
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def _order(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
-
-
-def _listed(changes: Sequence[Change]) -> str:
-    shown = ", ".join(change.path for change in changes[:5])
-    return f"{shown} and {len(changes) - 5} more" if len(changes) > 5 else shown

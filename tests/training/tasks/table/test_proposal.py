@@ -364,9 +364,7 @@ def test_the_file_is_written_once_and_never_over_another(tmp_path):
     table, out = passengers(tmp_path), tmp_path / "task.toml"
     told = new.new(str(table), str(out), target="survived")
     text = out.read_text()
-    assert told["next"].startswith(
-        f"pipelines run training --set task={out} --set data={table} --set global_batch_size="
-    )
+    assert told["next"].startswith(f"vgp run training --set task={out} --set data={table} --set global_batch_size=")
     assert str(tmp_path) not in text, "the text travels, and holds no path"
     with pytest.raises(SystemExit):
         new.new(str(table), str(out), target="age")

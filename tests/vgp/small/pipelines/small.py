@@ -1,4 +1,4 @@
-"""A pipeline of seconds, in a repository of its own: pipelines run small --set text=hello"""
+"""A pipeline of seconds, in a repository of its own: vgp run small --set text=hello"""
 
 from kfp import dsl
 

@@ -1,4 +1,4 @@
-"""pipelines image build: the same sources are one image, whatever happens on the way; its digest is in the file."""
+"""vgp image build: the same sources are one image, whatever happens on the way; its digest is in the file."""
 
 import json
 import os

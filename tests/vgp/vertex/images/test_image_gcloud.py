@@ -1,4 +1,4 @@
-"""The command that `pipelines image build --dry-run` prints, run by the real gcloud on the loopback cloud."""
+"""The command that `vgp image build --dry-run` prints, run by the real gcloud on the loopback cloud."""
 
 import os
 import shutil

@@ -24,7 +24,7 @@ def test_a_bucket_that_is_not_there_comes_with_the_command_that_makes_it(world, 
 
 def test_no_bucket_is_an_error(world, monkeypatch):
     monkeypatch.delenv("PIPELINES_BUCKET")
-    assert "pipelines init" in world.only("bucket.exists", "error").hint
+    assert "vgp init" in world.only("bucket.exists", "error").hint
 
 
 def test_environments_that_share_a_registry_are_a_warning(world, monkeypatch, tmp_path):

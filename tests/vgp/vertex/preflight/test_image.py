@@ -9,7 +9,7 @@ from .conftest import AGENT, DIGEST, IMAGE, IMAGES, RUNNER
 
 def test_an_image_that_is_not_there_is_an_error(world):
     world.own["image"] = f"{IMAGE}@sha256:{'f' * 64}"
-    assert world.only("image.exists", "error").hint == "Build it: pipelines image build"
+    assert world.only("image.exists", "error").hint == "Build it: vgp image build"
 
 
 def test_a_tag_is_a_warning_with_the_digest_to_write(world):

@@ -36,10 +36,10 @@ def test_every_error_of_the_cheap_part_is_in_one_message(world):
     assert str(refused.value).splitlines() == [
         "preflight: nothing was started.",
         "  gs://test-bucket belongs to another project (number 666, not 123456789012)  [bucket.owner]",
-        "    Name a bucket of your own project, or change project: pipelines config",
+        "    Name a bucket of your own project, or change project: vgp config",
         f"  {RUNNER} does not let you act as it: you can start nothing that runs as it  [identity.act_as]",
         f"    {ACT_AS}",
-        "  Look at everything: pipelines preflight NAME. Go on without looking: --no-preflight.",
+        "  Look at everything: vgp preflight NAME. Go on without looking: --no-preflight.",
     ]
 
 

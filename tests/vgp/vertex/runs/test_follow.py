@@ -109,7 +109,7 @@ def test_a_failed_step_comes_with_its_error_advice_and_log(
     shown = text(console)
     assert "train failed: The zone does not have enough resources: \\x1b[2J[bold]stockout[/]\n  second line" in shown
     assert re.search(r"g2-standard-24 elsewhere: [a-z0-9-]+ \(", shown) and "Other GPUs in us-central1: " in shown
-    assert f"pipelines logs {outcome.result['id']} train\n" in shown
+    assert f"vgp logs {outcome.result['id']} train\n" in shown
     (train,) = (step for step in outcome.result["steps"] if step["step"] == "train")
     (job,) = train["custom_jobs"]
     assert (
@@ -138,7 +138,7 @@ def test_waiting_ends_at_the_timeout_and_the_run_goes_on(
     console, name = plain(), start()
     outcome = follow(settings, name, console, timeout_s=600, clock=clock)
     assert outcome.exit_code == 124 and outcome.result["state"] == "running"
-    assert f"pipelines wait {outcome.result['id']}" in text(console)
+    assert f"vgp wait {outcome.result['id']}" in text(console)
     assert not [call for call in cloud.requests if call.method.endswith(".cancel")]
 
 
@@ -153,7 +153,7 @@ def test_the_timeout_counts_while_the_run_is_looked_for(cloud: Cloud, settings: 
     cloud.fail("aiplatform.*", reset(), forever=True)
     console = plain()
     outcome = follow(settings, "latest", console, timeout_s=300, clock=clock)
-    assert outcome.exit_code == 124 and "pipelines wait latest" in text(console)
+    assert outcome.exit_code == 124 and "vgp wait latest" in text(console)
 
 
 @pytest.mark.parametrize("fault", [reset(), status(503), status(429), status(500)], ids=["reset", "503", "429", "500"])
@@ -187,7 +187,7 @@ def test_ctrl_c_leaves_the_run_alone(cloud: Cloud, settings: Settings, start: Ca
     outcome = follow(settings, name, console, clock=Impatient(cloud))
     run_id = outcome.result["id"]
     assert outcome.exit_code == 130
-    assert f"pipelines wait {run_id}" in text(console) and f"pipelines cancel {run_id}" in text(console)
+    assert f"vgp wait {run_id}" in text(console) and f"vgp cancel {run_id}" in text(console)
     assert not [call for call in cloud.requests if call.method.endswith(".cancel")]
 
 

@@ -72,7 +72,7 @@ def test_a_failed_night_is_told_with_step_error_and_what_to_do(cloud: Cloud, nig
     row = diagnosis.as_json()["nights"][-1]
     assert row["failed"] == [{"step": "prepare", "error": cloud.pipeline_jobs.scripts[-1].fail}]
     assert "storage.objects.get is missing: the role roles/storage.objectUser holds it." in row["do"]
-    assert f"pipelines rerun {night.run.id} --from-failed" in row["do"]
+    assert f"vgp rerun {night.run.id} --from-failed" in row["do"]
     text = shown(diagnosis)
     assert "failed  " in text and "prepare: Permission" in text and "1 of 1 schedule needs you: nightly" in text
     assert max(map(cell_len, text.splitlines())) <= 80
@@ -107,9 +107,9 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
     diagnosis = one(nightly)
     assert kinds(diagnosis) == ["ran"] * 3 + ["missed"] * 2
     assert [night.why for night in diagnosis.bad] == ["the schedule was paused"] * 2
-    assert "declared active: pipelines schedule resume nightly --catch-up" in diagnosis.problems[0]
+    assert "declared active: vgp schedule resume nightly --catch-up" in diagnosis.problems[0]
     day = f"{diagnosis.local(diagnosis.bad[0].time):%Y-%m-%d}"
-    assert diagnosis.remedy(diagnosis.bad[0]) == [f"pipelines schedule backfill nightly --from {day} --to {day}"]
+    assert diagnosis.remedy(diagnosis.bad[0]) == [f"vgp schedule backfill nightly --from {day} --to {day}"]
     control.set_state(nightly, "nightly", "active")
     for night in diagnosis.bad:
         labels = marks(nightly, "nightly") | {nights.NIGHT: nights.label(night.time)}
@@ -157,7 +157,7 @@ def test_what_is_declared_and_not_live_is_wrong_and_what_is_declared_no_longer_i
 ) -> None:
     live, lost = examine(declaring(nightly, "nightly", "weekly"), [], "30d")
     assert (live.ok, lost.ok, lost.state) == (True, False, "not applied")
-    assert "pipelines schedule apply weekly" in shown(lost)
+    assert "vgp schedule apply weekly" in shown(lost)
     (undeclared,) = examine(nightly, [], "30d")
     assert undeclared.ok and "declared no longer" in undeclared.notes[0]
     with pytest.raises(RequestError, match="Did you mean nightly"):

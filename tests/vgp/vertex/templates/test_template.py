@@ -97,9 +97,9 @@ def test_content_that_does_not_fit_the_digest_is_refused(cloud: Cloud, settings:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("trainin", "no template 'trainin'. Did you mean training\\? Upload it: pipelines upload trainin"),
+        ("trainin", "no template 'trainin'. Did you mean training\\? Upload it: vgp upload trainin"),
         ("training:latets", "training has no tag 'latets'. Did you mean latest\\?"),
-        ("training@sha256:00000000", "training has no version sha256:00000000. All: pipelines templates training"),
+        ("training@sha256:00000000", "training has no version sha256:00000000. All: vgp templates training"),
         (f"training@sha256:{'0' * 64}", f"training has no version sha256:{'0' * 64}."),
         ("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/v9", "Choices: latest, v1."),
     ],
@@ -113,7 +113,7 @@ def test_what_is_not_there_is_told_with_the_choices(
 
 
 def test_in_an_empty_repository_the_next_step_is_named(cloud: Cloud, settings: Settings) -> None:
-    with pytest.raises(RequestError, match="None was uploaded there yet. Upload it: pipelines upload training"):
+    with pytest.raises(RequestError, match="None was uploaded there yet. Upload it: vgp upload training"):
         resolve(settings, NAME)
     with pytest.raises(RequestError, match="None was uploaded there yet."):
         versions(settings, NAME)

@@ -55,7 +55,7 @@ def told(made: proposal.Proposal, data: str, out: str) -> dict[str, Any]:
         "why": goal.why,
         "columns": [asdict(column) for column in made.columns],
         "missing": list(made.missing),
-        "next": f"pipelines run training --set task={shlex.quote(out)} --set data={shlex.quote(data)}{_pace(made)}",
+        "next": f"vgp run training --set task={shlex.quote(out)} --set data={shlex.quote(data)}{_pace(made)}",
     }
 
 

@@ -1,7 +1,7 @@
 """The task whose columns, target and splits stand in a TOML text of the user's: no Python.
 
-pipelines new table titanic.csv --target survived        # proposes titanic.toml
-pipelines run training --set task=titanic.toml --set data=titanic.csv
+vgp new table titanic.csv --target survived        # proposes titanic.toml
+vgp run training --set task=titanic.toml --set data=titanic.csv
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class Table(TabularTask):
         if not isinstance(text, str) or not text.strip():
             raise UserError(
                 "the task table needs its declaration: give a file, --set task=FILE.toml. To have one written: "
-                "pipelines new table DATA --target COLUMN."
+                "vgp new table DATA --target COLUMN."
             )
         self.declared = parse(text)
         # In place of the class's own attributes, which are those of all objects.

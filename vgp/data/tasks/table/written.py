@@ -19,7 +19,7 @@ def text(proposal: Proposal) -> str:
 def _top(proposal: Proposal) -> Iterator[str]:
     goal, sample = proposal.target, proposal.sample
     yield f"# Proposed from {sample.words}: change what is wrong. Every value is checked when all is read."
-    yield "# To run it: pipelines run training --set task=THIS_FILE --set data=FILES"
+    yield "# To run it: vgp run training --set task=THIS_FILE --set data=FILES"
     yield ""
     yield f"target = {quoted(goal.name)}"
     yield f'kind = "{"regression" if goal.regression else "classes"}"  # {plain(goal.why)}'

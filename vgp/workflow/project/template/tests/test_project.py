@@ -12,15 +12,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: Your own task, with what makes it quick: a few rows, a small model.
-RUN = {"task": "tasks.digits:Digits", "epochs": "2", "global_batch_size": "64", "task_options": '{"channels": 4}'}
+RUN = {"task": "digits", "epochs": "2", "global_batch_size": "64", "task_options": '{"channels": 4}'}
 
 
-def pipelines(*arguments: str) -> str:
+def vgp(*arguments: str) -> str:
     """What the command prints; what it says when it fails becomes the test's message."""
     command = [sys.executable, "-P", "-m", "vgp", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        raise AssertionError(f"pipelines {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
+        raise AssertionError(f"vgp {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
 
 
@@ -31,13 +31,13 @@ class Project(unittest.TestCase):
         self.folder = Path(scratch.name)
 
     def test_every_workflow_compiles_for_machines_that_exist(self) -> None:
-        pipelines("compile", "--out", str(self.folder))
+        vgp("compile", "--out", str(self.folder))
         specs = sorted(self.folder.glob("*.json"))
         self.assertTrue(specs)
-        pipelines("check", *map(str, specs))
+        vgp("check", *map(str, specs))
 
     def test_the_parts_of_the_task_hold(self) -> None:
-        from tasks.digits import Digits
+        from training.tasks.digits import Digits
 
         from vgp.testing import prepared
 
@@ -45,7 +45,7 @@ class Project(unittest.TestCase):
 
     def test_the_task_goes_from_its_data_to_a_decision(self) -> None:
         settings = [word for name, value in RUN.items() for word in ("--set", f"{name}={value}")]
-        result = json.loads(pipelines("run", "training", "--out", str(self.folder), "--json", *settings))
+        result = json.loads(vgp("run", "training", "--out", str(self.folder), "--json", *settings))
         self.assertEqual(result["state"], "succeeded")
         self.assertTrue((Path(result["folder"]) / "report.html").is_file())
 

@@ -1,11 +1,12 @@
 """The part of constraints.txt that extras of pyproject.toml need, as pip's hash mode takes it: pinned and complete.
 
-python3 scripts/locked.py --build > build.txt && pip install --require-hashes -r build.txt
-python3 scripts/locked.py vertex training > all.txt && pip install --require-hashes --no-build-isolation -r all.txt
-python3 scripts/locked.py --only torch
+python3 -m vgp.base.lock --build > build.txt && pip install --require-hashes -r build.txt
+python3 -m vgp.base.lock vertex training > all.txt && pip install --require-hashes --no-build-isolation -r all.txt
+python3 vgp/base/lock.py --only torch
 
 What has no wheel is built with what --build names: in an environment of its own pip would fetch that without a hash.
-Run it in the folder of both files. What needs what stands in the comments that uv wrote (`# via kfp`); a distribution
+Both files lie in the
+wheel, or in the repository that it is built from. What needs what stands in the comments that uv wrote (`# via kfp`); a distribution
 that is installed already, in its locked version, speaks for itself: PyTorch's builds for CPUs need no CUDA.
 """
 
@@ -20,8 +21,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def main(words: list[str]) -> None:
-    entries = read(Path("constraints.txt").read_text())
-    project = tomllib.loads(Path("pyproject.toml").read_text())
+    folder = originals()
+    entries = read((folder / "constraints.txt").read_text())
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
     if words[:1] == ["--only"]:
         names = {canonical(word) for word in words[1:]}
     elif words == ["--build"]:
@@ -32,6 +34,12 @@ def main(words: list[str]) -> None:
     if unknown:
         sys.exit(f"error: constraints.txt lacks {', '.join(sorted(unknown))}. Write it anew: scripts/lock.sh")
     print("".join(entries[name] for name in sorted(names)), end="")
+
+
+def originals() -> Path:
+    """The folder with the paths of the library's repository: in a wheel the files that it brings, else that one."""
+    package = Path(__file__).resolve().parents[1]
+    return package / "originals" if (package / "originals").is_dir() else package.parent
 
 
 def read(text: str) -> dict[str, str]:
