@@ -27,16 +27,13 @@ row_losses.py      losses of single rows
 examples.py        rows that a reader can learn from
 described.py       rows as people read them
 drift.py           train rows beside the scored ones
-slices.py          a slice and its name
 parts.py           rows that are measured together; intervals
 measure.py         predictions -> metrics.json
 measure_regression.py  the same of a regression
 record.py          the content of metrics.json
 comparison.py      intervals by resampling groups of rows
-clusters.py        a mean difference over clusters of rows, and its error
-consecutive.py     groups that follow each other in time, and how alike neighbours are
+clusters.py        a mean difference over clusters of rows, which may follow each other in time, and its error
 champion_problem.py  a champion that cannot be compared
 seen.py            a champion that has learned from days of the test
-quantile_calibration.py  how often labels fall below quantiles, for that test
 amounts.py         figures as people read them
 script/   what a script of the user's left, read and judged"""

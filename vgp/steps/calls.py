@@ -81,7 +81,7 @@ def resolve(
     """
     settings = run_request.check_settings(task, task_options, margin, confidence, nights, training_options, config)
     release_request.check(champion, model_name, approve)
-    from vgp.decision.release import foreseen
+    from vgp.decision.release import release
     from vgp.registry import reigning
     from vgp.registry.model_name import chosen
     from vgp.steps.pins import resolve
@@ -99,7 +99,7 @@ def resolve(
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
     if resolved.champion and approve != "manual":
-        resolved = replace(resolved, words=(*resolved.words, *foreseen.words(place, confidence, nights)))
+        resolved = replace(resolved, words=(*resolved.words, *release.foreseen(place, confidence, nights)))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
     if record and not dry_run:

@@ -5,6 +5,5 @@ request.py    what is wrong about it can be told before a run starts
 key.py        what makes a release happen once
 check.py      the copy, loaded in a process of its own, must predict what was evaluated
 artifact.py   that process
-foreseen.py   what it cannot bring, told before anything is trained
 effects.py    what the release does to the record, as a function
 outcome.py    what came of it, read from the record"""

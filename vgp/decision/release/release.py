@@ -14,10 +14,12 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from vgp.base.exits import UserError
 from vgp.decision import decision as decisions
+from vgp.decision import levels
 from vgp.decision.decision import Approval, Decision
 from vgp.decision.release import check, effects, outcome
 from vgp.decision.release import key as keys
@@ -31,7 +33,7 @@ from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries
-from vgp.registry import reigning, versions
+from vgp.registry import reigning, tests_spent, versions
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
 
@@ -153,3 +155,13 @@ def _origin(release: Release, registry: Registry) -> Origin:
         image=version.image, champion=version.champion, report=version.report,
         who=f"A candidate of {release.who}: a person decides" if waits else f"Found better by {release.who}",
     )  # fmt: skip
+
+
+# ---- what a run's release cannot bring, told before anything is trained
+
+
+def foreseen(registry: Registry, confidence: float, nights: int) -> tuple[str, ...]:
+    """A sentence where no test of the run may promote, since those of a year have used up its error; else nothing."""
+    level, now = levels.tonight(confidence, nights), datetime.now(UTC)
+    why = tests_spent.used_up(registry.read().spent, "", level, confidence, now)
+    return (f"gate: a better model will wait as a candidate, for {why}.",) if why else ()
