@@ -17,9 +17,9 @@ from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import Manifest, Part, part_name
 from vgp.train.config import TrainConfig
 from vgp.train.loop import recording, resume
+from vgp.train.loop.building import seed_everything
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.order import Plan, seed_of
-from vgp.train.loop.seeding import seed_everything
 from vgp.train.weights import open_weights
 
 WIDTH = 33

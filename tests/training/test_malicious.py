@@ -28,7 +28,7 @@ from vgp.train.checkpoint.manifest import Manifest, Part, part_name
 from vgp.train.checkpoint.saved import Saved
 from vgp.train.config import parse
 from vgp.train.fit import train
-from vgp.train.loop.history import History
+from vgp.train.loop.curves import History
 from vgp.train.loop.order import Plan
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)

@@ -10,7 +10,7 @@ from vgp.decision.release import request as release_request
 from vgp.protocol.pins import Request
 from vgp.steps.pins import weights
 from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.assignment import check_rungs
+from vgp.train.loop.order import check_rungs
 
 
 def check_request(
