@@ -17,7 +17,7 @@ import numpy as np
 from vgp.decision import levels
 from vgp.decision.decision import CalibrationCheck, ConstantCheck, Reference, SliceCheck
 from vgp.decision.levels import Compared, groupings
-from vgp.evaluation import clusters, comparison, residuals
+from vgp.evaluation import clusters, comparison, regression
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Predictions
 from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
@@ -86,14 +86,15 @@ def _constant(data: Predictions, kind: Loss, predicted: np.ndarray) -> ConstantC
     header, (mean, median, *quantiles) = data.header, data.header.constant
     losses = {
         "the quantiles" if kind == "pinball" else what: float(
-            residuals.losses(kind, data.label, np.array([[point], *([q] for q in quantiles)]), header.quantiles).mean()
+            regression.losses(kind, data.label, np.array([[point], *([q] for q in quantiles)]), header.quantiles).mean()
         )
         for what, point in (("the mean", mean), ("the median", median))
     }
     what = min(losses, key=lambda name: losses[name])
     return ConstantCheck(
         what=what, metric=kind, unit=outcome.loss_unit(header.unit, header.target, kind),
-        challenger=float(residuals.losses(kind, data.label, predicted, header.quantiles).mean()), constant=losses[what],
+        challenger=float(regression.losses(kind, data.label, predicted, header.quantiles).mean()),
+        constant=losses[what],
     )  # fmt: skip
 
 

@@ -23,7 +23,6 @@ from vgp.evaluation import (
     score,
     scored_rows,
     script_model,
-    seen,
 )
 from vgp.evaluation.champion_problem import Problem
 from vgp.evaluation.predictions import Header
@@ -196,7 +195,7 @@ def _seen(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -
     """Of a script's model nobody knows what it was trained on."""
     if not isinstance(champion, TrainedModel) or split != "test":
         return ()
-    return seen.told(champion.card.options, dataset.options)
+    return champion_problem.learned_days_note(champion.card.options, dataset.options)
 
 
 def _same(models: Models) -> bool:

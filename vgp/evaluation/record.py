@@ -8,10 +8,9 @@ from vgp.base.storage import files
 from vgp.evaluation.drift import Drift
 from vgp.evaluation.examples import Examples
 from vgp.evaluation.importance import Importance
-from vgp.evaluation.precision_recall import PrecisionRecall
 from vgp.evaluation.regression import RegressionFigures
 from vgp.evaluation.script.collected import Collected
-from vgp.evaluation.thresholds import Thresholds
+from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol.manifest import Frozen
 
 # ---- rows where a column has one value, as figures and the decision name them

@@ -2,8 +2,7 @@
 
 release.py    the effects in their order: copy, check, one change of the record; the one call
 request.py    what is wrong about it can be told before a run starts
-key.py        what makes a release happen once
 check.py      the copy, loaded in a process of its own, must predict what was evaluated
 artifact.py   that process
-effects.py    what the release does to the record, as a function
+effects.py    what the release does to the record, as a function; the key by which it happens once
 outcome.py    what came of it, read from the record"""
