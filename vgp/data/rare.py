@@ -12,9 +12,8 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from vgp.data.alike import Kinds
 from vgp.data.engine import ID, Engine
-from vgp.data.shares import NAMES
+from vgp.data.shares import NAMES, Kinds
 from vgp.data.split_hash import ByHash
 
 #: A class of more units is not rare: a fifth of 100 is off by more than 12 once in 500 times.

@@ -12,9 +12,8 @@ import ibis
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.data.alike import Kinds
 from vgp.data.declaration import DAY, Declaration
-from vgp.data.shares import nonzero, percent, require_labelled
+from vgp.data.shares import Kinds, nonzero, percent, require_labelled
 
 #: Rows that are alike are worth a word from this share of all on.
 MANY_ALIKE = 0.05

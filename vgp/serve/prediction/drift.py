@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vgp.data import bins
+from vgp.data import columns as bins
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements
 from vgp.data.rows import read_shard

@@ -14,7 +14,7 @@ from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources import files, values
 from vgp.data.sources.json_lines import JsonLines
-from vgp.data.sources.mistakes import Mistake
+from vgp.data.sources.reading import Mistake
 from vgp.protocol.manifest import SourceFile
 
 Row = Mapping[str, Any]

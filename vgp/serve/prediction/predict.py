@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.printable import listed
 from vgp.base.storage import download, pinned
-from vgp.data import bundle, scratch, task_names, tasks
+from vgp.data import bundle, task_names, tasks
+from vgp.data import destination as scratch
 from vgp.data.bundle import CARD, WEIGHTS, ModelCard
 from vgp.data.destination import Destination
 from vgp.data.task import Task
@@ -88,7 +89,7 @@ def predict(
     folder, options = Predicted.checked(destination), options or Options()
     card = bundle.load_card(model)
     work = tasks.load(task_names.trusted(card.task, f"{model}/{CARD}", task), card.options)
-    with scratch.folder() as work.scratch:
+    with scratch.scratch_folder() as work.scratch:
         made = rows.made(
             work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
         )
