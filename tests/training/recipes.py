@@ -17,8 +17,8 @@ from vgp.data import tasks
 from vgp.protocol import manifest as manifests
 from vgp.train import fit
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.loop import precision, trainer
 from vgp.train.loop.request import TrainingRequest

@@ -14,8 +14,8 @@ from vgp.data import bundle
 from vgp.data.rows import open_rows
 from vgp.protocol.manifest import load
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import Manifest, Part
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
 from vgp.train.loop.request import planned

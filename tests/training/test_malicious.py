@@ -23,9 +23,9 @@ from vgp.decision.report import findings
 from vgp.protocol import manifest as manifests
 from vgp.steps import calls as steps
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import Manifest, Part, part_name
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
 from vgp.train.loop.curves import History

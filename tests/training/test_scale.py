@@ -11,8 +11,8 @@ from vgp.base.exits import UserError
 from vgp.data import bundle
 from vgp.networks.blocks import repeated
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
 from vgp.train.loop import building

@@ -20,8 +20,7 @@ from vgp.protocol.capacity.watcher import followed
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.protocol.manifest import Manifest
 from vgp.train import weights
-from vgp.train.checkpoint.fence import clock
-from vgp.train.checkpoint.holder import Owner
+from vgp.train.checkpoint.holder import Owner, clock
 from vgp.train.checkpoint.lease import Lease, held
 from vgp.train.checkpoint.store import store_at
 from vgp.train.config import TrainConfig

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 
 from vgp.data import bundle
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import position
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.loop.trainer import Trainer
 from vgp.train.loop.trainer_state import Best

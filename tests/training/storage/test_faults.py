@@ -21,9 +21,9 @@ from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, registry, sweep, versions
 from vgp.serve.prediction.folder import Asked, Predicted, shard_name
-from vgp.train.checkpoint.bucket import BucketStore
 from vgp.train.checkpoint.holder import Owner
 from vgp.train.checkpoint.lease import held
+from vgp.train.checkpoint.store import BucketStore
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

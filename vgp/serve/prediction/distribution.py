@@ -12,8 +12,8 @@ from vgp.evaluation.predictions import Header
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Frozen
+from vgp.serve.prediction.output import Part
 from vgp.serve.prediction.shards import NewRows
-from vgp.serve.prediction.written import Part
 
 BINS = 20
 

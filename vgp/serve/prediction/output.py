@@ -10,14 +10,16 @@ model, model_version, run  string, int64, string
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vgp.data.columns import elements
 from vgp.data.task import Task
-from vgp.serve.prediction.folder import KEY, Asked
+from vgp.serve.prediction.folder import KEY, Asked, Predicted, shard_name
 
 #: With more classes their probabilities are one column, a list.
 MOST_COLUMNS = 200
@@ -86,3 +88,34 @@ def renamed(carried: Mapping[str, str]) -> dict[str, str]:
 
 def _constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
+
+
+# ---- the shards of a prediction as they were written, read back
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was predicted of a shard's rows: as evaluation has it, floats (B, C), (B, 1 + Q) or (B,)."""
+
+    number: int
+    predicted: np.ndarray
+
+
+def written_parts(task: Task, folder: Predicted, count: int) -> Iterator[Part]:
+    """Every shard, in order."""
+    for number in range(count):
+        table = pq.read_table(pa.BufferReader(folder.store.read(shard_name(number))))
+        yield Part(number, read_predictions(task, table))
+
+
+def read_predictions(task: Task, table: pa.Table) -> np.ndarray:
+    """The columns of predictions, as `output.predictions` wrote them."""
+    if "probabilities" in table.column_names:
+        return elements(table["probabilities"].combine_chunks())
+    if task.likelihood:
+        return np.asarray(table["loss"].to_numpy())
+    if task.regression:
+        names = ["mean", *(f"quantile_{share:g}".replace(".", "_") for share in task.quantiles)]
+    else:
+        names = class_columns(task.classes)
+    return np.stack([table[name].to_numpy() for name in names], axis=1)

@@ -21,10 +21,12 @@ from vgp.data import destination as scratch
 from vgp.data.bundle import CARD, WEIGHTS, ModelCard
 from vgp.data.destination import Destination
 from vgp.data.task import Task
+from vgp.decision.report import page as report
 from vgp.protocol import pin_store as store
 from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from vgp.protocol.pins import ChampionPins
-from vgp.serve.prediction import distribution, drift, page, rows, written
+from vgp.serve.prediction import distribution, drift, output, rows
+from vgp.serve.prediction.distribution import Distribution
 from vgp.serve.prediction.drift import NewDrift
 from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
 from vgp.serve.prediction.scoring import ScoringRequest
@@ -192,8 +194,8 @@ def _processes(nproc: int | None, shards: int) -> int:
 def _finished(
     task: Task, made: NewRows, folder: Predicted, asked: Asked, shifts: NewDrift, words: tuple[str, ...]
 ) -> Prediction:
-    spread = distribution.distribution(task, made, written.parts(task, folder, len(made.shards)), task.scratch)
-    html = page.page(asked, shifts, spread)
+    spread = distribution.distribution(task, made, output.written_parts(task, folder, len(made.shards)), task.scratch)
+    html = predictions_page(asked, shifts, spread)
     figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
     for name, data in ((PAGE, html), (METRICS, as_json(figures))):
         folder.commit(name, data)
@@ -211,3 +213,19 @@ def _document(folder: Predicted, asked: Asked, made: NewRows) -> Written:
         request=asked, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
         files=tuple(folder.described(name) for name in (PAGE, METRICS)),
     )  # fmt: skip
+
+
+# ---- one HTML page about new rows and what was predicted of them; it loads nothing
+
+
+FOLDER = Path(__file__).parent
+MOST_SHOWN = 200
+
+
+def predictions_page(asked: Asked, drift: NewDrift, spread: Distribution) -> bytes:
+    """The page; the same bytes for the same inputs."""
+    model = f"version {asked.version} of {asked.model}" if asked.version else asked.model or "a model of its own"
+    html = report.environment(FOLDER).get_template("page.html").render(
+        asked=asked, model=model, drift=drift, spread=spread, shown=drift.columns[:MOST_SHOWN],
+    )  # fmt: skip
+    return html.encode()

@@ -14,7 +14,7 @@ from vgp.data import bundle, task_names
 from vgp.data.task import Task
 from vgp.networks.workload import Workload
 from vgp.protocol.manifest import Manifest
-from vgp.train.checkpoint.fence import Fence
+from vgp.train.checkpoint.holder import Fence
 from vgp.train.loop.curves import History
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.memory import free_bytes

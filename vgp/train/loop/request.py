@@ -51,7 +51,7 @@ class TrainingRequest(BaseModel):
     fence: str = ""
     #: Names the parts that this launch saves.
     launch_id: str
-    #: When the program was asked for it, by the clock of rank 0's machine (`vgp.train.checkpoint.fence.clock`).
+    #: When the program was asked for it, by the clock of rank 0's machine (`vgp.train.checkpoint.holder.clock`).
     asked_at: float = 0.0
     start: Start
     #: The weights that it begins with, where it begins.

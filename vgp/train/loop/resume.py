@@ -7,8 +7,9 @@ for one that reads do so without a collective, whose timeout would end them.
 import sys
 
 from vgp.base.exits import StoreDown, UserError
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import BLOCK, Manifest
+from vgp.train.checkpoint.manifest import Manifest
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.reading import raise_first
 from vgp.train.checkpoint.saved import Saved

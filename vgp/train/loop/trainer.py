@@ -18,7 +18,7 @@ from vgp.data.rows import open_rows
 from vgp.protocol import manifest
 from vgp.protocol.capacity.progress import Pace, reporter
 from vgp.protocol.manifest import Manifest
-from vgp.train.checkpoint.fence import clock
+from vgp.train.checkpoint.holder import clock
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.config import TrainConfig
 from vgp.train.loop import memory, outcome, resume, selection
