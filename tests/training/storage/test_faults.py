@@ -14,9 +14,8 @@ from vgp.base.storage.slot import Slot
 from vgp.data import bundle
 from vgp.data.beam.dataset import Dataset
 from vgp.protocol import pin_store as pins
-from vgp.protocol.capacity.control import Control
-from vgp.protocol.capacity.document import Document
-from vgp.protocol.capacity.fence import claim
+from vgp.protocol.capacity.control import Control, Document
+from vgp.protocol.capacity.watcher import claim
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, registry, sweep, versions

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from vgp.launch.capacity import measured
+from vgp.launch.capacity import progress as measured
 from vgp.launch.capacity.policy import Offer, Record, Situation, Strategy
 from vgp.launch.capacity.progress import Progress
 from vgp.protocol.capacity.ladder import Attempt, Creation, Ladder
