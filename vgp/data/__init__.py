@@ -28,11 +28,10 @@ image_labels.py   their classes: folders, or a table beside them; their pixels
 tokens.py         text to tokens and back
 splits.py         which rows train, validate and test: one of three ways, or the column that says it
 split_time.py     by windows of time
-split_hash.py     by a hash of group, key or columns
+split_hash.py     by a hash of group, key or columns, with rare classes in each split
 shares.py         what the three have in common: shares, rows that are alike, groups in two splits
 windows.py        which days train and which test
 periods.py        time windows as people write them
-rare.py           rare classes over such splits
 leaks.py          columns that tell the label by themselves
 events.py         what happened lately, for features that look back
 bundle.py        a trained model as a folder: weights and card

@@ -15,7 +15,7 @@ from scipy import special  # scipy.stats says the same, and takes a second to im
 from vgp.evaluation import clusters
 from vgp.evaluation.clusters import Contrast
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.probabilities import LN_2
+from vgp.evaluation.ranked import LN_2
 
 #: With this probability a difference that is called detectable would have been seen.
 POWER = 0.8

@@ -20,8 +20,7 @@ from vgp.decision.levels import Compared, groupings
 from vgp.evaluation import clusters, comparison, regression
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
-from vgp.evaluation.ranked import CALIBRATION_BINS, Ranked, chosen
+from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY, Ranked, chosen
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 

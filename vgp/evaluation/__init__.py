@@ -1,11 +1,9 @@
 """Scores, predictions, figures of merit, and the decision to promote.
 
 evaluate.py        scores model, champion and rivals on the same rows
-rivals.py          simple models that every model is held against
-scored_rows.py     rows beside what every model says of them
+rivals.py          simple models that every model is held against; rows beside what every model says of them
 score.py           a trained model as a function of rows
-script_model.py    what a script left as a model to be scored
-own_rows.py        predictions of rows that the script labelled itself
+script_model.py    what a script left as a model to be scored, also on rows that it labelled itself
 baseline.py        logistic regression
 baseline_linear.py linear regression, with quantiles
 boosting.py        gradient boosting
@@ -13,8 +11,7 @@ ngrams.py          the baseline of a language model
 names.py           values as names, for slices and groups
 predictions.py     what everything below reads
 predictions_writer.py  writes them, a row group at a time
-probabilities.py   what figures are made of, row by row
-ranked.py          rows in the order of their scores
+ranked.py          rows in the order of their scores, and probabilities row by row
 metrics.py         figures of merit of one model, also of one class against the rest
 regression.py      figures of a regression, as metrics.json has them, and how they are computed
 thresholds.py      what each threshold flags, and the one to work at; precision against recall

@@ -125,7 +125,7 @@ def calibration_replicates(weights_RG: np.ndarray, packed: np.ndarray, rows: Blo
     """Mean squared calibration error of each replicate, (R,), over the bins of the whole sample.
 
     Args:
-        packed: What calibration compares, row by row: see `probabilities.Scored`.
+        packed: What calibration compares, row by row: see `ranked.Scored`.
         edges: Of the bins: see `Ranked.bin_edges`.
     """
     confidence, bins = scores_of(packed), len(edges) + 1

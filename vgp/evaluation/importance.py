@@ -17,7 +17,7 @@ import numpy as np
 from vgp.data import sampling
 from vgp.data.task import Task
 from vgp.evaluation import regression
-from vgp.evaluation.probabilities import scored
+from vgp.evaluation.ranked import scored
 from vgp.evaluation.regression import LOSSES, Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Frozen, Manifest

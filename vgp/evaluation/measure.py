@@ -31,8 +31,7 @@ from vgp.evaluation.comparison import (
     parts,
 )
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.probabilities import LN_2, Scored
-from vgp.evaluation.ranked import Ranked, hits_of, packed
+from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, packed
 from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster

@@ -15,8 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from vgp.evaluation.probabilities import LN_2, Scored, nats
-from vgp.evaluation.ranked import Ranked, chosen, hits_of, pieces, scores_of
+from vgp.evaluation.ranked import LN_2, Ranked, Scored, chosen, hits_of, nats, pieces, scores_of
 from vgp.evaluation.record import CalibrationBin, Roc, Scores
 
 #: Points kept of a ROC curve: artifact metadata is limited.

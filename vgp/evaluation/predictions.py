@@ -30,8 +30,7 @@ import pyarrow.parquet as pq
 from vgp.base.exits import UserError
 from vgp.base.storage import files
 from vgp.evaluation import regression
-from vgp.evaluation.probabilities import Scored, normalised, scored
-from vgp.evaluation.ranked import chosen, packed
+from vgp.evaluation.ranked import Scored, chosen, normalised, packed, scored
 from vgp.evaluation.regression import Loss
 from vgp.evaluation.script.collected import Collected
 from vgp.evaluation.thresholds import OperatingPoint

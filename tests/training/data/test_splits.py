@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from vgp.base.exits import UserError
-from vgp.data import canonical, rare, shares, tasks
+from vgp.data import canonical, shares, split_hash, tasks
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 from vgp.data.schema import Field
@@ -103,7 +103,7 @@ def placed(tmp_path):
             kinds = shares.count_kinds(engine, marked, features.KIND) if work.split.counts_kinds else None
             planned = work.split.plan(counted.labelled, counted.unlabelled, kinds)
             if isinstance(work.split, ByHash) and features.KIND in marked.columns:
-                planned |= rare.moved(engine, marked, work.split, kinds)
+                planned |= split_hash.moved(engine, marked, work.split, kinds)
             assigned = marked.mutate(_split=work.split.assigned(marked, planned)).filter(
                 marked[features.LABEL].notnull()
             )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.printable import quoted
-from vgp.data import finish, leaks, rare, shares
+from vgp.data import finish, leaks, shares, split_hash
 from vgp.data.destination import Destination
 from vgp.data.engine import KIND, Engine
 from vgp.data.engines.opening import opened
@@ -60,7 +60,7 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, A
         kinds = shares.count_kinds(engine, marked, KIND) if task.split.counts_kinds else None
         planned = task.split.plan(counted.labelled, counted.unlabelled, kinds)
         if isinstance(task.split, ByHash) and not task.regression and KIND in marked.columns:
-            planned |= rare.moved(engine, marked, task.split, kinds)
+            planned |= split_hash.moved(engine, marked, task.split, kinds)
     with stage("looking back"):
         past = future.past(task, engine, marked, planned)
         joined = features.looking_back(task, engine, engine.named(features.ROWS, marked))

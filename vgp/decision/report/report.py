@@ -14,7 +14,7 @@ from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.decision.decision import Decision
 from vgp.decision.reason import verdict_of
-from vgp.decision.report import cards, findings, history, ladder, making, page, plots, residuals, svg
+from vgp.decision.report import cards, findings, ladder, making, page, plots, residuals, svg
 from vgp.evaluation import record
 from vgp.evaluation.record import Evaluation, SliceMetrics
 from vgp.evaluation.script import collected
@@ -62,7 +62,7 @@ def write(
         **_tables(measured, decision),
         **_data(data, dataset, measured),
         **_findings(data, dataset, measured),
-        **history.context(_pins(champion), measured, dataset.window),
+        **making.context(_pins(champion), measured, dataset.window),
         **ladder.context(model),
         "made": making.made(dataset, card),
     }

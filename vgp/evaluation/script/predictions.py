@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, storage
-from vgp.evaluation.probabilities import SUM_TOLERANCE
+from vgp.evaluation.ranked import SUM_TOLERANCE
 from vgp.evaluation.script import columns
 from vgp.evaluation.script.columns import LABEL, MOST_CLASSES, ROW_ID, Form
 

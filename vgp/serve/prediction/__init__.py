@@ -9,8 +9,6 @@ rows.py           new data -> rows that the model takes
 cutting.py        these -> shards on the scratch disk
 shards.py         such shards, read
 scoring.py        the shards of one process of several
-output.py         the rows of a shard -> the bytes that are written, and read back
+output.py         the rows of a shard -> the bytes that are written and read back, or a table of BigQuery
 folder.py         where they go: what is begun, what is there, and the commit
-bigquery.py       what was written, into a table
-drift.py          new rows against those that the model learned from
-distribution.py   how predictions are spread, and how good they were"""
+distribution.py   new rows against those that the model learned from; how predictions are spread, how good they were"""

@@ -25,9 +25,8 @@ from vgp.decision.report import page as report
 from vgp.protocol import pin_store as store
 from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from vgp.protocol.pins import ChampionPins
-from vgp.serve.prediction import distribution, drift, output, rows
-from vgp.serve.prediction.distribution import Distribution
-from vgp.serve.prediction.drift import NewDrift
+from vgp.serve.prediction import distribution, output, rows
+from vgp.serve.prediction.distribution import Distribution, NewDrift
 from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
 from vgp.serve.prediction.scoring import ScoringRequest
 from vgp.serve.prediction.shards import NewRows
@@ -97,7 +96,7 @@ def predict(
         )
         asked = _asked(model, model_name, card, made, options)
         folder.begin(asked)
-        shifts = drift.drift(work, card, made)
+        shifts = distribution.drift(work, card, made)
         words = [*made.dataset.notes, shifts.sentence, *_labels(made)]
         _say(words)
         _stop_on_drift(shifts, options)

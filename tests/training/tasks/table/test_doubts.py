@@ -13,7 +13,7 @@ import pytest
 from tests.training.declared import proposed, write
 from vgp.base.exits import UserError
 from vgp.data import prepare as preparing
-from vgp.data.tasks.table import new, numbers, proposal, sample
+from vgp.data.tasks.table import kinds, new, proposal, sample
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.proposal import Asked
 from vgp.steps.__main__ import main
@@ -385,8 +385,8 @@ def test_without_a_target_the_columns_are_listed(tmp_path, capsys):
 
 def test_what_a_number_with_signs_is_is_the_same_for_the_proposal_and_for_an_engine(tmp_path):
     texts = ["1,250", "-$5.50", "$-3", "(1,250.5)", "$(2)", "1 250.5", "1'250", "1e3", "7-", "\u22124", ".5", "5."]
-    form = numbers.form_of("$1,234.5")
-    assert numbers.form_of(form.text) == form
+    form = kinds.form_of("$1,234.5")
+    assert kinds.form_of(form.text) == form
     assert prepared(tmp_path, [*texts, *["7"] * 68], f"number {form.text}")[:12] == pytest.approx(
-        numbers.parsed(pa.array(texts), form).tolist()
+        kinds.parsed(pa.array(texts), form).tolist()
     )

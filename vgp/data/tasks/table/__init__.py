@@ -3,8 +3,7 @@
 task.py          the task: its columns, labels and features
 declaration.py   everything that a task.toml may say, as typed values
 parsing.py       its text: its lines, what its parts must be to each other, and what is said of one that is wrong
-kinds.py         what a column may hold
-numbers.py       numbers as people write them: marks, signs, parentheses
+kinds.py         what a column may hold, and numbers as people write them
 features.py      the values of each kind of column, and what a model learns from them
 new.py           a table -> a task.toml and its text: the verb `table`
 sample.py        some rows of a table that nobody has declared yet

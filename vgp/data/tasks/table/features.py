@@ -15,8 +15,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from vgp.data.tasks.table.declaration import Declared
-from vgp.data.tasks.table.kinds import DATES, NUMBERS, Kind
-from vgp.data.tasks.table.numbers import NEITHER, PLAIN, NumberForm, amount, form_of
+from vgp.data.tasks.table.kinds import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, amount, form_of
 from vgp.protocol.outcome import PREDICTED
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
