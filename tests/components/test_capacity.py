@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from vgp.base.exits import Preempted
-from vgp.launch.capacity import jobs, journal, progress
-from vgp.launch.capacity.progress import at_risk_s
+from vgp.launch.capacity import job_progress as progress
+from vgp.launch.capacity import jobs, journal
+from vgp.launch.capacity.job_progress import at_risk_s
 from vgp.machines.placement import provisioning
 from vgp.protocol.capacity import control as job
 from vgp.protocol.capacity import ladder
@@ -17,7 +18,8 @@ from vgp.protocol.capacity import progress as job_progress
 from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.watcher import require_turn
 from vgp.train import checkpoint_place
-from vgp.train.loop import interval, request
+from vgp.train.loop import interval
+from vgp.train.loop import training_request as request
 from vgp.workflow.compiling import capacity as compiling
 
 DATA = Path(__file__).parents[1] / "data"

@@ -17,7 +17,7 @@ from vgp.train.checkpoint.store import DiskStore
 from vgp.train.checkpoint.writer import Writer
 from vgp.train.config import parse
 from vgp.train.loop import trainer
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 

@@ -21,7 +21,7 @@ from vgp.train.checkpoint.saved import Saved
 from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.loop import precision, trainer
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 RECIPE = {

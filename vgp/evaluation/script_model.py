@@ -14,8 +14,8 @@ from vgp.evaluation.predictions import Header
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.script import collect, collected, test_rows
 from vgp.evaluation.script.collected import PREDICTIONS, Collected
-from vgp.evaluation.script.columns import LABEL
-from vgp.evaluation.script.predictions import Predictions
+from vgp.evaluation.script.script_columns import LABEL
+from vgp.evaluation.script.script_predictions import Predictions
 from vgp.evaluation.script.test_rows import Aligned
 from vgp.protocol.manifest import Manifest
 

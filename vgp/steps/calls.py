@@ -17,7 +17,7 @@ from vgp.base.storage import files, pinned, storage
 from vgp.data import task_names, tasks
 from vgp.decision.decision import NIGHTS, Approval, Decision, check
 from vgp.decision.decision import write as write_decision
-from vgp.decision.release import request as release_request
+from vgp.decision.release import release_request
 from vgp.protocol import manifest, run_folder
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins

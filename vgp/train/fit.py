@@ -27,8 +27,8 @@ from vgp.train.config import TrainConfig
 from vgp.train.loop import selection
 from vgp.train.loop.interval import rate_per_h
 from vgp.train.loop.order import Plan
-from vgp.train.loop.request import Start, TrainingRequest, planned, start_of, world_sizes
 from vgp.train.loop.schedule import Schedule
+from vgp.train.loop.training_request import Start, TrainingRequest, planned, start_of, world_sizes
 from vgp.train.processes.launch import launch
 from vgp.train.profile import require_within
 from vgp.train.weights import Weights

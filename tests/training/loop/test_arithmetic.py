@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend
 from vgp.base.exits import UserError
 from vgp.train.config import parse
 from vgp.train.loop import arithmetic
-from vgp.train.loop.request import _chosen_then
+from vgp.train.loop.training_request import _chosen_then
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 SMALL = nn.Linear(3, 3)

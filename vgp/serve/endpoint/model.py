@@ -16,7 +16,7 @@ from vgp.data import bundle, task_names, tasks
 from vgp.data.rows import dtype
 from vgp.protocol.manifest import Column
 from vgp.serve.endpoint.parsing import Question
-from vgp.serve.endpoint.request import Request
+from vgp.serve.endpoint.serving_request import Request
 from vgp.serve.prediction.predictor import Predictor
 
 

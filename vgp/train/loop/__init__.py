@@ -1,6 +1,6 @@
 """The training loop, from the request to the finished model.
 
-request.py       what a run is asked for: plan, settings, start
+training_request.py  what a run is asked for: plan, settings, start
 trainer.py       a run on one rank
 monitor.py       where the ranks meet: losses, progress, decisions
 saving.py        its checkpoints

@@ -20,8 +20,8 @@ from vgp.train.loop.order import assignment
 from vgp.train.loop.outcome import device_name, gpu_uuid
 from vgp.train.loop.profiling import Requests
 from vgp.train.loop.progress import Pace, Progress, throughput
-from vgp.train.loop.request import TrainingRequest
 from vgp.train.loop.selection import LOSS
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.weighting import gather, global_mean
 from vgp.train.processes.nvml import Gpu, Reading, scalars
 from vgp.train.processes.rank import Rank

@@ -20,9 +20,9 @@ from vgp.train.loop.learner import Learner
 from vgp.train.loop.memory import free_bytes
 from vgp.train.loop.order import Plan
 from vgp.train.loop.progress import throughput
-from vgp.train.loop.request import TrainingRequest
 from vgp.train.loop.selection import LOSS
 from vgp.train.loop.trainer_state import Average, Best
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 from vgp.train.tracking import judged, live
 from vgp.train.tracking.live import Live

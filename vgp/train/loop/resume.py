@@ -16,7 +16,7 @@ from vgp.train.checkpoint.saved import Saved
 from vgp.train.checkpoint.store import Store, store_at
 from vgp.train.config import TrainConfig
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 

@@ -30,10 +30,10 @@ from vgp.train.loop.memory import peak_bytes
 from vgp.train.loop.monitor import Decision, Monitor
 from vgp.train.loop.order import assignment
 from vgp.train.loop.profiling import Profiler
-from vgp.train.loop.request import TrainingRequest
 from vgp.train.loop.resume import landing_difference
 from vgp.train.loop.saving import Saving, device_kind
 from vgp.train.loop.trainer_state import Average, Best
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.validation import Validation
 from vgp.train.loop.warm_start import Match
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank

@@ -1,7 +1,7 @@
 """One process per GPU: started, watched, and ended together.
 
 launch.py     the one call: starts the processes and waits
-request.py    what a launch is asked for
+launch_request.py  what a launch is asked for
 launcher.py   the launcher process: imports torch once, forks the ranks
 rank.py       one training process and its process group
 child.py      a rank, seen from its launcher

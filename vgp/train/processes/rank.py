@@ -37,7 +37,7 @@ from vgp.protocol.cluster import Cluster, cores, gpu_count
 from vgp.train.processes import hang, kernels
 from vgp.train.processes.control import await_chief, tell_launchers
 from vgp.train.processes.hang import Trace
-from vgp.train.processes.request import LaunchRequest
+from vgp.train.processes.launch_request import LaunchRequest
 
 #: What a rank sees when another one does not come, or has gone: never the cause of a failure.
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
