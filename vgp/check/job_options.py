@@ -3,8 +3,8 @@
 from typing import Any
 
 from vgp.base.documents.node import Node
-from vgp.check.fields import KNOWN, Reader
-from vgp.check.job_terms import Terms, persistent_resource
+from vgp.check.judgement import KNOWN, Reader
+from vgp.check.terms import Terms, persistent_resource
 from vgp.machines.placement import resource_names
 from vgp.machines.placement.rules import Problem
 

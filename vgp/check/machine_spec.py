@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from vgp.base.documents.node import Node
-from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
-from vgp.check.judgement import Judgement
+from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog import tpus as tpu_catalog
 from vgp.machines.catalog.machine import Machine
@@ -102,7 +101,7 @@ class _Fields:
         return node if node.value is not None or machine_type.value is None else machine_type
 
 
-def judge(
+def judge_machine(
     judgement: Judgement, step: str, spec: Node, *, serving: bool = False, conditions: Conditions | None = None
 ) -> MachineSpec:
     """Reports what is wrong with a machineSpec, and returns what it asks for.

@@ -5,9 +5,8 @@ import re
 
 from vgp.base.documents.node import Node, whole_number
 from vgp.check import images, services
-from vgp.check.fields import Reader
 from vgp.check.finding import StepRow
-from vgp.check.judgement import Judgement
+from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import compatibility, plain, provisioning, quantities, quota
 from vgp.machines.placement.combination import Combination

@@ -11,7 +11,7 @@ import typer
 from vgp.base.errors import RequestError
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import day
-from vgp.check import text
+from vgp.check import report
 from vgp.check.convert import convert, steps
 from vgp.check.convert.convert import Result
 from vgp.check.convert.nearest import replace_machines
@@ -81,7 +81,7 @@ def _print(result: Result, form: str) -> None:
     """The form on stdout, if it would run; the account of it on stderr."""
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
-    text.show(result.report, console(stderr=True))
+    report.show(result.report, console(stderr=True))
     for line in result.report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if result.failed:

@@ -105,12 +105,13 @@ def compile_(
 
 
 def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]:
-    from vgp.check import cost, text
+    from vgp.check import cost
+    from vgp.check.report import headline
 
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost.steps_table(report.steps, width=terminal.width, dated=False))
-    say(*map(text.headline, report.of_severity("warning")), stderr=as_json)
+    say(*map(headline, report.of_severity("warning")), stderr=as_json)
     most = cost.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 

@@ -8,7 +8,7 @@ from jsonschema import Draft7Validator
 
 from tests.vgp.check.forms import rendered
 from vgp.check.check import check
-from vgp.check.sarif import sarif
+from vgp.check.report import sarif
 from vgp.machines.placement.rules import RULES
 
 TEXT = """\

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from vgp.base.documents.document import parse
 from vgp.check.check import check
-from vgp.check.text import lines, show
+from vgp.check.report import lines, show
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 from components.image import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check import launcher_job
+from vgp.check import task_inputs as launcher_job
 from vgp.check.check import check
 from vgp.check.spec import script_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec

@@ -7,8 +7,7 @@ from vgp.base.documents.field_path import FieldPath, dotted
 from vgp.base.documents.node import Node
 from vgp.check import legacy
 from vgp.check.convert.conversion import Conversion, leaves, text_of
-from vgp.check.fields import Reader
-from vgp.check.judgement import Judgement
+from vgp.check.judgement import Judgement, Reader
 
 #: What the service writes into a job.
 _OUTPUT = ("trainingOutput", "createTime", "state", "etag", "startTime", "endTime", "errorMessage", "jobPosition")

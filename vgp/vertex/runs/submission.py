@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from vgp.base.errors import RequestError
-from vgp.check import cost, text
-from vgp.check.report import Report
+from vgp.check import cost
+from vgp.check.report import Report, headline
 from vgp.check.spec import arguments
 from vgp.check.spec.caching import switched
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -72,7 +72,7 @@ def submit(
         new=options.new,
     )  # fmt: skip
     body, report = _request(name, parameters, settings, options)
-    steps, doubts = report.steps, [text.headline(finding) for finding in report.of_severity("warning")]
+    steps, doubts = report.steps, [headline(finding) for finding in report.of_severity("warning")]
     job_id = pipeline_job.job_id(body, chosen=options.id)
     if options.dry_run:
         console.print(cost.steps_table(steps, width=console.width))

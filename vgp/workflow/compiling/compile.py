@@ -12,11 +12,10 @@ from vgp.base.text.image_name import has_digest
 from vgp.base.text.nearest import did_you_mean
 from vgp.check import cost
 from vgp.check.check import check
-from vgp.check.report import Report
+from vgp.check.report import Report, headline
 from vgp.check.spec.ladder import worlds
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import scripts
-from vgp.check.text import headline
 from vgp.machines.placement.rules import PlacementError
 from vgp.settings import Settings
 from vgp.workflow.compiling import strict_spec as strict
