@@ -14,7 +14,7 @@ from vgp.base.text.figures import dollars, listed, took, usd
 from vgp.base.text.price_dates import words
 from vgp.base.text.table import above, table
 from vgp.check.finding import RungRow, StepRow
-from vgp.machines.catalog import services
+from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
@@ -218,7 +218,7 @@ def _counted(row: StepRow, ladder_s: float) -> str:
 def _shuffled(rows: Sequence[StepRow]) -> list[str]:
     """Bytes that only the run knows have no bound: they are said."""
     steps = [row.step for row in rows if any(used.name == "Dataflow" for used in row.services)]
-    rate = services.shuffle_usd_per_gb()
+    rate = prices.shuffle_usd_per_gb()
     return [f"not counted: ${rate:g} for each GB that Dataflow shuffles ({', '.join(steps)})"] if steps else []
 
 

@@ -14,7 +14,7 @@ from vgp.check.machine_spec import MachineSpec
 from vgp.check.terms import Terms, judge_durations, persistent_resource, price_of, terms, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import provisioning, quota
+from vgp.machines.placement import provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.provisioning import STRATEGIES, is_preemptible
 
@@ -143,7 +143,7 @@ def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | No
     for drawn in asked.values():
         _, largest, combination = max(drawn, key=itemgetter(0))
         amount = sum(each for each, _, _ in drawn)
-        problems = quota.problems(combination, amount, job_terms.regions, job_terms.strategy)
+        problems = provisioning.quota_problems(combination, amount, job_terms.regions, job_terms.strategy)
         reader.judgement.report(reader.step, largest.at, *problems)
 
 

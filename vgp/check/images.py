@@ -2,7 +2,7 @@
 
 import re
 
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.hardware import Machine
 from vgp.machines.placement.rules import Problem
 
 _OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")

@@ -3,15 +3,15 @@
 from typing import Any
 
 from vgp.base.documents.node import Node
+from vgp.base.text import google_names
 from vgp.check.judgement import KNOWN, Reader
 from vgp.check.terms import Terms, persistent_resource
-from vgp.machines.placement import resource_names
 from vgp.machines.placement.rules import Problem
 
 #: Objects whose every key is a field of CustomJobSpec; elsewhere a job's own fields stand beside it.
 _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")
 #: Names of resources, and the rule for each.
-_NAMES = {"persistentResourceId": resource_names.persistent_resource, "tensorboard": resource_names.tensorboard}
+_NAMES = {"persistentResourceId": google_names.persistent_resource, "tensorboard": google_names.tensorboard}
 _FLAGS = ("enableWebAccess", "enableDashboardAccess")
 _BOOLEANS = {"true": True, "false": False}
 _RETRIES = ("restartJobOnWorkerRestart", "disableRetries")

@@ -7,11 +7,11 @@ https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.ai
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
+from vgp.base.text import google_names
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
 from vgp.check.terms import Terms, judge_region, price_of
 from vgp.check.worker_pool import judge_disk, judge_reservation
-from vgp.machines.placement import resource_names
 from vgp.machines.placement.nearest import Conditions
 from vgp.machines.placement.rules import Problem
 
@@ -111,7 +111,7 @@ def _name(reader: Reader, node: Node) -> None:
     if not name:
         return
     try:
-        region = resource_names.whole_persistent_resource(name)
+        region = google_names.whole_persistent_resource(name)
     except ValueError as error:
         text = f"persistentResourceName: {error}"
     else:

@@ -6,9 +6,9 @@ from vgp.base.documents.node import Node
 from vgp.base.text.nearest import nearest
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import MachineSpec
-from vgp.machines.catalog import catalog, tpu_prices
+from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.prices import Price
-from vgp.machines.placement import job_fields, provisioning, tpus
+from vgp.machines.placement import job_fields, provisioning, tpu_rules
 from vgp.machines.placement.rules import Problem, first_error
 
 #: The default of Google's component: the persistent resource of the run, which is none unless the run names one. From
@@ -123,7 +123,7 @@ def judge_region(
 def _in_region(spec: MachineSpec, region: str, serving: bool) -> list[Problem]:
     """Whether the region has the machine's GPUs or TPUs."""
     if spec.is_tpu:
-        return tpus.region(*spec.names, where=region, serving=serving)
+        return tpu_rules.region(*spec.names, where=region, serving=serving)
     row = catalog.accelerators().get(spec.gpu or "")
     return provisioning.region(spec.machine, row, region, serving=serving) if row is not None else []
 
@@ -142,7 +142,7 @@ def _offering(problem: Problem, region: str, spec: MachineSpec, serving: bool) -
 
 def tpu_price(spec: MachineSpec, regions: list[str], way: str) -> Price | None:
     """$/hour of a TPU slice for training in the first region in question, else in the default region."""
-    return tpu_prices.price(*spec.names, spec.topology, regions[0] if regions else catalog.DEFAULT_REGION, way)
+    return tpu_machines.slice_price(*spec.names, spec.topology, regions[0] if regions else catalog.DEFAULT_REGION, way)
 
 
 def price_of(spec: MachineSpec, regions: list[str], way: str) -> tuple[float | None, str | None]:

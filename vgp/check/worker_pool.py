@@ -9,7 +9,7 @@ from vgp.check.judgement import Reader
 from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge_machine
 from vgp.check.spec.script import read
 from vgp.check.terms import Terms, judge_region
-from vgp.machines.placement import job_fields, provisioning, tpus
+from vgp.machines.placement import job_fields, provisioning, tpu_rules
 from vgp.machines.placement.nearest import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
@@ -81,7 +81,7 @@ def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = UNKNOWN if terms.is_persistent else pool.spec
     if spec.is_tpu and provisioning.is_preemptible(terms.strategy):
-        reader.judgement.report(reader.step, pool.at, *tpus.spot(*spec.names, spec.topology))
+        reader.judgement.report(reader.step, pool.at, *tpu_rules.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
         problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)

@@ -13,12 +13,11 @@ from vgp.base.text import price_dates
 from vgp.base.text.figures import listed
 from vgp.base.text.table import facts
 from vgp.cli.price_table import WAYS, price_sources, price_table
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.accelerator import Accelerator, Quota
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import Accelerator, Machine, Quota
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import compatibility
-from vgp.machines.placement import tpus as placement_tpus
+from vgp.machines.placement import tpu_rules as placement_tpus
 from vgp.machines.placement.combination import Combination, of_machine
 from vgp.machines.placement.rules import PlacementError
 
@@ -33,7 +32,7 @@ def machine(name: str) -> Machine:
         RequestError: there is none; names the nearest.
     """
     if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
-        ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpus.board_machine()
+        ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpu_machines.board_machine()
         raise RequestError(f"{gpu.name} is no machine, but part of some: vgp machines {ask}")
     counted = _COUNTED.fullmatch(name)
     if counted and (gpu := catalog.accelerator(counted["gpu"])) and gpu.kind == "gpu":

@@ -9,8 +9,8 @@ from vgp.base.errors import RequestError
 from vgp.base.text import price_dates
 from vgp.base.text.figures import dollars, listed
 from vgp.base.text.table import above, table
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import short_name
 from vgp.machines.catalog.prices import PROVISIONING
 from vgp.machines.placement import compatibility, provisioning, refusal
 from vgp.machines.placement.rules import PlacementError, refuse
@@ -28,7 +28,7 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
     """
     gpus = accelerator is None or accelerator.lower() not in ("none", "cpu")
     gpu = catalog.accelerator(accelerator) if accelerator and gpus else None
-    if accelerator and gpus and (gpu is None or tpus.names_generation(accelerator)):
+    if accelerator and gpus and (gpu is None or tpu_machines.names_generation(accelerator)):
         raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
     if region:
         refuse(provisioning.region_known(region))

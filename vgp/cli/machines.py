@@ -9,7 +9,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.times import day
 from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, console, print_json, say, show
-from vgp.machines.catalog import tpus
+from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.search import Need, search
 
@@ -60,7 +60,7 @@ def machines(
     if refresh:
         return _refresh(project, write, as_json)
     today = day(as_of) or date.today()
-    if name and tpus.is_tpu(name):
+    if name and tpu_machines.is_tpu(name):
         show(tpu_card.as_json(name), as_json, lambda _: tpu_card.card(name, today))
         return
     if name:

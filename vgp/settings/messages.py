@@ -13,9 +13,8 @@ from vgp.machines.placement import custom_job_fields
 from vgp.machines.placement.engines import BigQuery, Dataflow
 from vgp.machines.placement.job_options import PrivateServiceConnect
 from vgp.machines.placement.request import ReductionServer, Request
-from vgp.machines.placement.rung import Rung
+from vgp.machines.placement.rung import Rung, Size
 from vgp.machines.placement.script import ParameterServer
-from vgp.machines.placement.sizes import Size
 from vgp.protocol import placeholders
 from vgp.settings import rules
 from vgp.settings.document import Keys

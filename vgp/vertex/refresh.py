@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.machines.catalog import billing, catalog, changes, vertex_ai
+from vgp.machines.catalog import billing, catalog, changes, skus
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.errors import explained
@@ -63,7 +63,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
 def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
     query = {"currencyCode": "USD", "pageSize": 5000}
-    for service in (billing.COMPUTE_ENGINE, vertex_ai.SERVICE):
+    for service in (billing.COMPUTE_ENGINE, skus.VERTEX_AI):
         for page in _pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
             yield from page.get("skus", ())
 

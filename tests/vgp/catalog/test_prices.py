@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vgp.machines.catalog import catalog, changes, prices, skus
-from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.catalog.hardware import short_name
 from vgp.machines.placement.combination import combinations, without_gpus
 
 PAGE = (Path(__file__).parents[3] / "docs/machines.md").read_text()

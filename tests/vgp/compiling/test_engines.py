@@ -14,7 +14,7 @@ from vgp.base.documents.document import Document
 from vgp.base.engine_settings import VARIABLE, engines
 from vgp.base.errors import RequestError
 from vgp.check import check
-from vgp.machines.catalog.services import dataflow_usd
+from vgp.machines.catalog.prices import dataflow_usd
 from vgp.machines.placement.rules import PlacementError
 from vgp.workflow.compiling import compile, workflows
 from vgp.workflow.compiling.engines import on_vertex

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.peaks import peak_tflops
+from vgp.machines.catalog.hardware import peak_tflops
 from vgp.machines.placement import ladder as module
 from vgp.machines.placement.dearest import Terms, dearest_way
 from vgp.machines.placement.ladder import ladder

@@ -15,7 +15,7 @@ from typing import Any
 from vgp.check.spec import ladder
 from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement import network
+from vgp.machines.placement import placement
 
 #: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
 #: Isolated (-I): a queue.py in the working folder is not what the text imports.
@@ -62,7 +62,7 @@ def read(container: Mapping[str, Any]) -> Script | None:
     command, arguments = container.get("command"), container.get("args")
     if not isinstance(command, list) or not isinstance(arguments, list):
         return None
-    command = network.without(command)
+    command = placement.without_network(command)
     if tuple(command[:3]) != START:
         return None
     words = [str(word) for word in arguments]

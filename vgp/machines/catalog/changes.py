@@ -13,7 +13,7 @@ from typing import Any
 from vgp.base.text import files
 from vgp.machines.catalog import catalog, skus
 from vgp.machines.catalog.billing import COMPUTE_ENGINE, MachinePrice, Rates
-from vgp.machines.catalog.vertex_ai import SERVICE
+from vgp.machines.catalog.skus import VERTEX_AI
 
 DATA = Path(__file__).parent / "data"
 _COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "source")
@@ -148,7 +148,7 @@ def write(
     prices["sources"][reading] = {
         "date": day.isoformat(),
         "page": "https://cloud.google.com/skus",
-        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE} and {SERVICE}, by `vgp machines --refresh`",
+        "source": f"Cloud Billing catalog, services/{COMPUTE_ENGINE} and {VERTEX_AI}, by `vgp machines --refresh`",
     }
     prices["reading"] = reading
     machines["sources"]["compute-regions"]["date"] = day.isoformat()

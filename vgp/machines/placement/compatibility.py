@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.base.text.figures import listed
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.accelerator import Accelerator
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import Accelerator, Machine
 from vgp.machines.placement import nearest
 from vgp.machines.placement.combination import Combination, counts_of, of_machine
 from vgp.machines.placement.rules import Problem
@@ -26,11 +25,11 @@ def problems(
     """
     accelerator_type = None if accelerator_type in NO_ACCELERATOR else accelerator_type
     unknown = []
-    if machine_type is not None and machine_type not in catalog.machines() and not tpus.is_tpu(machine_type):
+    if machine_type is not None and machine_type not in catalog.machines() and not tpu_machines.is_tpu(machine_type):
         unknown.append(unknown_machine(machine_type, bool(accelerator_type)))
     if accelerator_type and accelerator_type not in catalog.accelerators():
         unknown.append(unknown_accelerator(accelerator_type, as_of))
-    if unknown or tpus.is_tpu(machine_type or ""):
+    if unknown or tpu_machines.is_tpu(machine_type or ""):
         return unknown
     machine, accelerator = (
         catalog.machines().get(machine_type or ""),
@@ -65,9 +64,11 @@ def unknown_accelerator(name: str, as_of: date) -> Problem:
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `vgp machines`.")
     if other := nearest.not_on_vertex(name):
         return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
-    if tpus.names_generation(name):
+    if tpu_machines.names_generation(name):
         text = f"'{name}' is no accelerator type: TPUs are asked for by their machine type and topology."
-        return Problem("GPU002", TYPE, text, f"The machines: {listed([*tpus.machines(), tpus.board_machine()])}.")
+        return Problem(
+            "GPU002", TYPE, text, f"The machines: {listed([*tpu_machines.machines(), tpu_machines.board_machine()])}."
+        )
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
     living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]

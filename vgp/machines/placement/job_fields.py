@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean, nearest
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.hardware import Machine
 from vgp.machines.placement.rules import Problem
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")

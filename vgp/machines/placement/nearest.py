@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from vgp.base.text.nearest import MAX_NAME, counted, nearest
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.accelerator import Accelerator, accelerator_key
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.hardware import Accelerator, Machine, accelerator_key
 from vgp.machines.placement import provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.rules import first_error

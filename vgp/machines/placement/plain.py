@@ -12,7 +12,7 @@ from functools import cache
 
 from vgp.base.text.figures import GB_PER_GIB, listed
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import compatibility, job_fields, nearest, tpus
+from vgp.machines.placement import compatibility, job_fields, nearest, tpu_rules
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
 from vgp.machines.placement.nearest import Conditions
 from vgp.machines.placement.rules import Problem, first_error
@@ -47,7 +47,7 @@ def problems(
     if not accelerator and not count:
         return limits
     if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
-        return limits + tpus.plain(accelerator, count)
+        return limits + tpu_rules.plain(accelerator, count)
     conditions = Conditions(regions, among=_meeting(vcpu, memory_gb))
     found = compatibility.problems(None, accelerator, count, as_of=as_of)
     limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]

@@ -24,9 +24,8 @@ from vgp.base.text.image_name import image_name
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.engines import VARIABLE, BigQuery, Dataflow
 from vgp.machines.placement.job_options import JobOptions
-from vgp.machines.placement.rung import Rung
+from vgp.machines.placement.rung import Rung, Size, named_sizes
 from vgp.machines.placement.script import Command, Launch, ParameterServer, process_launcher
-from vgp.machines.placement.sizes import Size, named
 
 #: More than that is no transient fault; every try may cost its whole timeout.
 MAX_RETRIES = 10
@@ -79,7 +78,7 @@ class Request(JobOptions):
     #: A ladder: the machines to ask for, one rung after the other, as there is capacity. Empty: none.
     capacity: tuple[Rung, ...] = ()
     #: Of which each run takes one by a parameter, STEP_size; all are checked. Empty: the step has one size.
-    sizes: Annotated[dict[str, Size], AfterValidator(named)] = {}
+    sizes: Annotated[dict[str, Size], AfterValidator(named_sizes)] = {}
     #: The size of a run that says nothing; None: the first.
     size: str | None = None
     #: When a step with a ladder is to be done, from its first attempt on: 12h.

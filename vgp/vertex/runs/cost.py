@@ -13,7 +13,7 @@ from vgp.check.check import check
 from vgp.check.cost import Cost
 from vgp.check.cost import price_dates as dates_of
 from vgp.check.finding import StepRow
-from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.catalog.hardware import short_name
 from vgp.vertex.runs.state import Run
 from vgp.vertex.runs.steps import Step
 

@@ -7,8 +7,8 @@ import math
 import re
 
 from vgp.base.text.figures import listed
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.tpus import TpuBoard, TpuMachine
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
 from vgp.machines.placement.rules import Problem
 
 MACHINE, TYPE, COUNT, TOPOLOGY = "machineType", "acceleratorType", "acceleratorCount", "tpuTopology"
@@ -18,16 +18,16 @@ _LIKE_TPU = re.compile(r"(ct\d\w*(-\w+-\d+t)?|tpu\w*-\w+-\d+t)")
 
 def looks_like(machine_type: str) -> bool:
     """Whether a name is that of a TPU machine, of one that we know or of another."""
-    return tpus.is_tpu(machine_type) or _LIKE_TPU.fullmatch(machine_type) is not None
+    return tpu_machines.is_tpu(machine_type) or _LIKE_TPU.fullmatch(machine_type) is not None
 
 
 def problems(
     machine_type: str, accelerator: str | None, count: int, topology: str | None, *, serving: bool = False
 ) -> list[Problem]:
     """What is wrong with the four together. `topology` "": none is given; None: it is not known."""
-    if machine_type == tpus.board_machine():
+    if machine_type == tpu_machines.board_machine():
         return _on_serving() if serving else _board(accelerator, count, topology)
-    machine = tpus.machines().get(machine_type)
+    machine = tpu_machines.machines().get(machine_type)
     if machine is None:
         return [_unknown(machine_type)]
     return _chips(machine, accelerator, count) + _topology(machine, topology, serving)
@@ -35,9 +35,9 @@ def problems(
 
 def plain(accelerator: str, count: int) -> list[Problem]:
     """What is wrong with TPUs of a plain step: v2 and v3 alone are listed."""
-    board = tpus.boards().get(accelerator)
+    board = tpu_machines.boards().get(accelerator)
     if board is None:
-        text = f"No page of Google lists {accelerator} for plain steps, only {listed(tpus.boards())}."
+        text = f"No page of Google lists {accelerator} for plain steps, only {listed(tpu_machines.boards())}."
         return [Problem("GPU014", TYPE, text, "Run it as a custom job on a TPU machine.", severity="warning")]
     return _cores(board, count)
 
@@ -48,7 +48,7 @@ def region(
     """Whether the locations page lists the TPU in a region."""
     if where not in catalog.regions():
         return []
-    machine, board = tpus.machines().get(machine_type or ""), tpus.boards().get(accelerator or "")
+    machine, board = tpu_machines.machines().get(machine_type or ""), tpu_machines.boards().get(accelerator or "")
     if machine:
         regions = machine.serving_regions if serving else machine.training_regions
         name = f"TPU {machine.generation.removeprefix('TPU')}"
@@ -65,7 +65,7 @@ def region(
 
 def spot(machine_type: str | None, accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
     """Spot machines cannot be part of a TPU Pod."""
-    machine, board = tpus.machines().get(machine_type or ""), tpus.boards().get(accelerator or "")
+    machine, board = tpu_machines.machines().get(machine_type or ""), tpu_machines.boards().get(accelerator or "")
     several = bool(machine and topology in machine.topologies and machine.vms(topology or "") > 1)
     if not several and not (board and count > board.single):
         return []
@@ -75,14 +75,14 @@ def spot(machine_type: str | None, accelerator: str | None, count: int, topology
 
 def _board(accelerator: str | None, count: int, topology: str | None) -> list[Problem]:
     """cloud-tpu, with what it needs."""
-    choices = f"{listed(tpus.boards())} with {COUNT} 8"
-    board = tpus.boards().get(accelerator or "")
+    choices = f"{listed(tpu_machines.boards())} with {COUNT} 8"
+    board = tpu_machines.boards().get(accelerator or "")
     if board is None:
-        text = f"{tpus.board_machine()} does not take {accelerator}." if accelerator else (
-            f"{tpus.board_machine()} needs {TYPE} and {COUNT}."
+        text = f"{tpu_machines.board_machine()} does not take {accelerator}." if accelerator else (
+            f"{tpu_machines.board_machine()} needs {TYPE} and {COUNT}."
         )  # fmt: skip
         rule = "GPU004" if accelerator else "GPU006"
-        first = next(iter(tpus.boards().values()))
+        first = next(iter(tpu_machines.boards().values()))
         near = ((TYPE, first.accelerator), (COUNT, first.single))
         fix = f"Choices: {choices}; later TPUs have machine types of their own."
         return [Problem(rule, TYPE, text, fix, nearest=near if rule == "GPU006" else ())]
@@ -131,7 +131,7 @@ def _topology(machine: TpuMachine, topology: str | None, serving: bool) -> list[
     if not topology:
         text = f"{machine.name} is asked for without {TOPOLOGY}."
         return [Problem("GPU032", TOPOLOGY, text, choices, severity="warning")]
-    others = [row.name for row in tpus.machines().values() if topology in row.topologies]
+    others = [row.name for row in tpu_machines.machines().values() if topology in row.topologies]
     near = f" {topology} is a topology of {listed(others)}." if others else ""
     text = f"{machine.name} has no topology {topology}."
     nearest = min(machine.topologies, key=lambda own: abs(_chips_of(own) - _chips_of(topology)))
@@ -151,14 +151,14 @@ def _chips_of(topology: str) -> int:
 
 def _unknown(machine_type: str) -> Problem:
     """A TPU machine that no table of Vertex AI has: perhaps a newer one."""
-    generation = tpus.elsewhere(machine_type)
+    generation = tpu_machines.elsewhere(machine_type)
     if generation:
         text = f"{machine_type} is a TPU {generation} machine of GKE that Vertex AI does not list."
-        return Problem("GPU001", MACHINE, text, f"Vertex AI has {listed(tpus.machines())}.")
+        return Problem("GPU001", MACHINE, text, f"Vertex AI has {listed(tpu_machines.machines())}.")
     text = f"{machine_type} looks like a TPU machine, and the catalog does not know it."
-    return Problem("GPU001", MACHINE, text, f"It knows {listed(tpus.machines())}.", severity="warning")
+    return Problem("GPU001", MACHINE, text, f"It knows {listed(tpu_machines.machines())}.", severity="warning")
 
 
 def _on_serving() -> list[Problem]:
-    text = f"{tpus.board_machine()} trains only: predictions take TPU v5e, v6e and 7x."
-    return [Problem("GPU001", MACHINE, text, f"Choices: {listed(tpus.machines())}.")]
+    text = f"{tpu_machines.board_machine()} trains only: predictions take TPU v5e, v6e and 7x."
+    return [Problem("GPU001", MACHINE, text, f"Choices: {listed(tpu_machines.machines())}.")]

@@ -1,4 +1,4 @@
-"""One accelerator of Vertex AI: its memory, its regions, its end, and the quota that it draws on."""
+"""One machine type and one accelerator of Vertex AI: size, memory, regions, end, quota, speed, offers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,3 +75,77 @@ def accelerator_key(name: str) -> str:
 def short_name(name: str) -> str:
     """H100-80GB of NVIDIA_H100_80GB: as people write it, in pipelines.toml too."""
     return name.removeprefix("NVIDIA_").removeprefix("TESLA_").replace("_", "-")
+
+
+#: Dense bfloat16 peak in TFLOP/s by the name of the accelerator, float16 where it has no bfloat16; sources and dates
+#: beside the same figures in vgp/train/loop/accelerator.py, to which a test holds these. What is missing (P4, P100, RTX
+#: PRO 6000) has none there.
+_TFLOPS = {
+    "NVIDIA_GB200": 2500.0,
+    "NVIDIA_B200": 2250.0,
+    "NVIDIA_H200_141GB": 989.5,
+    "NVIDIA_H100_80GB": 989.5,
+    "NVIDIA_H100_MEGA_80GB": 989.5,
+    "NVIDIA_A100_80GB": 312.0,
+    "NVIDIA_TESLA_A100": 312.0,
+    "NVIDIA_L4": 121.0,
+    "NVIDIA_TESLA_V100": 125.0,
+    "NVIDIA_TESLA_T4": 65.0,
+}
+
+
+def peak_tflops(accelerator: str | None) -> float | None:
+    """Of one GPU; None where that is not known."""
+    return _TFLOPS.get(accelerator or "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """`accelerator` and `gpus` are what is built in; N1 takes GPUs through `attachable`."""
+
+    name: str
+    family: str
+    vcpu: int
+    memory_gb: float
+    accelerator: str | None = None
+    gpus: int = 0
+    attachable: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    architecture: str = "x86_64"
+    cpu_platform: str | None = None
+    nics: int = 1
+    network_gbps: int | None = None
+    gpudirect: str | None = None
+    #: NAME=VALUE for NCCL, with several GPUs.
+    nccl: str | None = None
+    #: In the container: the training command of several machines begins with it, to set NCCL's variables.
+    nccl_script: str | None = None
+    local_ssd: str = ""
+    local_ssd_gib: int = 0
+    #: standard, spot, flex_start, reservation.
+    provisioning: tuple[str, ...] = ()
+    undocumented: tuple[str, ...] = ()
+    boot_disks: tuple[str, ...] = ()
+    unconfirmed_boot_disks: tuple[str, ...] = ()
+    #: Regions in which Compute Engine has the type; None where that is not known.
+    compute_regions: tuple[str, ...] | None = None
+    note: str = ""
+    confidence: str = ""
+    sources: tuple[str, ...] = ()
+
+    def counts(self, accelerator_name: str) -> tuple[int, ...]:
+        """The counts of that accelerator with which the machine can be asked for."""
+        return self.choices.get(accelerator_name, ())
+
+    @property
+    def choices(self) -> Mapping[str, tuple[int, ...]]:
+        """Accelerator -> counts, for every accelerator that it takes."""
+        return {self.accelerator: (self.gpus,)} if self.accelerator else self.attachable
+
+    @property
+    def series(self) -> str:
+        """a2-highgpu of a2-highgpu-1g."""
+        return self.name.rsplit("-", 1)[0]
+
+    @property
+    def default_boot_disk(self) -> str:
+        return self.boot_disks[0]
