@@ -24,7 +24,7 @@ SETTINGS = {
 WAITS = {"rendezvous_timeout_s": 150, "lost_after_s": 60}
 UNINTERRUPTED = """
 import sys, json
-from training import steps
+from vgp.steps import calls as steps
 if __name__ == "__main__":
     given = json.loads(sys.argv[4])
     steps.train(sys.argv[1], sys.argv[2], sys.argv[3], **given)

@@ -107,7 +107,7 @@ def test_every_setting_is_reached_through_the_pipeline(
         ({"training_options": {"strategy": None}}, "strategy=None: input should be 'ddp' or 'fsdp'"),
         ({"epochs": -1.0}, "epochs=-1.0: input should be greater than 0"),
         ({"confidence": 2.0}, "confidence = 2.0: it lies between 0.5 and 1"),
-        ({"task": "flihgts"}, "neither a shipped task"),
+        ({"task": "flihgts"}, "neither a task of the library"),
     ],
 )
 def test_a_wrong_setting_is_refused_at_the_desk_and_in_the_first_step(
