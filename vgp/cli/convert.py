@@ -13,9 +13,8 @@ from vgp.base.text.printable import one_line
 from vgp.base.text.times import day
 from vgp.check import report
 from vgp.check.convert import convert, steps
-from vgp.check.convert.convert import Result
-from vgp.check.convert.nearest import replace_machines
-from vgp.check.sources.account import Note
+from vgp.check.convert.convert import Result, replace_machines
+from vgp.check.sources.command_line import Note
 from vgp.cli.options import Json, SettingsFile, console, print_json
 
 app = typer.Typer()

@@ -10,8 +10,7 @@ from loopback.cloud import Cloud
 
 from vgp.__main__ import main
 from vgp.base.text.printable import abridged
-from vgp.check.spec.defaults import with_defaults
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults
 from vgp.settings import load, repository_of
 from vgp.vertex.schedules import reconcile
 from vgp.workflow.compiling import workflows

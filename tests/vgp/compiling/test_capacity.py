@@ -14,10 +14,9 @@ from components.train import train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check.check import check
-from vgp.check.spec.engines import of_steps
 from vgp.check.spec.ladder import first_container, worlds
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import scripts
+from vgp.check.spec.script import engines_of_steps, scripts
 from vgp.launch.capacity.probe_body import probe_body
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.proposal import proposed
@@ -209,7 +208,7 @@ def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):
     assert len(container["args"][1]) < 60_000, "the launching text stands there once"
     script = scripts(PipelineSpec(spec))["train"]
     assert script.command[-1] == "{epochs}" and script.launch == "torchrun"
-    assert of_steps(PipelineSpec(spec)) == {}
+    assert engines_of_steps(PipelineSpec(spec)) == {}
     assert (first_container(container) or {})["imageUri"] == IMAGE
 
 

@@ -18,9 +18,8 @@ from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import task_inputs as launcher_job
 from vgp.check.check import check
-from vgp.check.spec import script_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import OF_THE_RUN, START, read, scripts
+from vgp.check.spec.script import OF_THE_RUN, START, read, refuse_arguments, scripts
 from vgp.machines.placement.request import Request
 from vgp.protocol import launching
 from vgp.protocol.image import IMAGE
@@ -260,14 +259,14 @@ def test_a_parameter_that_the_command_does_not_take_is_refused_unless_it_has_its
     target: Any, compiled: Callable[[Any], dict[str, Any]]
 ) -> None:
     spec = PipelineSpec(compiled(pipeline(target(settings("t", "{epochs}", "{word}")))))
-    script_arguments.refuse(spec, {"epochs": 5.0, "on": True, "size": 9, "word": "x"}, remote=True)  # size: collect's
+    refuse_arguments(spec, {"epochs": 5.0, "on": True, "size": 9, "word": "x"}, remote=True)  # size: collect's
     with pytest.raises(RequestError, match=r"does not take on. Write {on} into it, or leave on at its default, True"):
-        script_arguments.refuse(spec, {"on": False}, remote=False)
+        refuse_arguments(spec, {"on": False}, remote=False)
     with pytest.raises(RequestError, match="does not take options. Those are settings of the step's own Python"):
-        script_arguments.refuse(spec, {"options": {"a": 1}}, remote=False)
+        refuse_arguments(spec, {"options": {"a": 1}}, remote=False)
     with pytest.raises(RequestError, match="no quotation mark, backslash or line break"):
-        script_arguments.refuse(spec, {"word": 'a "b"'}, remote=True)
-    script_arguments.refuse(spec, {"word": 'a "b"'}, remote=False)
+        refuse_arguments(spec, {"word": 'a "b"'}, remote=True)
+    refuse_arguments(spec, {"word": 'a "b"'}, remote=False)
 
 
 def test_settings_of_collect_are_placed_or_said_to_have_no_effect(tmp_path: Path) -> None:

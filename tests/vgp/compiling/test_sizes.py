@@ -10,7 +10,7 @@ from components.image import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check.check import check
-from vgp.check.spec import sizes
+from vgp.check.spec import ladder
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
@@ -71,7 +71,7 @@ def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
     assert group["dag"]["tasks"]["train"]["inputs"]["parameters"]["size"] == given
     (outer,) = (each for each in spec.content["root"]["dag"]["tasks"].values())
     assert outer["inputs"]["parameters"][channel] == {"componentInputParameter": "train_size"}
-    assert sizes.choices(spec) == {"train_size": ("small", "large")}
+    assert ladder.size_choices(spec) == {"train_size": ("small", "large")}
     args = spec.containers["train"]["args"]
     assert args[args.index("--size") + 1] == "{{$.inputs.parameters['size']}}"
     plan = Plan.from_json(args[args.index("--plan") + 1])
@@ -98,10 +98,10 @@ def test_all_sizes_are_checked_and_the_dearest_counts(spec):
 
 
 def test_a_run_that_names_no_size_of_the_template_is_refused(spec):
-    sizes.refuse(spec, {})
-    sizes.refuse(spec, {"train_size": "large"})
+    ladder.refuse_sizes(spec, {})
+    ladder.refuse_sizes(spec, {"train_size": "large"})
     with pytest.raises(RequestError, match=r"train_size = 'lagre': there is no such size. Did you mean large\?"):
-        sizes.refuse(spec, {"train_size": "lagre"})
+        ladder.refuse_sizes(spec, {"train_size": "lagre"})
 
 
 def test_the_default_is_the_one_that_the_settings_name(tmp_path):
@@ -111,7 +111,7 @@ def test_the_default_is_the_one_that_the_settings_name(tmp_path):
 
 def test_without_sizes_no_parameter_appears(tmp_path):
     spec = compiled(train, tmp_path, machine="g2-standard-4")
-    assert set(spec.parameters) == {"x", "go"} and sizes.choices(spec) == {}
+    assert set(spec.parameters) == {"x", "go"} and ladder.size_choices(spec) == {}
     ladder = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
     assert set(ladder.parameters) == {"x", "go"} and "--size" not in ladder.containers["train"]["args"]
 

@@ -15,8 +15,7 @@ from tests.vgp.convert.verb import convert
 from vgp.base.documents.field_path import dotted
 from vgp.base.errors import RequestError
 from vgp.check.convert.conversion import as_yaml, leaves
-from vgp.check.convert.convert import converted
-from vgp.check.convert.source import document
+from vgp.check.convert.convert import converted, source_document
 
 #: The short run is the same every time; a long one: FUZZ_EXAMPLES=2000 pytest tests/vgp/convert/test_convert_account.py
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 40))
@@ -163,7 +162,7 @@ def accounted(tmp_path, data, form):
 
 
 @pytest.mark.parametrize("form", ["config", "sdk"])
-@pytest.mark.parametrize("spelled", [lambda document: document, snake])
+@pytest.mark.parametrize("spelled", [lambda document: source_document, snake])
 def test_every_field_of_a_job_is_printed_or_lost(tmp_path, form, spelled):
     chance = random.Random(7 if ROUNDS == 40 else None)
     codes = [
@@ -176,7 +175,7 @@ def test_every_field_of_a_job_is_printed_or_lost(tmp_path, form, spelled):
                                                                            "customJob": JOB, "why": "x"}])  # fmt: skip
 @pytest.mark.parametrize("form", ["config", "sdk"])
 def test_a_whole_job_is_converted_and_accounted_for(tmp_path, document, form):
-    assert accounted(tmp_path, document, form) == 0
+    assert accounted(tmp_path, source_document, form) == 0
 
 
 @pytest.mark.parametrize("form", ["config", "sdk"])
@@ -184,12 +183,12 @@ def test_every_field_of_a_legacy_job_is_printed_or_lost(tmp_path, form):
     chance = random.Random(7 if ROUNDS == 40 else None)
     codes = []
     for _ in range(ROUNDS):
-        document = some_of(LEGACY, chance)
-        document["trainingInput"]["scaleTier"] = chance.choice(TIERS)
+        source_document = some_of(LEGACY, chance)
+        source_document["trainingInput"]["scaleTier"] = chance.choice(TIERS)
         if chance.random() < 0.5:
             for role in ("master", "worker"):
-                document["trainingInput"].get(f"{role}Config", {}).pop("imageUri", None)
-        codes.append(accounted(tmp_path, document, form))
+                source_document["trainingInput"].get(f"{role}Config", {}).pop("imageUri", None)
+        codes.append(accounted(tmp_path, source_document, form))
     assert codes.count(0) > ROUNDS / 4
 
 
@@ -263,11 +262,11 @@ def test_flags_lie_over_the_file_of_config_as_in_gcloud(tmp_path, monkeypatch):
         )
     )
     line = "gcloud ai custom-jobs create --region=us-central1 --display-name=j --config=c.yaml --args=q,^ --args=r"
-    spec = converted(document(line)[0]).config
+    spec = converted(source_document(line)[0]).config
     assert spec["scheduling"] == {"timeout": "61s", "strategy": "SPOT"} and spec["serviceAccount"] == "a@b"
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["q", "^", "r"]
     line += " --service-account=c@d --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x:1"
-    spec = converted(document(line)[0]).config
+    spec = converted(source_document(line)[0]).config
     assert spec["serviceAccount"] == "c@d" and [pool["replicaCount"] for pool in spec["workerPoolSpecs"]] == [1]
     assert spec["workerPoolSpecs"][0]["machineSpec"] == {"machineType": "n1-standard-4"}
 
@@ -314,4 +313,4 @@ def test_other_documents_and_repeated_keys_are_named(tmp_path):
 )  # fmt: skip
 def test_a_line_that_says_nothing_sound_is_refused_in_a_sentence(line, why):
     with pytest.raises(RequestError, match=re.escape(why)):
-        document(line)
+        source_document(line)

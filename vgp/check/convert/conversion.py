@@ -13,7 +13,7 @@ import yaml
 
 from vgp.base.documents.field_path import FieldPath
 from vgp.check.finding import Finding
-from vgp.check.sources.account import Note
+from vgp.check.sources.command_line import Note
 
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
 

@@ -1,6 +1,9 @@
 """A step of pipelines.toml as a job of Vertex AI, or as a machine of Compute Engine.
 
 The container runs `python -m vgp.steps STEP` with the arguments, as the settings' account.
+
+Not verified on Compute Engine. The flags are those of `gcloud compute instances create`:
+https://docs.cloud.google.com/sdk/gcloud/reference/compute/instances/create
 """
 
 import shlex
@@ -10,9 +13,9 @@ from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.convert import job_body, vm_command
+from vgp.check.convert import job_body
 from vgp.check.convert.conversion import Conversion
-from vgp.check.sources.account import Note
+from vgp.check.sources.command_line import Note
 from vgp.machines.placement.place import place
 from vgp.machines.placement.placement import Placement
 from vgp.settings import Settings, load
@@ -96,7 +99,7 @@ def job_config(
 
 def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:
     """A placement as a `gcloud compute instances create` command, one flag a line."""
-    argv = vm_command.command(placement, name=name, image=image, run=run)
+    argv = vm_command(placement, name=name, image=image, run=run)
     words = [shlex.quote(word) for word in [*argv, *flags]]
     return " \\\n  ".join([" ".join(words[:5]), *words[5:]])
 
@@ -110,3 +113,59 @@ def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
     }
     lost |= dict.fromkeys(placement.options.given(), "only a job of Vertex AI has it")
     return [Note(name, why, dropped=True) for name, why in lost.items() if why]
+
+
+#: Google's VM images with driver, CUDA and Docker. https://docs.cloud.google.com/deep-learning-vm/docs/images
+_IMAGE = ("common-cu128-ubuntu-2204-nvidia-570", "deeplearning-platform-release")
+_CPU_IMAGE = ("cos-stable", "cos-cloud")
+
+
+def vm_command(
+    placement: Placement, *, name: str, image: str, run: Sequence[str] = (), zone: str | None = None
+) -> list[str]:
+    """The argv of `gcloud compute instances create`, for one node.
+
+    Args:
+        placement: Where the step runs on Vertex AI.
+        name: Of the VM.
+        image: The step's container image.
+        run: Command of the container; its own entry point if empty.
+        zone: A zone that has the GPU; ZONE is left to fill in where none is given.
+    """
+    combination = placement.combination
+    argv = ["gcloud", "compute", "instances", "create", name]
+    argv += [f"--zone={zone or placement.region + '-ZONE'}", f"--machine-type={combination.machine_type}"]
+    if combination.accelerator and combination.machine.accelerator is None:
+        argv.append(f"--accelerator=type={combination.accelerator.compute_name},count={combination.count}")
+    if combination.accelerator:
+        # A VM with GPUs cannot move to another host.
+        argv.append("--maintenance-policy=TERMINATE")
+    argv += _provisioning(placement)
+    argv += [f"--boot-disk-type={placement.boot_disk_type}", f"--boot-disk-size={placement.boot_disk_gb}GB"]
+    family, project = _IMAGE if combination.accelerator else _CPU_IMAGE
+    argv += [f"--image-family={family}", f"--image-project={project}", "--scopes=cloud-platform"]
+    # ^|^ makes | the separator of entries: commands have commas. `gcloud topic escaping`
+    argv.append(f"--metadata=^|^startup-script={_script(placement, image, run)}")
+    return argv
+
+
+def _provisioning(placement: Placement) -> list[str]:
+    stop = [f"--max-run-duration={placement.timeout_s}s", "--instance-termination-action=DELETE"]
+    if placement.strategy == "spot":
+        return ["--provisioning-model=SPOT", *stop]
+    if placement.strategy == "flex_start":
+        wait = [] if placement.max_wait_s is None else [f"--request-valid-for-duration={placement.max_wait_s}s"]
+        return ["--provisioning-model=FLEX_START", "--reservation-affinity=none", *wait, *stop]
+    if placement.reservation == "any":
+        return ["--reservation-affinity=any", *stop]
+    if placement.reservation:
+        return ["--reservation-affinity=specific", f"--reservation={placement.reservation}", *stop]
+    return stop
+
+
+def _script(placement: Placement, image: str, run: Sequence[str]) -> str:
+    """Starts the container with all GPUs; /dev/shm as large as the host allows, which Vertex AI does not offer."""
+    words = ["docker", "run", "--rm", "--ipc=host", "--network=host"]
+    words += ["--gpus=all"] if placement.combination.accelerator else []
+    words += [word for key, value in placement.env.items() for word in ("--env", f"{key}={value}")]
+    return "#!/bin/bash\n" + shlex.join([*words, image, *run])

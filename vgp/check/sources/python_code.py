@@ -19,9 +19,8 @@ from vgp.base.documents.node import Computed
 from vgp.base.documents.place import At, Place
 from vgp.base.documents.reading import Unreadable
 from vgp.check.sources.calls import CALLS, Found
-from vgp.check.sources.clusters import message, ray_cluster
 from vgp.check.sources.constants import Constants, called
-from vgp.check.sources.kfp_limits import limits
+from vgp.check.sources.kfp_limits import limits, message, ray_cluster
 
 MAX_CHARACTERS = 2_000_000
 #: Keys by which a dictionary is recognised as a request.

@@ -8,7 +8,7 @@ be that of --config.
 import re
 import shlex
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -24,6 +24,18 @@ from vgp.base.documents.reading import Unreadable
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.check.sources import command_line, gcloud_line
+from vgp.check.sources.shell_variables import (
+    MAX_COMMAND,
+    MAX_QUOTED,
+    VARIABLE,
+    Assignment,
+    Lines,
+    Variables,
+    assignments_of,
+    filled,
+    variables_of,
+    with_quoted,
+)
 from vgp.check.sources.shell_words import Unclosed, close, opened, split
 
 #: Words without which no line asks for a machine.
@@ -34,18 +46,6 @@ _GCLOUD = re.compile(
 )
 #: Words of which a command that asks for machines has all of a line.
 _ASKING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
-_ASSIGNED = re.compile(
-    r"^(\s*)(?:export\s+|readonly\s+|(?:local|declare|typeset)\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)(\+?)=(.*)$"
-)
-#: Further ways to set a variable, within a line.
-_ALSO_SET = re.compile(
-    r"(?:[;&|{(]|\b(?:then|do|else))\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)\+?=|\bfor\s+(\w+)\s+in\b"
-)
-#: $NAME, $1, and ${NAME} with what may follow the name: a default, or an operation.
-_VARIABLE = re.compile(r"\$(?:\{(\w+)([^\w{}][^{}]*)?\}|([A-Za-z_]\w*|\d))")
-#: "${NAME[@]}", and ${NAME[@]+"${NAME[@]}"}, which a script without set -u does not need.
-_ARRAY = re.compile(r'("?)\$\{(\w+)\[[@*]\](?::?\+"?\$\{\2\[[@*]\]\}"?)?\}\1')
-_DEFAULT = re.compile(r":?[-=](.*)", re.DOTALL)
 _LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _WRITTEN = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
@@ -56,16 +56,8 @@ _PRINTED = re.compile(r"^\s*(?:echo|printf)\s")
 #: What runs the text in the quotes behind it.
 _RUNS = re.compile(r"\beval\s|\s-\w*c\s|\bssh\s")
 MAX_LINES, MAX_COMMANDS = 100_000, 1_000
-#: Of one command, and of what a variable holds: words are split character by character.
-MAX_COMMAND, MAX_VARIABLE = 100_000, 10_000
-#: Characters that are looked at again for quotes, with some for each line.
-_MAX_WORK, _A_LINE = 10_000_000, 20
-#: Lines over which a quote may go, and between a variable and what is added to it.
-_MAX_QUOTED, _MAX_BETWEEN = 200, 500
 #: Name of a file -> (line, text) of each time that the script writes it.
 Written = dict[str, list[tuple[int, str]]]
-#: Name -> text, of an array its words in quotes; None for what only the shell knows.
-Variables = Mapping[str, str | None]
 _FIX = "Write what is missing into the script, or check the file of --config by itself: no machine of this is judged."
 #: Stands for a dollar sign that the shell leaves alone.
 _LITERAL = "\0"
@@ -81,44 +73,6 @@ class _Command:
     broken: list[tuple[int, str, str]] = field(default_factory=list)
     #: The variable or array that holds the command.
     name: str = ""
-
-
-@dataclass(frozen=True)
-class _Assignment:
-    """What a line sets: `text` is what stands behind the equals sign, over as many lines as it takes."""
-
-    line: int
-    name: str
-    text: str
-    indent: str
-    #: Whether it adds to what was there: NAME+=VALUE, or NAME="$NAME and more".
-    adds: bool
-    names_itself: bool
-    lines: int
-
-    @property
-    def is_array(self) -> bool:
-        return self.text.startswith("(")
-
-    @property
-    def words(self) -> list[str] | None:
-        """None for what cannot be split, or takes more than an assignment."""
-        try:
-            return split(self.text[1:], is_list=True).words if self.is_array else split(self.text).words
-        except Unclosed:
-            return None
-
-
-class _Lines(list[str]):
-    """The lines of a script, and how much more of them may be looked at again."""
-
-    left = _MAX_WORK
-
-    def spend(self, text: str) -> None:
-        """Raises Exhausted: the script has more that goes over several lines than any real one."""
-        self.left -= len(text) + _A_LINE
-        if self.left < 0:
-            raise Exhausted("The script has more commands and quotes over several lines than are followed.")
 
 
 @dataclass(frozen=True)
@@ -155,12 +109,12 @@ def documents(
         shells: The lines, from 0, at which a shell begins that has no variables of those above; the first is 0.
     """
     every = text.replace("\r\n", "\n").split("\n")
-    lines = _Lines(every[:MAX_LINES])
+    lines = Lines(every[:MAX_LINES])
     written = _written(lines)
     try:
-        assignments = list(_assignments(lines))
+        assignments = list(assignments_of(lines))
         starts = [*shells, len(lines)]
-        variables = [_variables(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
+        variables = [variables_of(lines, assignments, *part) for part in zip(starts, starts[1:], strict=False)]
         script = _Script(file, written, shells, variables, folder, at)
         commands = [*islice(_commands_in_variables(lines, assignments), MAX_COMMANDS + 1)]
         _blank_printed(lines)
@@ -178,7 +132,7 @@ def documents(
     return numbered([document for document in found if document is not None])
 
 
-def _commands(lines: _Lines, script: _Script) -> Iterator[_Command]:
+def _commands(lines: Lines, script: _Script) -> Iterator[_Command]:
     number = 0
     while number < len(lines):
         first, line = number, lines[number]
@@ -195,7 +149,7 @@ def _commands(lines: _Lines, script: _Script) -> Iterator[_Command]:
                 yield command
 
 
-def _gathered(lines: _Lines, first: int, start: int, variables: Variables) -> _Command | None:
+def _gathered(lines: Lines, first: int, start: int, variables: Variables) -> _Command | None:
     """The command that begins in a line; None where it asks for no machine, or is a text that nothing runs."""
     before = lines[first][:start]
     lines.spend(lines[first])
@@ -212,18 +166,18 @@ def _gathered(lines: _Lines, first: int, start: int, variables: Variables) -> _C
         lines.spend(lines[number])
         number += 1
     command.text = "\n".join([*(_joined(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
-    if not may_ask(_filled(command.text, variables)):
+    if not may_ask(filled(command.text, variables)):
         return None
     if len(command.text) <= MAX_COMMAND:
         _take_quoted(command, lines, opened(before))
     return command
 
 
-def _take_quoted(command: _Command, lines: _Lines, around: list[str]) -> None:
+def _take_quoted(command: _Command, lines: Lines, around: list[str]) -> None:
     """Adds the lines over which the quotes of the command go; `around`: what closes the quotes that it stands in."""
     own, number, text = len(command.lines), command.lines[-1][0], command.text
     waiting = opened(f"{text}\n", around)
-    for line in lines[number : number + _MAX_QUOTED]:
+    for line in lines[number : number + MAX_QUOTED]:
         if not waiting or len(text) > MAX_COMMAND:
             break
         number += 1
@@ -243,7 +197,7 @@ def _take_quoted(command: _Command, lines: _Lines, around: list[str]) -> None:
     del command.lines[own:]
 
 
-def _commands_in_variables(lines: list[str], assignments: list[_Assignment]) -> Iterator[_Command]:
+def _commands_in_variables(lines: list[str], assignments: list[Assignment]) -> Iterator[_Command]:
     """The commands that variables and arrays hold, to be run by $NAME: their lines are blanked."""
     for each in assignments:
         if "gcloud" not in each.text:
@@ -286,122 +240,7 @@ def _bare(line: str) -> str:
     return "" if line.lstrip().startswith("#") else _LATE_BACKSLASH.sub("", line)
 
 
-def _assignments(lines: _Lines) -> Iterator[_Assignment]:
-    number = 0
-    while number < len(lines):
-        match = _ASSIGNED.match(lines[number])
-        number += 1
-        if match is None:
-            continue
-        first, (indent, name, plus, text) = number, match.groups()
-        text, number = _with_quoted(lines, number, text)
-        named = {match.group(1) or match.group(3) for match in _VARIABLE.finditer(text) if not match.group(2)}
-        names_itself = name in named | {match.group(2) for match in _ARRAY.finditer(text)}
-        yield _Assignment(first, name, text, indent, bool(plus) or names_itself, names_itself, number - first + 1)
-
-
-def _with_quoted(lines: _Lines, number: int, text: str) -> tuple[str, int]:
-    """The text with the lines from `number` over which its quotes go, and the line behind; not if they never end."""
-    if len(text) > MAX_VARIABLE:
-        return text, number
-    first, whole, waiting = number, text, opened(f"{text}\n")
-    while waiting or whole.endswith("\\"):
-        if number == min(len(lines), first + _MAX_QUOTED) or len(whole) > MAX_VARIABLE:
-            return text, first
-        lines.spend(lines[number])
-        whole += f"\n{lines[number]}"
-        waiting = opened(f"{lines[number]}\n", waiting)
-        number += 1
-    return whole, number
-
-
-def _variables(lines: list[str], assignments: list[_Assignment], start: int, end: int) -> Variables:
-    """What the lines from `start` to `end` set, and to what: a text where that is done once, or added to below it."""
-    values: dict[str, str | None] = {}
-    last: dict[str, _Assignment] = {}
-    own = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
-    for each in assignments[slice(*own)]:
-        value = _array(each) if each.is_array else _text(each.text, each.name)
-        before = last.get(each.name)
-        known = values.get(each.name) if before and each.adds and _is_below(lines, before, each) else None
-        whole = None if value is None or known is None else _added(known, value, each)
-        values[each.name] = whole if before or each.adds else value
-        last[each.name] = each
-    for line in lines[start:end]:
-        values |= dict.fromkeys((name for pair in _ALSO_SET.findall(line) for name in pair if name in values), None)
-    for _ in range(5):
-        values = {name: _short(value) for name, value in values.items()}
-        values = {name: value and _filled(value, values)[:MAX_VARIABLE] for name, value in values.items()}
-    return {name: _short(value) for name, value in values.items()}
-
-
-def _is_below(lines: list[str], before: _Assignment, each: _Assignment) -> bool:
-    """Whether whatever runs an assignment also ran the one before: both stand alike, and no block ends between them."""
-    start, indent = before.line + before.lines - 1, len(each.indent)
-    between = lines[start : min(each.line - 1, start + _MAX_BETWEEN)]
-    return (
-        before.indent == each.indent
-        and each.line - start <= _MAX_BETWEEN
-        and all(len(line) - len(line.lstrip()) >= indent for line in between if line.strip())
-    )
-
-
-def _added(known: str, value: str, each: _Assignment) -> str | None:
-    """What a variable holds after NAME+=VALUE, or after NAME="$NAME and more"; None: too long for a flag's."""
-    if len(known) * max(value.count("$"), 1) + len(value) > MAX_VARIABLE:
-        return None
-    if each.is_array:
-        own = shlex.quote(f"${{{each.name}[@]}}")
-        return value.replace(own, known) if own in value else f"{known} {value}"
-    if not each.names_itself:
-        return known + value
-    return _VARIABLE.sub(lambda match: known if each.name in match.groups() else match.group(), value)
-
-
-def _array(each: _Assignment) -> str | None:
-    """The words of an array in quotes; None for what the shell computes."""
-    return None if each.words is None else shlex.join(each.words)
-
-
-def _short(value: str | None) -> str | None:
-    """The text of a variable; None for one that is too long to be a flag's."""
-    return value if value is not None and len(value) < MAX_VARIABLE else None
-
-
-def _text(value: str, name: str) -> str | None:
-    """What an assignment to a name sets; None for what the shell computes."""
-    value = _filled(value, {}, name)  # GPU=${GPU:-NVIDIA_L4}: what was there before is the caller's
-    if "$(" in value or "`" in value:
-        return None
-    try:
-        words = split(value).words
-    except Unclosed:
-        return None
-    return words[0] if len(words) == 1 else "" if not words else None
-
-
-def _filled(text: str, variables: Variables, only: str | None = None) -> str:
-    """The text with its variables; `only`: of no other is the default taken."""
-
-    def fill(match: re.Match[str]) -> str:
-        name, operation = match.group(1) or match.group(3), match.group(2) or ""
-        default = _DEFAULT.fullmatch(operation)
-        value = variables.get(name)
-        if name in variables or not default:
-            return match.group() if value is None or (operation and not default) else value
-        return default.group(1) if only in (None, name) else match.group()
-
-    def fill_array(match: re.Match[str]) -> str:
-        value = variables.get(match.group(2))
-        return match.group() if value is None else value
-
-    text = text if len(text) > MAX_COMMAND else _ARRAY.sub(fill_array, text)
-    for _ in range(3 if "}}" in text else 1):  # ${A:-${B:-TEXT}}: from the inside
-        text = text if len(text) > MAX_COMMAND else _VARIABLE.sub(fill, text)
-    return text
-
-
-def _blank_printed(lines: _Lines) -> None:
+def _blank_printed(lines: Lines) -> None:
     """Blanks what echo and printf print: such a command is shown, and not run."""
     number = 0
     while number < len(lines):
@@ -409,7 +248,7 @@ def _blank_printed(lines: _Lines) -> None:
         number += 1
         if not _PRINTED.match(text):
             continue
-        text, number = _with_quoted(lines, number, text)
+        text, number = with_quoted(lines, number, text)
         if not _HINT.search(text) or _SUBSTITUTED.search(text) or opened(text):
             number = first + 1
             continue
@@ -449,7 +288,7 @@ def _document(command: _Command, script: _Script) -> Document | None:
     places: dict[FieldPath, Place] = {(): at(command.line)}
     places |= {(str(at(line)),): at(line) for line, _, _ in command.broken}
     try:
-        text = _filled(variables.get(command.name) or command.text, variables)
+        text = filled(variables.get(command.name) or command.text, variables)
         if len(text) > MAX_COMMAND:
             raise Exhausted(f"The command has more than {MAX_COMMAND:,} characters.")
         line = _line(text)
@@ -485,9 +324,9 @@ def _line(text: str) -> command_line.Line:
 def _config(path: str, line: int, script: _Script) -> list[Document]:
     """The documents of the file of --config of the command at a line: one that the script writes, or one beside it."""
     if path in script.written:
-        text = _filled(_standing(script.written[path], line), script.variables_at(line))
+        text = filled(_standing(script.written[path], line), script.variables_at(line))
         return parse(path, text.replace(_LITERAL, "$"))
-    if _VARIABLE.search(path) or "$(" in path or "`" in path:
+    if VARIABLE.search(path) or "$(" in path or "`" in path:
         raise RequestError(f"--config={path}: which file that is, only the shell knows.")
     if script.folder is None:
         raise RequestError(f"--config={path}: no file is read for a script without a folder.")
@@ -529,5 +368,5 @@ def _marked(value: Any) -> Any:
         return [_marked(item) for item in value]
     if isinstance(value, str) and ("$(" in value or "`" in value):
         return Computed("the shell computes it")
-    match = _VARIABLE.search(value) if isinstance(value, str) else None
+    match = VARIABLE.search(value) if isinstance(value, str) else None
     return Computed(f"the script gives {match.group()} no text of its own") if match else value

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.check.spec import flow, ladder_difference
+from vgp.check.spec import step_difference
 from vgp.check.spec.caching import cached
 from vgp.check.spec.dag import Component
 from vgp.check.spec.parameters import Parameter
@@ -77,7 +77,9 @@ def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, 
         yield from _compared(step, *compared(*sides))
         plans = [side.plan if side else {} for side in sides]
         if all(plans):
-            yield from (Difference(f"{step}: {way}", *both) for way, *both in ladder_difference.differences(*plans))
+            yield from (
+                Difference(f"{step}: {way}", *both) for way, *both in step_difference.ladder_differences(*plans)
+            )
 
 
 def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Difference]:
@@ -95,7 +97,7 @@ def _difference(field: str, key: str, old: Any, new: Any) -> Difference:
 
 def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
     """What steps are given by the workflow, their order, kfp's version, the pipeline's own name and description."""
-    given = [flow.given(spec) for spec in (before, after)]
+    given = [step_difference.given_to_tasks(spec) for spec in (before, after)]
     for task in given[0].keys() & given[1].keys():
         yield from _compared(task, given[0][task], given[1][task])
     old, new = _whole(before), _whole(after)
@@ -108,7 +110,7 @@ def _handlers(spec: PipelineSpec) -> list[Component]:
 
 
 def _whole(spec: PipelineSpec) -> dict[str, Any]:
-    flows = [flow.flow(component) for component in (spec.root, *_handlers(spec))]
+    flows = [step_difference.flow(component) for component in (spec.root, *_handlers(spec))]
     return {
         "flow": (flows, spec.root.content.get("outputDefinitions")),
         "cached steps": ", ".join(cached(spec)) or "none",

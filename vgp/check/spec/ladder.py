@@ -1,4 +1,4 @@
-"""A ladder in a compiled spec: the plan in the arguments of the container that climbs it.
+"""A ladder in a compiled spec: the plan in the arguments of the container that climbs it, and the sizes in the plan.
 
 python3 -m vgp.launch.capacity --plan JSON --executor_input {{$}}
 """
@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vgp.check.spec.dag import Component, table
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 #: The program of the container.
@@ -93,3 +95,61 @@ def _replaced(value: Any, marks: Mapping[str, Any]) -> Any:
 
 def _words(value: Any) -> Sequence[str]:
     return [word if isinstance(word, str) else "" for word in value] if isinstance(value, list) else []
+
+
+#: The input of the launcher.
+SIZE_INPUT = "size"
+SIZE_OPTION = "--size"
+
+
+def sizes_of(container: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sizes that a launcher chooses from; none for any other container."""
+    told = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
+    rungs = told.get("rungs") if told else None
+    listed = [rung for rung in rungs if isinstance(rung, dict)] if isinstance(rungs, list) else []
+    return tuple(dict.fromkeys(str(rung["size"]) for rung in listed if rung.get("size")))
+
+
+def size_choices(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
+    """Parameters of the pipeline that choose a size -> the sizes."""
+    found: dict[str, tuple[str, ...]] = {}
+    if any(SIZE_OPTION in (container.get("args") or ()) for container in spec.containers.values()):
+        for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
+            found[parameter] = sizes_of(spec.executor(task).get("container", {}))
+    return {name: sizes for name, sizes in found.items() if sizes}
+
+
+def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, Any]) -> None:
+    """Raises RequestError: an argument names a size that there is not."""
+    for name, sizes in size_choices(spec).items():
+        value = arguments.get(name, spec.defaults.get(name))
+        if value not in sizes:
+            hint = did_you_mean(str(value), sizes)
+            raise RequestError(f"{name} = {value!r}: there is no such size. {hint}")
+
+
+def worlds_of_sizes(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The GPUs of every job that a step may have in a run with these arguments, by the names of components.
+
+    All machines together; of a step with sizes those of the rungs of the size that the run takes.
+    """
+    taken: dict[str, set[Any]] = {}
+    for task, parameter in _chosen(spec.root, {name: name for name in spec.parameters}):
+        value = arguments.get(parameter, spec.defaults.get(parameter))
+        taken.setdefault(task.component.name.removeprefix("comp-"), set()).add(value)
+    return {
+        step: tuple(gpus for size in by_size if not size or size in taken.get(step, ()) for gpus in by_size[size])
+        for step, by_size in worlds(spec).items()
+    }
+
+
+def _chosen(group: Component, parameters: Mapping[str, str]) -> Iterator[tuple[Task, str]]:
+    """Every step with the parameter of the pipeline that reaches its input `size`."""
+    for task in group.tasks.values():
+        given = task.content.get("inputs", {}).get("parameters", {})
+        sources = {name: str(value.get("componentInputParameter", "")) for name, value in given.items()}
+        taken = {name: parameters[source] for name, source in sources.items() if source in parameters}
+        if task.component.is_group:
+            yield from _chosen(task.component, taken)
+        elif SIZE_INPUT in taken:
+            yield task, taken[SIZE_INPUT]

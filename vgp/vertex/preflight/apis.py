@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from vgp.check.spec.engines import of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import engines_of_steps
 from vgp.machines.placement.engines import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -18,7 +18,9 @@ _LOOK = ("cloudquotas", "cloudresourcemanager")
 
 
 def questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
-    yield Question("apis.enabled", project.id, lambda: _enabled(settings, project, list(of_steps(spec).values())))
+    yield Question(
+        "apis.enabled", project.id, lambda: _enabled(settings, project, list(engines_of_steps(spec).values()))
+    )
 
 
 def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> Iterator[Finding]:

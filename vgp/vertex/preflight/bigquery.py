@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.base.text import bucket_uri
-from vgp.check.spec.engines import of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import engines_of_steps
 from vgp.machines.placement.engines import BigQuery
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
@@ -36,7 +36,7 @@ _AREAS = {"us": ("us-", "us", "nam"), "eu": ("europe-", "eu", "eur")}
 
 
 def questions(settings: Settings, project: Project, policies: Policies, spec: PipelineSpec) -> Iterator[Question]:
-    asked = list(dict.fromkeys(engines.bigquery for engines in of_steps(spec).values() if engines.bigquery))
+    asked = list(dict.fromkeys(engines.bigquery for engines in engines_of_steps(spec).values() if engines.bigquery))
     for paying in dict.fromkeys(one.project or project.id for one in asked):
         yield Question("bigquery.runner", paying, partial(_runner, settings, project, paying, policies))
     for name in _tables(settings, spec) if asked else ():

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgp.check.spec.engines import of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.script import engines_of_steps
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.engines import Job
 from vgp.settings import Settings
@@ -31,7 +31,7 @@ class _Need:
 
 
 def questions(settings: Settings, project: Project, policies: Policies, spec: PipelineSpec) -> Iterator[Question]:
-    for step, engines in of_steps(spec).items():
+    for step, engines in engines_of_steps(spec).items():
         if job := engines.dataflow:
             yield from _questions(settings, project, policies, step, job)
 

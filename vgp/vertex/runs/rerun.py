@@ -14,7 +14,7 @@ from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import cost
 from vgp.check.check import check
-from vgp.check.spec import arguments, sizes
+from vgp.check.spec import arguments, ladder
 from vgp.check.spec.caching import cached, switched
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
@@ -120,5 +120,5 @@ def _changed(run: Run, texts: Sequence[str], members: arguments.Members) -> dict
         for name, parameter in run.spec.parameters.items()
     }
     values = arguments.parsed(parameters, texts, members)
-    sizes.refuse(run.spec, values)
+    ladder.refuse_sizes(run.spec, values)
     return values

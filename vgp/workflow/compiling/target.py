@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vgp.check.spec.caching import PINNED
-from vgp.check.spec.defaults import Places
+from vgp.check.spec.pipeline_spec import Places
 from vgp.machines.placement.request import Request
 from vgp.protocol.image import IMAGE
 from vgp.workflow.compiling import engines, script

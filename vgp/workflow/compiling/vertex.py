@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.check.spec.defaults import Places
+from vgp.check.spec.pipeline_spec import Places
 from vgp.machines.placement import plain
 from vgp.machines.placement.ladder import Ladder, ladder
 from vgp.machines.placement.place import place

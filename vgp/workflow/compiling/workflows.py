@@ -16,10 +16,9 @@ from typing import Any
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.check.spec import engines, ladder_inputs, script_arguments, sizes
+from vgp.check.spec import ladder, ladder_inputs, script
 from vgp.check.spec.caching import as_pinned
-from vgp.check.spec.defaults import with_defaults, with_places
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults, with_places
 from vgp.check.spec.script import scripts
 from vgp.protocol.imports import serve
 from vgp.settings.repository import Repository, find, known
@@ -100,8 +99,8 @@ def check(
     Raises:
         RequestError: says what was given, the rule, and the choices.
     """
-    script_arguments.refuse(spec, arguments, remote=remote)
-    sizes.refuse(spec, arguments)
+    script.refuse_arguments(spec, arguments, remote=remote)
+    ladder.refuse_sizes(spec, arguments)
     ladder_inputs.refuse(spec, arguments)
     path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
@@ -132,7 +131,7 @@ def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository
 
 def _own(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that the workflow itself declares: those of sizes are of the settings."""
-    sized = sizes.choices(spec)
+    sized = ladder.size_choices(spec)
     return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
 
 
@@ -140,8 +139,8 @@ def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> di
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
-        "bigquery": engines.bigquery(spec),
-        "worlds": sizes.worlds(spec, arguments),
+        "bigquery": script.bigquery_steps(spec),
+        "worlds": ladder.worlds_of_sizes(spec, arguments),
     }
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text import files
 from vgp.check.spec import arguments
-from vgp.check.spec.defaults import registry_is
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
 from vgp.check.spec.script import scripts
 from vgp.settings import Repository, Settings
 from vgp.workflow.compiling import workflows
