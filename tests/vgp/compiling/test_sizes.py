@@ -112,8 +112,8 @@ def test_the_default_is_the_one_that_the_settings_name(tmp_path):
 def test_without_sizes_no_parameter_appears(tmp_path):
     spec = compiled(train, tmp_path, machine="g2-standard-4")
     assert set(spec.parameters) == {"x", "go"} and ladder.size_choices(spec) == {}
-    ladder = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
-    assert set(ladder.parameters) == {"x", "go"} and "--size" not in ladder.containers["train"]["args"]
+    climbing = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
+    assert set(climbing.parameters) == {"x", "go"} and "--size" not in ladder.containers["train"]["args"]
 
 
 def test_a_size_that_cannot_be_is_refused_by_its_name(tmp_path):

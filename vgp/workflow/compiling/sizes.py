@@ -31,8 +31,8 @@ def chosen_by_input(launcher: Any, default: str) -> "BaseComponent":
     spec = launcher.component_spec
     if SIZE_INPUT in (spec.inputs or {}):
         raise RequestError(
-            f"{launcher.name} has an input {SIZE_INPUT} of its own, by which the size of its machines would be chosen. Give "
-            "the input another name, or drop [steps.NAME.sizes]."
+            f"{launcher.name} has an input {SIZE_INPUT} of its own, by which the size of its machines would be chosen. "
+            "Give the input another name, or drop [steps.NAME.sizes]."
         )
     spec.inputs = {**(spec.inputs or {}), SIZE_INPUT: InputSpec(type="String", default=default, optional=True)}
     container = spec.implementation.container
