@@ -9,7 +9,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
 from vgp.vertex import clients, names
 from vgp.vertex.errors import advice
-from vgp.vertex.preflight.asking import patience
+from vgp.vertex.preflight.finding import patience
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.state import Run
 

@@ -7,7 +7,6 @@ trained.metrics["auc"], trained.report, trained.model
 
 runs.py       starts a run, goes on with one, or opens one that has ended
 run.py        the run as a value
-page.py       what a notebook shows of it
 remote.py     runs on Vertex AI: started, and waited for
 values.py     parameters as a shell gives them
 progress.py   what is seen while it goes on: in a notebook, a terminal or a log"""

@@ -5,8 +5,7 @@ import re
 from typing import Any
 
 from vgp.base.documents.node import Node, spellings, whole_number
-from vgp.check import custom_job, job_options
-from vgp.check import persistent_resource as resource_pools
+from vgp.check import custom_job, job_options, persistent_resource
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
 from vgp.check.terms import Terms, judge_region, price_of
@@ -70,7 +69,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     elif kind == "deployedModels":
         _deployed_models(judgement, step, node.get(kind).decoded(), location)
     elif kind == "resourcePools":
-        resource_pools.judge(judgement, step, node, location)
+        persistent_resource.judge(judgement, step, node, location)
     elif kind == "workerPoolSpecs":
         custom_job.judge(judgement, step, node, location=location, strict_list=strict)
     elif (inner := Reader(judgement, step).object(node.get(kind), kind)) is not None:

@@ -15,7 +15,7 @@ from vgp.base.documents import budget, toml_text
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Node
 from vgp.base.documents.reading import Unreadable, read, standard_input
-from vgp.base.documents.settings_file import settings_file
+from vgp.base.documents.toml_text import settings_file
 from vgp.base.errors import RequestError
 from vgp.check import kinds
 from vgp.check.judgement import Judgement

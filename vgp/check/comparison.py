@@ -11,11 +11,11 @@ from datetime import date
 from pathlib import Path
 
 from vgp.base.documents.reading import refuse_address
-from vgp.base.documents.settings_file import FILE_NAME
+from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural, usd
-from vgp.base.text.price_dates import words
 from vgp.base.text.printable import one_line
+from vgp.base.text.times import price_dates as words
 from vgp.check.check import own_regions
 from vgp.check.cost import Cost, line_of, most_usd, not_in_it, price_dates, unpriced
 from vgp.check.finding import Finding, StepRow

@@ -6,8 +6,7 @@ from typing import Any
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import api_object, images, plain_step
-from vgp.check import task_inputs as launcher_job
+from vgp.check import api_object, images, plain_step, task_inputs
 from vgp.check.finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.check.spec import ladder
@@ -36,14 +35,14 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         return
     if images.sends_mail(container.get("image").text() or "", container.get("command").value):
         return
-    job = launcher_job.launched_job(container) or job_of_method(container)
+    job = task_inputs.launched_job(container) or job_of_method(container)
     if job is not None:
-        location, before = launcher_job.option(container, "--location"), len(judgement.steps)
+        location, before = task_inputs.option(container, "--location"), len(judgement.steps)
         api_object.judge(judgement, step, job, location=location, strict=True)
         judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
-    elif images.is_launcher(container.get("image").text() or "") and (unread := launcher_job.unread(container)):
+    elif images.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
         # The machine that the job would ask for is not the one of the step.
         text = "The job that the launcher starts is not checkable: its text is no JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")

@@ -11,12 +11,10 @@ from reprlib import Repr
 from vgp.base.documents.budget import Exhausted, spend
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
-from vgp.base.documents.field_path import dotted
 from vgp.base.documents.node import Computed, Node, spellings, whole_number
-from vgp.base.documents.reading import Unreadable
+from vgp.base.documents.reading import Unreadable, dotted
 from vgp.base.text.nearest import nearest
-from vgp.base.text.printable import clipped, one_line
-from vgp.base.text.secret import is_secret_variable
+from vgp.base.text.printable import clipped, is_secret_variable, one_line
 from vgp.check.finding import Finding, StepRow
 from vgp.machines.catalog.catalog import accelerators
 from vgp.machines.placement.rules import Problem

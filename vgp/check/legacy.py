@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import Node
-from vgp.check import machine_spec
-from vgp.check import terms as job_terms
+from vgp.base.documents.reading import FieldPath
+from vgp.check import machine_spec, terms
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
 
@@ -123,6 +122,6 @@ def _judge_role(judgement: Judgement, step: str, role: Role) -> None:
     }
     node, regions = Node(values, path), list(judgement.regions)
     spec = machine_spec.judge_machine(judgement, step, node)
-    job_terms.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
-    usd, region = job_terms.price_of(spec, regions, "standard")
+    terms.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
+    usd, region = terms.price_of(spec, regions, "standard")
     judgement.steps.append(spec.row(f"{step}/{role.name}", role.replicas, "STANDARD", usd, region))

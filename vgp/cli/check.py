@@ -139,7 +139,7 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
 
 def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
     """Prints the comparison; the exit code is that of the files here."""
-    from vgp.base.documents.settings_file import FILE_NAME
+    from vgp.base.documents.toml_text import FILE_NAME
     from vgp.check import comparison
     from vgp.vertex.schedules.monthly import declared
 

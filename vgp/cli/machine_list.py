@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from vgp.base.errors import RequestError
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.figures import dollars, listed
 from vgp.base.text.table import above, table
 from vgp.machines.catalog import catalog, tpu_machines
@@ -88,7 +88,7 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Renderable
         f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
     ]
     prices = [offer.price for offer in offers if offer.price]
-    lines += [price_dates.words((price.date for price in prices), today), price_dates.without_skus(prices)]
+    lines += [times.price_dates((price.date for price in prices), today), times.without_skus(prices)]
     return above(drawn, list(filter(None, lines)))
 
 

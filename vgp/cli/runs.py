@@ -33,13 +33,13 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from vgp.vertex.runs import report, search, view
+    from vgp.vertex.runs import outputs, search, view
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     only = search.Filter(pipeline, state or (), since, label or (), schedule, mine)
     listed = search.listed(loaded, only, limit=limit, now=now)
     if as_json:
-        print_json([report.brief(loaded, run, now) for run in listed])
+        print_json([outputs.brief_report(loaded, run, now) for run in listed])
         return
     console().print(
         view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
@@ -51,13 +51,13 @@ def runs(
 @app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.vertex.runs import history, report, show
+    from vgp.vertex.runs import history, outputs, show
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     shown, rows = show.look(loaded, run)
     last = history.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
-        print_json({**report.as_json(loaded, shown, rows, now), "last_runs": last.as_json()})
+        print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:
         show.page(console(), loaded, shown, rows, now, last)
 

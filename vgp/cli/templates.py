@@ -44,7 +44,7 @@ def upload(
     It gets the tags `latest`, the git commit (if nothing was changed since), and your own. The same content is one
     version, however often it is uploaded, so a command that was interrupted can simply be repeated.
     """
-    from vgp.vertex.templates.publish import publish
+    from vgp.vertex.templates.upload import publish
 
     loaded = load_settings(settings, environment)
     done, commit = publish(name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd)
@@ -89,13 +89,13 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the templates, or all versions of one with their tags, newest first."""
-    from vgp.vertex.templates import listing, view
+    from vgp.vertex.templates import listing
 
     loaded = load_settings(settings, environment)
     if name is None:
-        rows, table = listing.packages(loaded, place=place), view.packages
+        rows, table = listing.packages(loaded, place=place), listing.packages_table
     else:
-        rows, table = listing.versions(loaded, name, place=place), view.versions
+        rows, table = listing.versions(loaded, name, place=place), listing.versions_table
     shown = rows[: limit or None]
     show(shown, as_json, table)
     if len(shown) < len(rows):
@@ -111,10 +111,10 @@ def show_(
     as_json: Json = False,
 ) -> None:
     """Show one version: digest, tags, and the parameters that a run of it takes."""
-    from vgp.vertex.templates import listing, view
+    from vgp.vertex.templates import listing
 
     version = listing.detail(load_settings(settings, environment), template, place=place)
-    show(version, as_json, view.card)
+    show(version, as_json, listing.card)
 
 
 @templates.command(epilog="Example: vgp templates pin training:v3")

@@ -6,13 +6,13 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.table import facts
-from vgp.cli.price_table import WAYS, price_sources, price_table
+from vgp.cli.machine_card import WAYS, price_sources, price_table
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.prices import Price
 from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
-from vgp.machines.placement import tpu_rules as placement
+from vgp.machines.placement import tpu_rules
 
 #: A slice, such as 2x4 or TPU_V3 x 8, and its price.
 Priced = tuple[str, Price]
@@ -25,7 +25,7 @@ def card(name: str, as_of: date) -> RenderableType:
     if prices:
         parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]"]
         parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
-        old = price_dates.too_old((price.date for _, price in prices), as_of)
+        old = times.too_old((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
         parts += [] if machine else [f"not certain: {tpu_machines.OF_CORES}"]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpu_machines.sources(name)]
@@ -40,7 +40,7 @@ def as_json(name: str) -> dict[str, Any]:
     machine, prices = tpu_machines.machines().get(name), list(_prices(name))
     return {
         "machine_type": name,
-        **(_machine_json(machine) if machine else {"accelerators": list(map(_board_json, tpu_machines.boards().values()))}),
+        **(_machine_json(machine) if machine else _boards_json()),
         "prices": [
             {
                 "slice": size, "region": price.region, "provisioning": price.provisioning,
@@ -78,7 +78,7 @@ def _prices(name: str) -> Iterator[Priced]:
     for size, accelerator, count, topology, regions in _slices(name):
         for region in regions:
             parts = name, accelerator, count, topology
-            ways = (way for way in WAYS if way != "spot" or not placement.spot(*parts))
+            ways = (way for way in WAYS if way != "spot" or not tpu_rules.spot(*parts))
             found = (tpu_machines.slice_price(*parts, region, way) for way in ways)
             yield from ((size, price) for price in found if price)
 
@@ -104,6 +104,10 @@ def _machine_json(machine: TpuMachine) -> dict[str, Any]:
         "training_regions": sorted(machine.training_regions),
         "serving_regions": sorted(machine.serving_regions),
     }
+
+
+def _boards_json() -> dict[str, Any]:
+    return {"accelerators": list(map(_board_json, tpu_machines.boards().values()))}
 
 
 def _board_json(board: TpuBoard) -> dict[str, Any]:

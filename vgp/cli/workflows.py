@@ -81,7 +81,7 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.base.text import price_dates
+    from vgp.base.text import times
     from vgp.check import cost
     from vgp.workflow.compiling.compile import (
         compile_all,
@@ -96,7 +96,7 @@ def compile_(
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
     steps = [row for made in compiled.values() for row in made.report.steps]
-    say(*filter(None, [price_dates.words(cost.price_dates(steps))]), stderr=as_json)
+    say(*filter(None, [times.price_dates(cost.price_dates(steps))]), stderr=as_json)
     notes = [*loaded.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
     notes += [*different_worlds(compiled.values()), *placeholder_image(loaded)]
     say(*notes, stderr=as_json)

@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from vgp.base.documents.settings_file import settings_file
+from vgp.base.documents.toml_text import settings_file
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.secret import is_secret
-from vgp.settings import rules, variables
+from vgp.base.text.printable import is_secret
+from vgp.settings import rules
 from vgp.settings.document import Document, Keys, read
-from vgp.settings.layers import Layer, merge, put
+from vgp.settings.layers import ENVIRONMENT, Layer, layer_of_variables, merge, put
 from vgp.settings.messages import explain, line, refuse_hosts, refuse_texts
 from vgp.settings.model import Settings
 from vgp.settings.repository import MISSING, Repository
@@ -46,7 +46,7 @@ def load(
     chosen = _choice(environment, document, tables)
     files = _file_layers(document, chosen)
     declared = merge(files).values
-    above = [variables.layer(os.environ, _FIELDS, declared), _flags(overrides or {})]
+    above = [layer_of_variables(os.environ, _FIELDS, declared), _flags(overrides or {})]
     settings, wrong = _checked([*files, *above], home)
     roots: dict[str, str] = {}
     for other in tables:
@@ -112,11 +112,11 @@ def _environments(document: Document | None) -> list[str]:
 def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) -> Layer | None:
     """The chosen environment's name, as the setting that it is."""
     key: Keys = ("environment",)
-    variable = os.environ.get(variables.ENVIRONMENT)
+    variable = os.environ.get(ENVIRONMENT)
     if flag:
         layer = Layer("flag", {"environment": flag}, names={key: "--env"})
     elif variable:
-        layer = Layer("variable", {"environment": variable}, names={key: variables.ENVIRONMENT})
+        layer = Layer("variable", {"environment": variable}, names={key: ENVIRONMENT})
     elif document and "environment" in document.values:
         layer = Layer("file", {"environment": document.values["environment"]}, document)
     elif document and len(tables) == 1:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.secret import is_secret
+from vgp.base.text.printable import is_secret
 from vgp.machines.placement import custom_job_fields
 from vgp.machines.placement.engines import BigQuery, Dataflow
 from vgp.machines.placement.job_options import PrivateServiceConnect
@@ -19,9 +19,8 @@ from vgp.protocol import placeholders
 from vgp.settings import rules
 from vgp.settings.document import Keys
 from vgp.settings.layers import Merged, Source
-from vgp.settings.mlflow import Mlflow
 from vgp.settings.model import Settings
-from vgp.settings.notify import Notify
+from vgp.settings.notify import Mlflow, Notify
 from vgp.settings.schedule import Schedule
 
 #: pydantic's kinds of mistakes, as a person says them.

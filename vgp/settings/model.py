@@ -6,14 +6,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
 
 from vgp.base.errors import RequestError
-from vgp.base.text.bucket_uri import cut
 from vgp.base.text.figures import listed
+from vgp.base.text.google_names import cut_uri
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.request import Request
 from vgp.settings import rules
 from vgp.settings.layers import Merged, Source
-from vgp.settings.mlflow import Mlflow
-from vgp.settings.notify import Notify
+from vgp.settings.notify import Mlflow, Notify
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule import Name, Schedule
 
@@ -79,7 +78,7 @@ class Settings(BaseModel):
         runs = f"{info.data.get('bucket') or ''}/runs"
         if value and f"{value}/".startswith(f"{runs}/"):
             raise ValueError(f"'{value}' is below {runs}/, where old runs are deleted. Write a folder beside it.")
-        if value and not cut(value)[1]:
+        if value and not cut_uri(value)[1]:
             raise ValueError(f"'{value}' is a bucket. Write a folder of it: {value}/registry.")
         return value
 

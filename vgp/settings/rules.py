@@ -13,11 +13,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from vgp.base.text import google_names
-from vgp.base.text.bucket_uri import cut, is_bucket_uri
-from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035
-from vgp.base.text.image_name import image_name
+from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, cut_uri, image_name, is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.secret import is_secret
+from vgp.base.text.printable import is_secret
 from vgp.machines.placement.provisioning import region_known
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
@@ -63,7 +61,7 @@ def bucket(value: str) -> str:
     """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
     if not is_bucket_uri(value):
         raise ValueError(f"'{value}' does not begin with gs://. Write gs://{value.split('/')[0] or 'BUCKET'}.")
-    name, folder = cut(value)
+    name, folder = cut_uri(value)
     folders = folder.rstrip("/").split("/") if folder.strip("/") else []
     parts = name.split(".")
     if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):

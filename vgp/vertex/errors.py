@@ -11,9 +11,8 @@ from vgp.base.text.printable import one_line
 from vgp.check.finding import StepRow
 from vgp.machines.placement.refusal import alternatives
 from vgp.settings import Settings
-from vgp.vertex import clients, service_accounts
-from vgp.vertex.permissions import role_for, roles
-from vgp.vertex.service_accounts import ACT_AS
+from vgp.vertex import clients, permissions
+from vgp.vertex.permissions import ACT_AS, role_for, roles
 
 #: Characters of a message: a proxy answers with a page.
 _LONGEST = 1000
@@ -114,9 +113,9 @@ def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
         member = f"serviceAccount:{settings.service_account or account}"
     lines = [
         f"{ACT_AS} is missing: {member} needs the role {role_for(ACT_AS)} on {account}.",
-        service_accounts.act_as(account, member, settings.project or "PROJECT"),
+        permissions.act_as(account, member, settings.project or "PROJECT"),
     ]
-    if account.endswith(service_accounts.COMPUTE) and not settings.service_account:
+    if account.endswith(permissions.COMPUTE) and not settings.service_account:
         lines.append("Or name an account that is for this: service_account in pipelines.toml (docs/vertex.md, step 2).")
     return "\n".join([*lines, f"If it may not exist: gcloud iam service-accounts describe {account}"])
 

@@ -25,7 +25,7 @@ from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.search import Need
 from vgp.protocol.capacity.plan import Plan, filled
 from vgp.settings import Settings
-from vgp.workflow.compiling.base_image import base_image
+from vgp.workflow.compiling.capacity import base_image
 from vgp.workflow.compiling.compile import different_worlds
 from vgp.workflow.compiling.vertex import Vertex
 

@@ -17,7 +17,6 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
 from vgp.workflow.compiling import compile, workflows
-from vgp.workflow.compiling import strict_spec as strict
 from vgp.workflow.compiling.difference import differences
 from vgp.workflow.compiling.vertex import Vertex
 
@@ -63,7 +62,7 @@ def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Pat
 
 
 def test_the_spec_parses_strictly_and_the_sdk_takes_it(compiled: PipelineSpec, tmp_path: Path) -> None:
-    strict.verify(compiled)
+    compile.verify(compiled)
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import aiplatform
 
@@ -95,7 +94,7 @@ def test_a_broken_spec_is_refused(compiled: PipelineSpec, path: tuple[str, ...],
         place = place[key]
     place[path[-1]] = value
     with pytest.raises(RequestError, match=message):
-        strict.verify(PipelineSpec(broken))
+        compile.verify(PipelineSpec(broken))
 
 
 def test_every_parameter_has_a_description_and_a_default(compiled: PipelineSpec) -> None:

@@ -17,8 +17,7 @@ from vgp.check import check
 from vgp.machines.catalog.prices import dataflow_usd
 from vgp.machines.placement.rules import PlacementError
 from vgp.workflow.compiling import compile, workflows
-from vgp.workflow.compiling.engines import on_vertex
-from vgp.workflow.compiling.target import Local, Target
+from vgp.workflow.compiling.target import Local, Target, engines_on_vertex
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
@@ -112,9 +111,9 @@ def test_a_subnetwork_of_another_region_than_the_jobs_is_refused() -> None:
     with pytest.raises(
         RequestError, match=r"prepare.dataflow.subnetwork is in europe-west4, .* name a subnetwork of us"
     ):
-        on_vertex(settings.Settings.model_validate(given), "prepare", "", IMAGE)
+        engines_on_vertex(settings.Settings.model_validate(given), "prepare", "", IMAGE)
     near = settings.Settings.model_validate(given | {"region": "europe-west4"})
-    assert on_vertex(near, "prepare", "", IMAGE).dataflow
+    assert engines_on_vertex(near, "prepare", "", IMAGE).dataflow
 
 
 def test_workers_with_gpus_have_no_price_since_the_rates_are_without_them() -> None:

@@ -16,7 +16,7 @@ from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 from components.image import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check import task_inputs as launcher_job
+from vgp.check import task_inputs
 from vgp.check.check import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import OF_THE_RUN, START, read, refuse_arguments, scripts
@@ -25,9 +25,7 @@ from vgp.protocol import launching
 from vgp.protocol.image import IMAGE
 from vgp.settings import Settings, load
 from vgp.workflow.compiling import compile, script
-from vgp.workflow.compiling import strict_spec as strict
-from vgp.workflow.compiling.compact import compact
-from vgp.workflow.compiling.joined import joined
+from vgp.workflow.compiling.script import compact, joined_package
 from vgp.workflow.compiling.target import Local
 from vgp.workflow.compiling.vertex import Vertex
 
@@ -93,7 +91,7 @@ def job_of(spec: PipelineSpec, inputs: dict[str, Any]) -> Any:
     values = {**defaults, "project": "p", "location": "l", **inputs}
     container = spec.content["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
     (payload,) = [word for word in container["args"] if "worker_pool_specs" in word]
-    text = launcher_job._joined(payload, None)
+    text = task_inputs._joined(payload, None)
 
     def value(match: re.Match[str]) -> str:
         found = values.get(match[1], {})
@@ -109,7 +107,7 @@ def job_of(spec: PipelineSpec, inputs: dict[str, Any]) -> Any:
 def test_every_word_reaches_the_custom_job_as_it_is(compiled: Callable[[Any], dict[str, Any]]) -> None:
     asked = settings("python", "train.py", *NASTY, "--epochs={epochs}", "{size}/{word}/{on}/{nodes}", nodes=2)
     spec = PipelineSpec(compiled(pipeline(Vertex(asked))))
-    strict.verify(spec)
+    compile.verify(spec)
     job = job_of(spec, {"epochs": 3.0, "size": 7, "word": "w = '1'", "on": True, "pins": "gs://b/pins/1"})
     chief, workers = job.job_spec.worker_pool_specs
     assert workers.replica_count == 1 and workers.container_spec == chief.container_spec
@@ -226,7 +224,7 @@ def test_parameter_servers_run_the_command_in_pool_two_and_are_paid(compiled: Ca
 
 
 def test_the_launching_text_without_comments_is_the_same_program() -> None:
-    text = joined(launching)
+    text = joined_package(launching)
 
     def parsed(source: str) -> str:
         tree = ast.parse(source)

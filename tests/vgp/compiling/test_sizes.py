@@ -16,8 +16,8 @@ from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
 from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
+from vgp.workflow.compiling.compile import verify
 from vgp.workflow.compiling.sizes import with_sizes
-from vgp.workflow.compiling.strict_spec import verify
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"

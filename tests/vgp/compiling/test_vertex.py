@@ -18,7 +18,7 @@ from vgp.machines.placement.place import place
 from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
 from vgp.settings import Settings
-from vgp.settings.mlflow import Mlflow
+from vgp.settings.notify import Mlflow
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"

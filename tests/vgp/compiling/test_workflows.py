@@ -12,8 +12,7 @@ import pytest
 from vgp.base.errors import RequestError
 from vgp.machines.placement.request import Request
 from vgp.settings import Repository, Settings, repository_of
-from vgp.workflow.compiling import strict_spec as strict
-from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling import compile, workflows
 from vgp.workflow.compiling.target import Local
 from vgp.workflow.compiling.vertex import Vertex
 
@@ -243,7 +242,7 @@ def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_write
     repository = repository_of(REPOSITORY / "pipelines.toml")
     own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")
     spec = workflows.compiled(name, Vertex(own), repository)
-    strict.verify(spec)
+    compile.verify(spec)
     assert spec.content["defaultPipelineRoot"] == "gs://bucket/team/runs"
     assert spec.defaults["registry"] == "gs://bucket/registry-dev"
     usual = workflows.compiled(name, Vertex(own.model_copy(update={"registry": None})), repository)

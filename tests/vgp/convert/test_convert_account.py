@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.vgp.convert.verb import convert
-from vgp.base.documents.field_path import dotted
+from vgp.base.documents.reading import dotted
 from vgp.base.errors import RequestError
 from vgp.check.convert.conversion import as_yaml, leaves
 from vgp.check.convert.convert import converted, source_document

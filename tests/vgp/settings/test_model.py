@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from vgp import settings
 from vgp.machines.placement.request import Request
 from vgp.settings import Schedule, Settings, rules
-from vgp.settings.mlflow import Mlflow
-from vgp.settings.notify import Notify
+from vgp.settings.notify import Mlflow, Notify
 
 PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text()
 

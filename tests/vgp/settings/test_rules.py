@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.base.text import google_names
-from vgp.base.text.image_name import image_name
+from vgp.base.text.google_names import image_name
 from vgp.settings import rules
 
 DIGEST = "sha256:" + "0" * 64

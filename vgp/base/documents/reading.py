@@ -6,9 +6,19 @@ import stat
 import sys
 from pathlib import Path
 
-from vgp.base.documents.field_path import FieldPath, dotted
 from vgp.base.errors import RequestError
 from vgp.base.text.printable import clipped, one_line
+
+FieldPath = tuple[str | int, ...]
+
+
+def dotted(path: FieldPath) -> str:
+    """root.dag.tasks.train, workerPoolSpecs[0].machineSpec."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
 
 #: The largest compiled pipelines have a few MB; this leaves room, and keeps a check in seconds and 200 MB.
 MAX_BYTES = 20_000_000

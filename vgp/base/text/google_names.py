@@ -1,6 +1,30 @@
-"""Names of Google's projects, regions and resources."""
+"""Names of Google's projects, regions and resources, addresses in Cloud Storage, names of container images."""
 
 import re
+
+SCHEME = "gs://"
+
+
+def is_bucket_uri(text: str) -> bool:
+    return text.startswith(SCHEME)
+
+
+def cut_uri(uri: str) -> tuple[str, str]:
+    """(BUCKET, OBJECT) of gs://BUCKET/OBJECT; no object is an empty text. A slash at the end is part of the object.
+
+    Raises:
+        ValueError: it is no such address, or names no bucket.
+    """
+    bucket, _, name = uri.removeprefix(SCHEME).partition("/")
+    if not is_bucket_uri(uri) or not bucket:
+        raise ValueError(f"'{uri}' is no gs://BUCKET/OBJECT.")
+    return bucket, name
+
+
+def join_uri(bucket: str, *parts: str) -> str:
+    """gs://BUCKET/part/part, without empty parts and slashes at their ends."""
+    return SCHEME + "/".join(part.strip("/") for part in (bucket, *parts) if part.strip("/"))
+
 
 PROJECT = r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]"
 LOCATION = r"[a-z]+(?:-[a-z]+[0-9]+)?"
@@ -123,3 +147,34 @@ def network_attachment(value: str) -> str:
         fix = f"Write {form}; yours: gcloud compute network-attachments list."
         raise ValueError(f"'{value}' is no network attachment. {fix}")
     return match["region"]
+
+
+#: https://github.com/distribution/reference/blob/main/reference.go
+_IMAGE = re.compile(
+    r"(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+
+
+def image_name(value: str) -> str:
+    """The name, if it says which image it is: caching on Vertex AI depends on it.
+
+    Raises:
+        ValueError: it is no name, or one whose image changes: without a tag, or :latest.
+    """
+    image = _IMAGE.fullmatch(value)
+    if not image:
+        raise ValueError(f"'{value}' is no image. Write REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE@sha256:...")
+    if not image["digest"] and image["tag"] in (None, "latest"):
+        what = "is :latest" if image["tag"] else "has no tag, which means :latest"
+        raise ValueError(
+            f"'{value}' {what}: a rerun may get another image. Name a version, or better a digest: IMAGE@sha256:..."
+        )
+    return value
+
+
+def has_digest(value: str) -> bool:
+    """Whether the name can only ever mean one image."""
+    image = _IMAGE.fullmatch(value)
+    return bool(image and image["digest"])

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents.document import Document, parse
-from vgp.base.documents.field_path import dotted
 from vgp.base.documents.node import placeholder
-from vgp.base.documents.reading import read, standard_input
+from vgp.base.documents.reading import dotted, read, standard_input
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.check import legacy

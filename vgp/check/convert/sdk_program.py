@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from vgp.base.documents.node import spellings
-from vgp.base.text import bucket_uri
+from vgp.base.text import google_names
 from vgp.check.convert.conversion import Conversion
 from vgp.check.convert.job_body import SPEC
 from vgp.check.sources.command_line import Note
@@ -121,7 +121,7 @@ def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, 
 def _bucket(folder: str | None) -> str:
     """The bucket of the folder; BUCKET where it names none."""
     try:
-        return bucket_uri.join(bucket_uri.cut(str(folder or ""))[0])
+        return google_names.join_uri(google_names.cut_uri(str(folder or ""))[0])
     except ValueError:
         return "gs://BUCKET"
 

@@ -8,10 +8,9 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgp.base.documents.document import Document
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.document import At, Document
 from vgp.base.documents.node import Computed
-from vgp.base.documents.place import At
+from vgp.base.documents.reading import FieldPath
 from vgp.check.sources.constants import Constants, called
 
 _DEFAULT_MACHINE = "n1-standard-4"

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from vgp.base.documents.budget import spend
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import Computed, spellings
+from vgp.base.documents.reading import FieldPath
 from vgp.check.sources.classes import Classes, environment_default, flags
 from vgp.check.sources.names import Names, changed
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from vgp.base.documents import json_text
 from vgp.base.documents.budget import Exhausted
-from vgp.base.documents.field_path import FieldPath
-from vgp.base.documents.reading import Unreadable
+from vgp.base.documents.reading import FieldPath, Unreadable
 
 MAX_CHARACTERS = 300_000
 

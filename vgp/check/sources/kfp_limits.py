@@ -7,8 +7,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import Computed
+from vgp.base.documents.reading import FieldPath
 from vgp.check.sources.calls import DISK, MACHINE, Arguments, Found, located
 from vgp.check.sources.constants import Constants, called
 

@@ -12,10 +12,8 @@ from typing import Any
 
 from vgp.base.documents import json_text
 from vgp.base.documents.budget import Exhausted
-from vgp.base.documents.document import Document, numbered
-from vgp.base.documents.field_path import FieldPath
-from vgp.base.documents.place import At, Place
-from vgp.base.documents.reading import Unreadable
+from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.reading import FieldPath, Unreadable
 from vgp.check.sources import python_code, shell
 
 #: NAME = ! command, or = %magic: what it gives is computed.

@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents.budget import Exhausted
-from vgp.base.documents.document import Document, load, numbered, parse
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.document import At, Document, Place, load, numbered, parse
 from vgp.base.documents.node import Computed
-from vgp.base.documents.place import At, Place
-from vgp.base.documents.reading import Unreadable
+from vgp.base.documents.reading import FieldPath, Unreadable
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.check.sources import command_line, gcloud_line

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
-from vgp.base.text.image_name import image_name
+from vgp.base.text.google_names import image_name
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.engines import VARIABLE, BigQuery, Dataflow
 from vgp.machines.placement.job_options import JobOptions

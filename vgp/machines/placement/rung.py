@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
-from vgp.base.text.image_name import image_name
+from vgp.base.text.google_names import image_name
 from vgp.machines.placement import job_fields
 from vgp.machines.placement.provisioning import region_known
 

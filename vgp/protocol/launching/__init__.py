@@ -1,6 +1,6 @@
 """Starts a user's own command on every machine of a job, as its framework expects, and ends it cleanly.
 
-It travels as one text (vgp/workflow/compiling/joined.py) to images that hold nothing of ours: standard library only,
+It travels as one text (vgp/workflow/compiling/script.py) to images that hold nothing of ours: standard library only,
 Python 3.8,
 any user. Its modules import names from each other, never each other as a whole.
 

@@ -16,7 +16,7 @@ from vgp.vertex.cleaning.groups import Group, Root, calling, group_of
 from vgp.vertex.errors import explained
 from vgp.vertex.runs import search
 from vgp.vertex.runs.state import ENDED
-from vgp.vertex.schedules import live
+from vgp.vertex.schedules import listing
 
 WORKERS = 16
 _URI = re.compile(r"(?:gs://|/gcs/)[^\s\"'\\<>]+")
@@ -73,7 +73,7 @@ def needed(root: Root, pins: Iterable[Group]) -> tuple[Needed, set[str]]:
         open_runs.add(id_)
         result.add(text, f"the run {id_} needs it, which is open")
     with explained("list the schedules", settings):
-        for schedule in live.schedules(settings):
+        for schedule in listing.existing_schedules(settings):
             result.add(type(schedule).to_json(schedule), f"named by the schedule {schedule.display_name}")
     for text in _contents(root, [group for group in pins if group.kind == "pins"]):
         result.add(text, "named by the pins of a run")

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.cache_epoch import EPOCH_DAYS
 from vgp.vertex.cleaning.groups import Group, Root, listed
 from vgp.vertex.cleaning.needed import Needed, needed
 from vgp.vertex.errors import explained
+from vgp.vertex.names import EPOCH_DAYS
 
 #: A result is taken from the cache until its epoch ends, and the run that took it goes on for a while.
 LEAST_DAYS = 2 * EPOCH_DAYS

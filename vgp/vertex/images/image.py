@@ -6,19 +6,22 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import files
+from vgp.base.text import files, google_names
 from vgp.settings import FILE_NAME, Settings, write_value
 from vgp.vertex import clients
-from vgp.vertex.images import cloud_build, registry, upload
+from vgp.vertex.errors import explained
+from vgp.vertex.images import cloud_build
 from vgp.vertex.images.source import Source, archive, find
-from vgp.vertex.preflight.image import Image
+from vgp.vertex.preflight.image import Image, parsed
 from vgp.workflow.compiling import commit
 
 #: Where `plan` puts Cloud Build's configuration.
@@ -53,7 +56,7 @@ class Order:
 
     @property
     def reference(self) -> str:
-        return f"{registry.untagged(self.image)}:{self.tags[0]}"
+        return f"{untagged(self.image)}:{self.tags[0]}"
 
 
 def build(settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True) -> dict[str, Any]:
@@ -95,7 +98,7 @@ def plan(settings: Settings, options: Options, *, root: Path, console: Console) 
     path = Path(os.path.relpath(root / CONFIGURATION))
     command = [
         "gcloud", "builds", "submit", str(root), "--project", clients.project(settings), "--region", settings.region,
-        "--config", str(path), "--gcs-source-staging-dir", f"{upload.folder(settings)}/source",
+        "--config", str(path), "--gcs-source-staging-dir", f"{folder(settings)}/source",
     ]  # fmt: skip
     files.write(path, json.dumps(order.configuration, indent=2) + "\n")
     for line in (f"{order.reference} from {len(order.source.files)} files", shlex.join(command)):
@@ -105,7 +108,7 @@ def plan(settings: Settings, options: Options, *, root: Path, console: Console) 
 
 def ordered(settings: Settings, options: Options, root: Path) -> Order:
     """The image that the sources make; checked before anything is asked of Google."""
-    image = registry.named(settings)
+    image = named(settings)
     if options.service_account and not _ACCOUNT.fullmatch(options.service_account):
         raise RequestError(f"'{options.service_account}' is no service account: NAME@PROJECT.iam.gserviceaccount.com.")
     if options.base and not _PINNED.fullmatch(options.base):
@@ -119,9 +122,9 @@ def ordered(settings: Settings, options: Options, root: Path) -> Order:
     arguments = _arguments(settings, options, source)
     tags = _tags(source, arguments)
     configuration = cloud_build.configuration(
-        [f"{registry.untagged(image)}:{tag}" for tag in tags],
+        [f"{untagged(image)}:{tag}" for tag in tags],
         source.dockerfile,
-        logs=f"{upload.folder(settings)}/logs",
+        logs=f"{folder(settings)}/logs",
         arguments=arguments,
         service_account=options.service_account,
     )
@@ -146,12 +149,12 @@ def _tags(source: Source, arguments: Mapping[str, str]) -> tuple[str, ...]:
 
 def _existing(settings: Settings, order: Order) -> str | None:
     """Digest of the image, if an earlier build made it. A build that was cut off may have set one tag only."""
-    digests = (registry.digest(settings, order.image, tag) for tag in order.tags)
+    digests = (registered_digest(settings, order.image, tag) for tag in order.tags)
     return next((digest for digest in digests if digest), None)
 
 
 def _build(settings: Settings, order: Order, console: Console) -> dict[str, Any]:
-    stored = upload.upload(settings, order.source.digest, archive(order.source))
+    stored = upload(settings, order.source.digest, archive(order.source))
     started = cloud_build.start(settings, {**order.configuration, "source": {"storageSource": stored}})
     _tell(console, f"build {started['id']}: {started.get('logUrl', '')}")
     return cloud_build.follow(settings, started, lambda line: _tell(console, line))
@@ -164,7 +167,7 @@ def _tell(console: Console, line: str) -> None:
 def _pushed(settings: Settings, order: Order, finished: dict[str, Any]) -> str:
     """The digest that Cloud Build names, if it is what Artifact Registry has."""
     pushed = cloud_build.pushed(finished, order.reference)
-    stored = registry.digest(settings, order.image, order.tags[0])
+    stored = registered_digest(settings, order.image, order.tags[0])
     if stored != pushed:
         raise WorkFailed(f"{order.reference} is {stored or 'not there'}, and the build pushed {pushed}.")
     return pushed
@@ -189,3 +192,68 @@ def _place(settings: Settings) -> tuple[Path, tuple[str, ...]]:
 def _some(names: Sequence[str]) -> str:
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"{shown} {'is' if len(names) == 1 else 'are'}"
+
+
+def folder(settings: Settings) -> str:
+    """`gs://` folder of sources and logs of builds; the builder of infra/identities.tf sees nothing else.
+
+    Raises:
+        RequestError: no bucket is set.
+    """
+    return f"{clients.bucket(settings)}/builds"
+
+
+def upload(settings: Settings, digest: str, content: bytes) -> dict[str, str]:
+    """Where it is, as Cloud Build's `storageSource`. Named by its content, it is sent once.
+
+    Raises:
+        WorkFailed: the bucket cannot be written.
+    """
+    from google.api_core import exceptions
+
+    bucket, inside = google_names.cut_uri(folder(settings))
+    name = f"{inside}/source/{digest}.tgz"
+    with explained("upload the source", settings), closing(clients.storage(settings)) as client:
+        blob = client.bucket(bucket).blob(name)
+        with suppress(exceptions.PreconditionFailed):  # then it is there
+            blob.upload_from_string(
+                content, content_type="application/gzip", if_generation_match=0, timeout=clients.ATTEMPT_S
+            )
+    return {"bucket": bucket, "object": name}
+
+
+def named(settings: Settings) -> Image:
+    """The image of the settings.
+
+    Raises:
+        RequestError: it is not in Artifact Registry.
+    """
+    image = parsed(settings.image)
+    if image is None:
+        raise RequestError(
+            f"image: '{settings.image}' is not in Artifact Registry, where `vgp image build` puts it. "
+            f"Write {settings.region}-docker.pkg.dev/PROJECT/REPOSITORY/training:not-built, and build."
+        )
+    return image
+
+
+def untagged(image: Image) -> str:
+    """REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE."""
+    return f"{image.location}-docker.pkg.dev/{image.project}/{image.repository}/{image.path}"
+
+
+def registered_digest(settings: Settings, image: Image, tag: str) -> str | None:
+    """`sha256:...` of the image that has the tag; None if none has.
+
+    https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.packages.tags/get
+    """
+    from google.api_core import exceptions
+
+    client: Any = clients.artifact_registry(settings)
+    name = f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{tag}"
+    with explained(f"look up {image.path}:{tag}", settings):
+        try:
+            version = client.get_tag(name=name, **clients.reading()).version
+        except exceptions.NotFound:
+            return None
+    return str(version.rsplit("/", 1)[-1])

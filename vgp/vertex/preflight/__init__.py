@@ -3,15 +3,12 @@
 preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
 
-finding.py      what is said of one thing, and the question whose answer it is
-asking.py       questions side by side; one that fails hides no other
-report.py       the findings as a person reads them, and as a script does
+finding.py      what is said of one thing, the question whose answer it is, all asked side by side, and shown
 account.py      credentials, project, billing, and what the caller may do
 apis.py         the APIs that a run needs
 region.py       machines and GPUs in the region
 quota.py        whether the quotas cover what the steps ask for
-needs.py        what a pipeline draws on each quota at a time
-order.py        which steps may run at the same time
+needs.py        what a pipeline draws on each quota at a time, by the order of its steps
 bucket.py       the bucket that runs write to
 retention.py    whether the bucket keeps what a cached result points at
 image.py        the image of the steps
@@ -53,8 +50,7 @@ from vgp.vertex.preflight import (
     resources,
 )
 from vgp.vertex.preflight.access import Policies
-from vgp.vertex.preflight.asking import answered, answers
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Question, answered, answers
 
 __all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
 

@@ -10,8 +10,7 @@ from vgp.vertex import clients
 from vgp.vertex.errors import explained
 from vgp.vertex.permissions import role_for
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding
+from vgp.vertex.preflight.finding import Finding, patience
 from vgp.vertex.preflight.policy import Policy, doubts, lacking, used
 
 _BASIC = {"roles/viewer", "roles/editor", "roles/owner"}

@@ -8,8 +8,7 @@ from vgp.machines.placement.engines import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Question, patience
 
 #: Without these a run fails.
 _RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from vgp.base.text import bucket_uri
+from vgp.base.text import google_names
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import engines_of_steps
 from vgp.machines.placement.engines import BigQuery
@@ -18,8 +18,7 @@ from vgp.vertex import clients, rest
 from vgp.vertex.permissions import needed, role_for
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Question, patience
 from vgp.vertex.preflight.policy import Policy
 
 _SCHEME = "bq://"
@@ -104,7 +103,7 @@ def _location(settings: Settings, uri: str, there: str, asked: list[BigQuery]) -
         yield Finding("bigquery.location", uri, "error", f"is in {there}, the settings say {said}", hint)
     if not settings.bucket:
         return
-    name = bucket_uri.cut(settings.bucket)[0]
+    name = google_names.cut_uri(settings.bucket)[0]
     bucket = str(clients.storage(settings).get_bucket(name, **patience()).location or "")
     if _near(there, bucket):
         yield Finding("bigquery.location", uri, "ok", f"is in {there}, the bucket in {bucket}")

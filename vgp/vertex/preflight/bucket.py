@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vgp.base.text import bucket_uri
+from vgp.base.text import google_names
 from vgp.base.text.figures import listed
 from vgp.check.finding import StepRow
 from vgp.machines.catalog.catalog import regions
@@ -12,8 +12,7 @@ from vgp.vertex import clients
 from vgp.vertex.preflight import retention
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.finding import Finding, Question, patience, skipped
 from vgp.vertex.preflight.policy import OBJECTS, Policy
 
 _EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
@@ -33,7 +32,7 @@ def questions(settings: Settings, project: Project, policies: Policies, steps: S
         email = runner(settings, project)
         yield Question("bucket.writer", _uri(settings), lambda: writer(settings, project, policies, email, "bucket"))
         yield Question("registry.own", settings.registry_root, lambda: [_own_registry(settings)])
-        if (there := bucket_uri.join(bucket_uri.cut(settings.registry_root)[0])) != _uri(settings):
+        if (there := google_names.join_uri(google_names.cut_uri(settings.registry_root)[0])) != _uri(settings):
             elsewhere = settings.model_copy(update={"bucket": there})
             yield Question("registry.writer", there, lambda: writer(elsewhere, project, policies, email, "registry"))
     else:
@@ -141,7 +140,7 @@ def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
             "heartbeat and old checkpoints are"
         )
         return Finding("bucket.retention", uri, "error", seen, kept.fix.format(uri=uri))
-    folder = bucket_uri.cut(f"{clients.bucket(settings)}/runs/")[1]
+    folder = google_names.cut_uri(f"{clients.bucket(settings)}/runs/")[1]
     rules = retention.too_soon(bucket, folder)
     if not rules:
         return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {retention.NEEDED_DAYS} days")
@@ -165,8 +164,8 @@ def writer(settings: Settings, project: Project, policies: Policies, email: str 
 
 
 def _name(settings: Settings) -> str:
-    return bucket_uri.cut(clients.bucket(settings))[0]
+    return google_names.cut_uri(clients.bucket(settings))[0]
 
 
 def _uri(settings: Settings) -> str:
-    return bucket_uri.join(_name(settings))
+    return google_names.join_uri(_name(settings))

@@ -8,15 +8,13 @@ from vgp.check.spec.script import engines_of_steps
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.engines import Job
 from vgp.settings import Settings
-from vgp.vertex import clients, rest, service_accounts
-from vgp.vertex.permissions import needed
+from vgp.vertex import clients, permissions, rest
+from vgp.vertex.permissions import ACT_AS, needed
 from vgp.vertex.preflight import bucket, image, quota, region
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Question, patience
 from vgp.vertex.preflight.policy import IMAGES, Policy
-from vgp.vertex.service_accounts import ACT_AS
 
 _SERVICE = "compute.googleapis.com"
 
@@ -73,7 +71,7 @@ def _act_as(
     except exceptions.NotFound:
         yield Finding("dataflow.act_as", worker, "error", "is not there", "Name another service_account for Dataflow")
         return
-    home, grant = service_accounts.home(worker, project.id), service_accounts.grant(worker, project.id)
+    home, grant = permissions.home_project(worker, project.id), permissions.command_to_act_as(worker, project.id)
     yield policies.may(own, (ACT_AS,), Thing("dataflow.act_as", worker, home, policy, grant))
 
 

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from vgp.settings import Settings
-from vgp.vertex import rest, service_accounts
+from vgp.vertex import permissions, rest
+from vgp.vertex.permissions import ACT_AS
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.finding import Finding, Question, patience, skipped
 from vgp.vertex.preflight.policy import EVERYTHING, JOBS, LADDER, LOGS, Policy
-from vgp.vertex.service_accounts import ACT_AS
 
 _DEFAULT = "Compute Engine's default account"
 
@@ -52,7 +51,7 @@ def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
         yield Finding("identity.act_as", email, "ok", "lets you act as it")
         return
     member = project.principal if ":" in project.principal else "user:YOU"
-    hint = service_accounts.act_as(email, member, project.id)
+    hint = permissions.act_as(email, member, project.id)
     yield Finding(
         "identity.act_as", email, "error", "does not let you act as it: you can start nothing that runs as it", hint
     )
@@ -81,7 +80,10 @@ def _itself(settings: Settings, email: str, project: Project, policies: Policies
         own = Policy.of_json(rest.call(settings, "iam", f"{_path(email)}:getIamPolicy", body={}, **patience()))
     except exceptions.NotFound:
         return
-    home, grant = service_accounts.home(email, project.id), service_accounts.grant(email, project.id)
+    home, grant = (
+        permissions.home_project(email, project.id),
+        permissions.command_to_act_as(email, project.id),
+    )
     yield policies.may(email, (ACT_AS,), Thing("identity.itself", email, home, own, grant))
 
 

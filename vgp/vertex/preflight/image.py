@@ -10,8 +10,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.access import Policies, Thing, agents, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Question, patience
 from vgp.vertex.preflight.policy import IMAGES, Policy
 
 _NAME = re.compile(

@@ -11,8 +11,7 @@ from vgp.vertex import clients
 from vgp.vertex.names import short
 from vgp.vertex.preflight.access import Policies, Thing, agents
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.finding import Finding, Question, patience, skipped
 from vgp.vertex.preflight.policy import KEYS, Policy
 
 

@@ -10,8 +10,7 @@ from vgp.check.finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.names import short
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.finding import Finding, Question, patience, skipped
 
 _PEERING = "servicenetworking-googleapis-com"
 

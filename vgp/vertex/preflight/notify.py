@@ -13,8 +13,7 @@ from vgp.vertex import rest
 from vgp.vertex.permissions import needed
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.finding import Finding, Question, patience, skipped
 from vgp.vertex.preflight.policy import Policy
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.finding import Finding, Question, patience, skipped
 
 _URL = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)")
 

@@ -15,8 +15,7 @@ from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.names import short
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.finding import Finding, Question, patience
 
 #: States of a persistent resource in which jobs go on.
 _AT_WORK = ("RUNNING", "REBOOTING", "UPDATING")

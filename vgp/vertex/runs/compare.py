@@ -11,13 +11,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.errors import RequestError
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.figures import took
 from vgp.base.text.printable import abridged, one_line
 from vgp.base.text.table import table
 from vgp.settings import Settings
 from vgp.vertex import names
-from vgp.vertex.runs import cost, outputs, report, search
+from vgp.vertex.runs import cost, outputs, search
 from vgp.vertex.runs.state import Run, whole
 from vgp.vertex.runs.view import state
 
@@ -94,7 +94,7 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
         lines.append([mark, Text(one_line(row.name)), *_cells(row)])
     below = [
-        price_dates.words(
+        times.price_dates(
             day
             for row in rows
             if (row.section, row.name) == ("run", "price_dates")
@@ -133,7 +133,7 @@ def _version(run: Run) -> str:
 
 
 def _values(run: Run) -> dict[str, Any]:
-    return {name: row["value"] for name, row in report.parameters(run).items()}
+    return {name: row["value"] for name, row in outputs.parameters(run).items()}
 
 
 def _side_by_side(section: str, several: Sequence[Mapping[str, Any]]) -> list[Row]:

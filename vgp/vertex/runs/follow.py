@@ -21,7 +21,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock, Patience
-from vgp.vertex.runs import cost, report, search, view
+from vgp.vertex.runs import cost, outputs, search, view
 from vgp.vertex.runs.cost import Rows
 from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.state import Run, read
@@ -79,7 +79,9 @@ def follow(
         view.write(console, _left(display.run.id if display.run else reference, code, timeout_s))
     else:
         _conclude(settings, display, console)
-    result = report.as_json(settings, display.run, display.rows, clock.now()) if display.run else {"name": reference}
+    result = (
+        outputs.report_json(settings, display.run, display.rows, clock.now()) if display.run else {"name": reference}
+    )
     return Outcome(code, {**result, "exit_code": code})
 
 

@@ -19,7 +19,7 @@ from vgp.check.spec.caching import cached, switched
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import names
-from vgp.vertex.runs import attempts, pinned, search
+from vgp.vertex.runs import attempts, search
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, digest
 from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.started import Started
@@ -66,7 +66,7 @@ def body(
     if not from_failed or not cached(spec):
         made["pipelineSpec"] = switched(spec, from_failed).content
     if PINNED_BY in run.labels:
-        made["runtimeConfig"] = pinned.unpinned(made)["runtimeConfig"]
+        made["runtimeConfig"] = attempts.unpinned(made)["runtimeConfig"]
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         values = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
@@ -76,7 +76,7 @@ def body(
     labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
     named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
     again = {**made, **named, "labels": labels}
-    return pinned.going_on(again, run) if from_failed else again
+    return attempts.going_on(again, run) if from_failed else again
 
 
 def rerun(

@@ -13,7 +13,7 @@ from vgp.base.text.printable import abridged, one_line
 from vgp.base.text.times import local
 from vgp.settings import Settings
 from vgp.vertex import names
-from vgp.vertex.runs import outputs, report, search, view
+from vgp.vertex.runs import outputs, search, view
 from vgp.vertex.runs import ways as ladders
 from vgp.vertex.runs.cost import Rows, machines
 from vgp.vertex.runs.custom_jobs import with_started_if_told
@@ -89,7 +89,7 @@ def _parameters(run: Run) -> list[list[str]]:
         ["*", name, _text(row["value"]), f"default {_text(row['default'])}"]
         if row["differs"]
         else [" ", name, _text(row["value"]), ""]
-        for name, row in report.parameters(run).items()
+        for name, row in outputs.parameters(run).items()
     ]
 
 

@@ -7,7 +7,7 @@ from vgp.base.text.times import rfc3339
 from vgp.check.spec.caching import cached
 from vgp.settings import Settings
 from vgp.vertex import names
-from vgp.vertex.runs.pinned import PARAMETER
+from vgp.vertex.runs.attempts import PARAMETER
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY
 from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.state import Run

@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.base.text.figures import took, usd
-from vgp.base.text.price_dates import words
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.table import table
-from vgp.base.text.times import local
+from vgp.base.text.times import local, price_dates
 from vgp.settings import Settings
 from vgp.vertex.errors import advice
 from vgp.vertex.runs import cost
@@ -57,7 +56,7 @@ def headline(run: Run, rows: Rows, now: datetime) -> Text:
 
 def prices(rows: Rows, now: datetime) -> Text:
     """`prices of 2026-07-30`, and that they are old where they are; empty where no price is known."""
-    return Text(words(cost.price_dates(rows), now.date()), "dim")
+    return Text(price_dates(cost.price_dates(rows), now.date()), "dim")
 
 
 def state(word: str) -> Text:

@@ -9,10 +9,9 @@ from rich.text import Text
 
 from vgp.base.errors import WorkFailed
 from vgp.base.text.figures import took, usd
-from vgp.base.text.price_dates import words
 from vgp.base.text.printable import one_line
 from vgp.base.text.table import table
-from vgp.base.text.times import local
+from vgp.base.text.times import local, price_dates
 from vgp.protocol.capacity import job_service, ways
 from vgp.protocol.capacity.way import MOST, Attempt, Way
 from vgp.settings import Settings
@@ -63,7 +62,7 @@ def page(settings: Settings, way: Way) -> RenderableType:
     said = [Text(f"{each.number}: {one_line(each.words)}", "dim") for each in shown if each.words and each.outcome]
     link = job_link(settings, way.job)
     now = [Text(f"the job of the moment: {link}", "dim")] if link else []
-    days = [Text(each, "dim") for each in filter(None, [words(way.price_dates)])]
+    days = [Text(each, "dim") for each in filter(None, [price_dates(way.price_dates)])]
     return Group(head, *deadline, *more, drawn, *said, *days, *now)
 
 

@@ -1,8 +1,6 @@
 """Recurring runs: what pipelines.toml declares, what is live on Vertex AI, the difference, and how it is closed.
 
-declaration.py   a declared schedule as the message that Vertex AI takes
-defaults.py      what follows from a schedule for parameters that nobody gave: champion, nights
-live.py          the schedules that exist, and which of them are ours
+declaration.py   a declared schedule as the message that Vertex AI takes, with what follows for its parameters
 fields.py        what differs between the two
 plan.py          what would have to be done
 apply.py         one schedule brought to what is declared, whoever else is at it
@@ -11,8 +9,7 @@ control.py       pause, resume, delete
 nights.py        each run time of a live schedule, with its run or why there is none
 doctor.py        how every schedule is; doctor_page.py: as a person reads it
 backfill.py      past nights, each run once; backfill_page.py: as a person reads it
-seen.py          whether a run that looked back could see the state of its time
-listing.py       every schedule with its last run
+listing.py       every schedule that exists, ours marked, with its last run
 cron.py          when an expression falls due, across changes of clocks
 forecast.py      the next runs of a declared schedule, their cost, and what is in doubt
 monthly.py       how often the schedules of a pipelines.toml run in a month

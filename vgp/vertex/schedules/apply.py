@@ -16,7 +16,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import passing
-from vgp.vertex.schedules import control, fields, live
+from vgp.vertex.schedules import control, fields, listing
 from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.plan import difference, never_runs, replaces
@@ -99,8 +99,8 @@ def _oldest(settings: Settings, declaration: Declaration, created: dict[str, Any
 
     `created` are those of this command: whether a list shows at once what was created is not documented.
     """
-    listed = {schedule.name: schedule for schedule in live.schedules(settings)}
-    oldest, *surplus = live.ours(settings, {**created, **listed}.values()).get(declaration.name) or [None]
+    listed = {schedule.name: schedule for schedule in listing.existing_schedules(settings)}
+    oldest, *surplus = listing.ours(settings, {**created, **listed}.values()).get(declaration.name) or [None]
     for duplicate in surplus:
         control.remove(settings, duplicate.name)
         created.pop(duplicate.name, None)
@@ -173,4 +173,4 @@ def _updated(settings: Settings, declaration: Declaration, name: str, changes: S
 
 def _completed_meanwhile(client: Any, before: Any) -> bool:
     now = client.get_schedule(name=before.name, **clients.reading())
-    return live.state(now) == "completed" and live.state(before) != "completed"
+    return listing.state_of(now) == "completed" and listing.state_of(before) != "completed"

@@ -19,10 +19,10 @@ from vgp.vertex import names, rest
 from vgp.vertex.errors import explained
 from vgp.vertex.patience import Clock
 from vgp.vertex.preflight import refuse_cheaply
-from vgp.vertex.runs import attempts, pinned, pipeline_job, search
+from vgp.vertex.runs import attempts, pipeline_job, search
 from vgp.vertex.runs.policy import Policy
 from vgp.vertex.runs.state import Run, read
-from vgp.vertex.schedules import fields, listing, live, reconcile
+from vgp.vertex.schedules import fields, listing, reconcile
 from vgp.vertex.schedules.declaration import Declaration, marks
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NIGHT, WAITING, Night, backfilled, label, nights
 
@@ -144,7 +144,7 @@ class _Work:
         request = body(self.settings, self.made.declaration, time)
         if before and before.run:
             whole = search.find(self.settings, before.run.id)
-            request = pinned.going_on(request, whole)
+            request = attempts.going_on(request, whole)
         return attempts.start(self.settings, request, Policy(window=None, retry=self.made.retry))
 
     def others(self) -> set[Any]:
@@ -185,7 +185,7 @@ def _before(settings: Settings, declaration: Declaration, first: datetime, now: 
     """What nights from `first` on have come to: by the schedule itself, a rerun, or a backfill before."""
     runs = listing.runs(settings, declaration.name, since=first.isoformat(), steps=True)
     result = backfilled(PipelineSpec(declaration.job["pipelineSpec"]), runs)
-    for schedule in live.ours(settings, live.schedules(settings)).get(declaration.name, [])[:1]:
+    for schedule in listing.ours(settings, listing.existing_schedules(settings)).get(declaration.name, [])[:1]:
         lived = nights(schedule, fields.spec(schedule), runs, first, now)
         result |= {night.time: night for night in lived if night.kind not in (MISSED, WAITING)}
     return result
@@ -223,7 +223,7 @@ def _refuse_without_as_of(declaration: Declaration) -> None:
             "Give it one, and hand it to the step that resolves what moves: pipelines/training.py shows how."
         )
     values = declaration.job["runtimeConfig"]["parameterValues"]
-    for key in filter(values.get, (AS_OF, pinned.PARAMETER)):
+    for key in filter(values.get, (AS_OF, attempts.PARAMETER)):
         raise RequestError(
             f"schedules.{declaration.name} sets {key}: every night would be the same. Take it out there."
         )

@@ -10,7 +10,7 @@ from vgp.settings import Settings
 from vgp.settings.schedule import NAME
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
-from vgp.vertex.schedules import live
+from vgp.vertex.schedules import listing
 from vgp.vertex.schedules.listing import last_run
 
 #: Seconds that Google may take to delete a schedule.
@@ -25,8 +25,8 @@ def find(settings: Settings, name: str) -> list[Any]:
         WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
-        schedules = live.schedules(settings)
-    ours = live.ours(settings, schedules)
+        schedules = listing.existing_schedules(settings)
+    ours = listing.ours(settings, schedules)
     if name in ours:
         return ours[name]
     meant = [one for one in schedules if names.short(name) == names.short(one.name) or name == one.display_name]
@@ -50,7 +50,7 @@ def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | No
         raise _unknown(settings, name)
     result = []
     for schedule in schedules:
-        state = live.state(schedule)
+        state = listing.state_of(schedule)
         if state == "completed":
             raise RequestError(
                 f"{name} is completed: it neither runs nor pauses. A later end or more runs start it anew."
@@ -124,12 +124,12 @@ def _repeatable(call: Callable[[], Any], client: Any, resource: str, target: str
     try:
         call()
     except exceptions.BadRequest:
-        if live.state(client.get_schedule(name=resource, **clients.reading())) != target:
+        if listing.state_of(client.get_schedule(name=resource, **clients.reading())) != target:
             raise
 
 
 def _catch_up(settings: Settings, schedule: Any, flag: bool | None) -> bool:
-    mark = live.mark(schedule)
+    mark = listing.mark_of(schedule)
     declared = settings.schedules.get(mark.name) if mark else None
     return flag if flag is not None else bool(declared and declared.catch_up)
 
@@ -143,7 +143,7 @@ def _unknown(settings: Settings, name: str) -> RequestError:
     """The error about a name that no live schedule has, with what it may have meant."""
     if name in settings.schedules:
         choices = "It is declared, and not applied yet: vgp schedule apply."
-    elif known := {*live.ours(settings, live.schedules(settings)), *settings.schedules}:
+    elif known := {*listing.ours(settings, listing.existing_schedules(settings)), *settings.schedules}:
         choices = did_you_mean(name, known)
     else:
         choices = "None of ours is there: vgp schedule list."
@@ -151,7 +151,7 @@ def _unknown(settings: Settings, name: str) -> RequestError:
 
 
 def _refuse_others(settings: Settings, schedule: Any) -> None:
-    mark = live.mark(schedule)
+    mark = listing.mark_of(schedule)
     link = names.schedule_link(settings, names.short(schedule.name))
     shown = f"{schedule.display_name!r} ({names.short(schedule.name)})"
     if mark is None:

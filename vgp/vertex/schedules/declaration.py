@@ -145,3 +145,23 @@ def _sunday(expression: str) -> str:
 
 def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+
+CHAMPION, NIGHTS = "champion", "nights"
+_AUTO = "auto"
+#: Nights are counted over these, so that 29 February is a quarter; fixed, for tomorrow's plan is to be the same.
+_YEARS = tuple(datetime(year, 1, 1, tzinfo=UTC) for year in range(2025, 2029))
+
+
+def filled(spec: PipelineSpec, schedule: Schedule, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with what follows from the schedule for parameters that the workflow has and nobody has given."""
+    known = {CHAMPION: _AUTO, NIGHTS: nights(schedule)}
+    missing = {name: value for name, value in known.items() if name in spec.parameters and name not in values}
+    return {**missing, **values}
+
+
+def nights(schedule: Schedule) -> int:
+    """How often the schedule falls due in a year, at least once."""
+    cron = Cron(schedule.cron, schedule.time_zone)
+    months = sum(cron.per_month(first) for first in _YEARS) / len(_YEARS)
+    return max(1, round(12 * months))

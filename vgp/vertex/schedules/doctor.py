@@ -18,7 +18,7 @@ from vgp.vertex import names, rest
 from vgp.vertex.errors import advice, explained
 from vgp.vertex.runs import search
 from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import fields, listing, live
+from vgp.vertex.schedules import fields, listing
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.nights import BAD, Night, last_good, nights
 
@@ -120,7 +120,7 @@ def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnos
     """
     with explained("examine the schedules", settings):
         now = rest.now(settings, "aiplatform", f"v1/{names.location(settings)}/schedules", fields="nextPageToken")
-        ours = live.ours(settings, live.schedules(settings))
+        ours = listing.ours(settings, listing.existing_schedules(settings))
     begin, known = search.since(since, now), dict.fromkeys([*settings.schedules, *sorted(ours)])
     for name in only:
         if name not in known:
@@ -138,7 +138,7 @@ def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since:
         state = "completed" if over else "not applied"
         return Diagnosis(name, settings.environment, state, cron, problems=wrong, settings=settings)
     schedule, spec = ours[0], fields.spec(ours[0])
-    state = live.state(schedule)
+    state = listing.state_of(schedule)
     runs = _with_steps(settings, listing.runs(settings, name, since=since.isoformat(), steps=True))
     return Diagnosis(
         name,

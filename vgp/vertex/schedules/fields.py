@@ -15,7 +15,7 @@ from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.live import job
+from vgp.vertex.schedules.listing import job_of_schedule
 
 #: Where a run has no service account, Google fills in this one.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
@@ -95,7 +95,7 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
         "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
         "max_concurrent_starts": schedule.max_concurrent_run_count,
         "queueing": schedule.allow_queueing,
-        **_of_job(job(schedule)),
+        **_of_job(job_of_schedule(schedule)),
         "pipeline": _digest(spec(schedule).content),
     }
 
@@ -103,17 +103,17 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
 def _of_job(job: Any) -> dict[str, Any]:
     from google.protobuf import json_format
 
-    config = type(job).pb(job).runtime_config
+    config = type(job_of_schedule).pb(job_of_schedule).runtime_config
     return {
-        "run_name": job.display_name or None,
-        "service_account": job.service_account or None,
-        "network": job.network or None,
-        "encryption_key": job.encryption_spec.kms_key_name or None,
+        "run_name": job_of_schedule.display_name or None,
+        "service_account": job_of_schedule.service_account or None,
+        "network": job_of_schedule.network or None,
+        "encryption_key": job_of_schedule.encryption_spec.kms_key_name or None,
         "run_folder": config.gcs_output_directory.rstrip("/"),
-        "failure_policy": job.runtime_config.failure_policy.name,
-        "template": job.template_uri or None,
+        "failure_policy": job_of_schedule.runtime_config.failure_policy.name,
+        "template": job_of_schedule.template_uri or None,
         **{f"parameters.{k}": _integers(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
-        **{f"labels.{k}": v for k, v in job.labels.items()},
+        **{f"labels.{k}": v for k, v in job_of_schedule.labels.items()},
     }
 
 

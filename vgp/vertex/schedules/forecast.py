@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.figures import usd
 from vgp.check import cost
 from vgp.vertex.schedules.cron import ClockChange, Cron
-from vgp.vertex.schedules.declaration import Declaration
-from vgp.vertex.schedules.defaults import CHAMPION, NIGHTS
+from vgp.vertex.schedules.declaration import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.outlook import Outlook
 
 RUNS_SHOWN = 5
@@ -21,8 +20,8 @@ def runs(declaration: Declaration, now: datetime) -> list[datetime]:
     if declared.paused:
         return []
     after = max(now, declared.start) if declared.start else now
-    times = declaration.cron.next(min(RUNS_SHOWN, declared.max_runs or RUNS_SHOWN), after)
-    return [time for time in times if not declared.end or time <= declared.end]
+    moments = declaration.cron.next(min(RUNS_SHOWN, declared.max_runs or RUNS_SHOWN), after)
+    return [time for time in moments if not declared.end or time <= declared.end]
 
 
 def per_month(declaration: Declaration, now: datetime) -> float:
@@ -42,7 +41,7 @@ def cost_words(declaration: Declaration, now: datetime) -> list[str]:
         f"{bound} {usd(run)} a run, if every step takes all the time that it may",
         f"{bound} {usd(run * month)} a month, in {month:.1f} runs",
         *([f"not in it: {left_out}"] if left_out else []),
-        *filter(None, [price_dates.words(cost.price_dates(declaration.steps), now.date())]),
+        *filter(None, [times.price_dates(cost.price_dates(declaration.steps), now.date())]),
     ]
 
 

@@ -1,19 +1,69 @@
 """Every schedule of a project and region with its state, times and last run: ours first, the others marked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Settings
-from vgp.vertex import names
+from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
+from vgp.vertex.runs.pipeline_job import MANAGED_BY
 from vgp.vertex.runs.search import Filter, listed
 from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import live
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.declaration import ENVIRONMENT, marks
+from vgp.vertex.schedules.declaration import ENVIRONMENT, LABEL, marks
+
+STATES = {1: "active", 2: "paused", 3: "completed"}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the labels of its runs say about a schedule of ours: a Schedule has no labels of its own."""
+
+    name: str
+    #: None: declared outside of every environment.
+    environment: str | None
+
+
+def mark_of(schedule: Any) -> Mark | None:
+    """The mark of a schedule that this tool made; None for every other."""
+    labels = job_of_schedule(schedule).labels
+    if labels.get(MANAGED_BY[0]) != MANAGED_BY[1] or not labels.get(LABEL):
+        return None
+    return Mark(labels[LABEL], labels.get(ENVIRONMENT) or None)
+
+
+def job_of_schedule(schedule: Any) -> Any:
+    """What every run of the schedule is: a PipelineJob; an empty one for a schedule of notebooks."""
+    return schedule.create_pipeline_job_request.pipeline_job
+
+
+def state_of(schedule: Any) -> str:
+    """active, paused or completed."""
+    return STATES.get(int(schedule.state), "unknown")
+
+
+def existing_schedules(settings: Settings) -> list[Any]:
+    """Every schedule of the project and region, whoever made it, the oldest first."""
+    client = clients.schedule_service(settings)
+    return sorted(client.list_schedules(parent=names.location(settings), **clients.reading()), key=_age)
+
+
+def ours(settings: Settings, schedules: Iterable[Any]) -> dict[str, list[Any]]:
+    """Our schedules of this environment by name, the oldest first: that one is kept if there are several."""
+    result: dict[str, list[Any]] = {}
+    for schedule in sorted(schedules, key=_age):
+        own = mark_of(schedule)
+        if own and own.environment == settings.environment:
+            result.setdefault(own.name, []).append(schedule)
+    return result
+
+
+def _age(schedule: Any) -> tuple[float, str]:
+    """The same order for everybody who looks, so that all keep the same one."""
+    return (schedule.create_time.timestamp() if schedule.create_time else 0.0, schedule.name)
 
 
 @dataclass(frozen=True)
@@ -49,7 +99,7 @@ def rows(settings: Settings) -> list[Row]:
         WorkFailed: Google refused or could not be reached.
     """
     with explained("list the schedules", settings):
-        schedules = [_row(settings, schedule) for schedule in live.schedules(settings)]
+        schedules = [_row(settings, schedule) for schedule in existing_schedules(settings)]
     return sorted(schedules, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
 
 
@@ -87,22 +137,22 @@ def runs(
 
 
 def _row(settings: Settings, schedule: Any) -> Row:
-    mark, cron = live.mark(schedule), Cron.parse(schedule.cron)
-    here = mark is not None and mark.environment == settings.environment
-    last = last_run(settings, mark.name) if mark and here and schedule.started_run_count else None
+    own_mark, cron = mark_of(schedule), Cron.parse(schedule.cron)
+    here = own_mark is not None and own_mark.environment == settings.environment
+    last = last_run(settings, own_mark.name) if own_mark and here and schedule.started_run_count else None
     return Row(
-        name=mark.name if mark else schedule.display_name,
+        name=own_mark.name if own_mark else schedule.display_name,
         id=names.short(schedule.name),
-        ours=mark is not None,
-        environment=mark.environment if mark else None,
-        state=live.state(schedule),
+        ours=own_mark is not None,
+        environment=own_mark.environment if own_mark else None,
+        state=state_of(schedule),
         cron=cron.expression,
         time_zone=cron.time_zone,
-        next_run=moment(schedule.next_run_time) if live.state(schedule) == "active" else None,
+        next_run=moment(schedule.next_run_time) if state_of(schedule) == "active" else None,
         last_run=moment(schedule.last_scheduled_run_response.scheduled_run_time),
         last_state=last.state if last else "",
         last_id=names.short(last.name) if last else "",
         started=schedule.started_run_count,
-        declared=mark.name in settings.schedules if mark and here else None,
+        declared=own_mark.name in settings.schedules if own_mark and here else None,
         url=names.schedule_link(settings, names.short(schedule.name)),
     )

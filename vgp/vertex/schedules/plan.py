@@ -10,7 +10,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients, names
 from vgp.vertex.errors import explained
-from vgp.vertex.schedules import fields, live
+from vgp.vertex.schedules import fields, listing
 from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.workflow.compiling.difference import differences
@@ -68,8 +68,8 @@ def plan(
         WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
-        schedules = live.schedules(settings)
-        ours = live.ours(settings, schedules)
+        schedules = listing.existing_schedules(settings)
+        ours = listing.ours(settings, schedules)
         actions = [_action(settings, one, ours.get(one.name, [])) for one in declarations]
     declared = {*settings.schedules, *(one.name for one in declarations)}
     gone = [name for name in sorted(ours) if name not in declared and (not only or name in only)]
@@ -81,10 +81,10 @@ def plan(
 
 def difference(declaration: Declaration, schedule: Any) -> list[Change]:
     """Fields and state that differ from the live schedule."""
-    if live.state(schedule) == "completed" and never_runs(declaration):
+    if listing.state_of(schedule) == "completed" and never_runs(declaration):
         return []
     changes = fields.changes(declaration.message, schedule)
-    state, target = live.state(schedule), "paused" if declaration.declared.paused else "active"
+    state, target = listing.state_of(schedule), "paused" if declaration.declared.paused else "active"
     if state not in (target, "completed"):
         changes.append(Change("state", state, target))
     return changes
@@ -92,7 +92,9 @@ def difference(declaration: Declaration, schedule: Any) -> list[Change]:
 
 def replaces(changes: Sequence[Change], schedule: Any) -> bool:
     """Whether the changes take a new schedule: a completed one stays as it is, and no field can be emptied."""
-    return bool(changes) and (live.state(schedule) == "completed" or not all(change.in_place for change in changes))
+    return bool(changes) and (
+        listing.state_of(schedule) == "completed" or not all(change.in_place for change in changes)
+    )
 
 
 def never_runs(declaration: Declaration) -> bool:
@@ -126,7 +128,7 @@ def _action(settings: Settings, declaration: Declaration, ours: Sequence[Any]) -
 
 def _notes(schedule: Any, changes: Sequence[Change], again: bool) -> list[str]:
     notes = []
-    if live.state(schedule) == "completed":
+    if listing.state_of(schedule) == "completed":
         notes.append(f"completed after {schedule.started_run_count} runs")
     if again:
         why = [change.field for change in changes if not change.in_place]
@@ -142,12 +144,12 @@ def _undeclared(name: str, ours: Sequence[Any], prune: bool) -> Action:
 
 
 def _is_ours(settings: Settings, schedule: Any) -> bool:
-    mark = live.mark(schedule)
+    mark = listing.mark_of(schedule)
     return mark is not None and mark.environment == settings.environment
 
 
 def _other(settings: Settings, schedule: Any) -> Action:
-    mark = live.mark(schedule)
+    mark = listing.mark_of(schedule)
     whose = f"of the environment {mark.environment or 'none'}" if mark else "not made by this tool"
     return Action("other", schedule.display_name or names.short(schedule.name), schedule.name, notes=[whose])
 

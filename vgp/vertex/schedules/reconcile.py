@@ -14,9 +14,9 @@ from vgp.vertex.errors import explained
 from vgp.vertex.images import held
 from vgp.vertex.names import schedule_link, short
 from vgp.vertex.preflight import refuse_cheaply
-from vgp.vertex.schedules import defaults, live
+from vgp.vertex.schedules import listing
 from vgp.vertex.schedules.apply import Outcome, apply, prune
-from vgp.vertex.schedules.declaration import Declaration, declaration
+from vgp.vertex.schedules.declaration import Declaration, declaration, filled
 from vgp.vertex.schedules.plan import Action, plan
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import commit, workflows
@@ -52,7 +52,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             template = templates[key]
             members = partial(workflows.members, schedule.pipeline, settings.repository)
             values = arguments.checked(template.spec.parameters, schedule.parameters, members)
-            values = defaults.filled(template.spec, schedule, values)
+            values = filled(template.spec, schedule, values)
             values = workflows.expanded(schedule.pipeline, values, settings.repository)
             workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
             held.refuse_missing(settings, template.spec, values)
@@ -76,7 +76,7 @@ def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = Fal
     undeclared = [name for name in names if name not in settings.schedules]
     if undeclared and prune:
         with explained("read the schedules", settings):
-            ours = live.ours(settings, live.schedules(settings))
+            ours = listing.ours(settings, listing.existing_schedules(settings))
         undeclared = [name for name in undeclared if name not in ours]
     _refuse_undeclared(settings, undeclared)
     here = [name for name in names if name in settings.schedules]

@@ -15,7 +15,7 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.pipeline_job import MANAGED_BY
-from vgp.vertex.schedules import fields, live
+from vgp.vertex.schedules import fields, listing
 from vgp.vertex.schedules.declaration import Declaration
 
 #: Terraform reads a property of this name as a comment.
@@ -50,7 +50,7 @@ def _resource(settings: Settings, declaration: Declaration) -> dict[str, Any]:
 
 
 def _job(declaration: Declaration) -> dict[str, Any]:
-    job = live.job(declaration.message)
+    job = listing.job_of_schedule(declaration.message)
     config = type(job.runtime_config).to_dict(job.runtime_config, use_integers_for_enums=False)
     values = config.get("parameter_values") or {}
     texts = {name: value for name, value in sorted(values.items()) if isinstance(value, str)}

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from vgp.base.errors import WorkFailed
-from vgp.base.text.bucket_uri import cut, join
+from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
 from vgp.settings.template_reference import PREFIX
 from vgp.vertex import clients
@@ -41,12 +41,12 @@ class Bucket:
 
     @property
     def _bucket_name(self) -> str:
-        return cut(self.place)[0]
+        return cut_uri(self.place)[0]
 
     @property
     def _folder(self) -> str:
         """With a slash at the end, or empty."""
-        folder = cut(self.place)[1]
+        folder = cut_uri(self.place)[1]
         return folder and f"{folder}/"
 
     @contextmanager
@@ -98,7 +98,7 @@ class Bucket:
         self._change(name, tag, None)
 
     def location(self, name: str, digest: str) -> str:
-        return join(self._bucket_name, self._object(name, digest))
+        return join_uri(self._bucket_name, self._object(name, digest))
 
     def template_uri(self, name: str, digest: str) -> str | None:
         """None: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs takes only

@@ -21,11 +21,13 @@ from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
 from vgp.settings.rules import key_location
 from vgp.workflow.compiling import job_fields, script
-from vgp.workflow.compiling.base_image import base_image
 from vgp.workflow.compiling.entrypoint import passing_on
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
+import re
+
+from vgp.settings.repository import DOCKERFILES
 
 #: Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); what Vertex AI fills in is longer than its placeholder.
 _MOST_BYTES = 120_000
@@ -181,3 +183,25 @@ def _camel(value: Any) -> Any:
 def _camel_key(key: str) -> str:
     first, *rest = key.split("_")
     return first + "".join(map(str.capitalize, rest))
+
+
+_ARGUMENT = re.compile(r"(?mi)^\s*ARG\s+(\w+)=[\"']?([^\s\"']+)")
+_FROM = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)*(\S+)")
+_NAMED = re.compile(r"\$\{?(\w+)\}?")
+
+
+def base_image(settings: Settings) -> str:
+    """The image of the last FROM, with the defaults of its ARGs; "" where there is no Dockerfile that can be read.
+
+    `vgp image build --base` takes another one: then the Dockerfile does not tell it.
+    """
+    if settings.file is None:
+        return ""
+    names = [settings.dockerfile] if settings.dockerfile else DOCKERFILES
+    path = next((path for name in names if (path := settings.repository.root / name).is_file()), None)
+    try:
+        text = path.read_text(encoding="utf-8") if path else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+    defaults, stages = dict(_ARGUMENT.findall(text)), _FROM.findall(text)
+    return _NAMED.sub(lambda match: defaults.get(match[1], ""), stages[-1]) if stages else ""

@@ -8,17 +8,18 @@ from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.base.text import files
 from vgp.base.text.figures import listed
-from vgp.base.text.image_name import has_digest
+from vgp.base.text.google_names import has_digest
 from vgp.base.text.nearest import did_you_mean
 from vgp.check import cost
 from vgp.check.check import check
 from vgp.check.report import Report, headline
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.ladder import worlds
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import scripts
 from vgp.machines.placement.rules import PlacementError
 from vgp.settings import Settings
-from vgp.workflow.compiling import strict_spec as strict
+from vgp.workflow import kfp_package
 from vgp.workflow.compiling import workflows
 from vgp.workflow.compiling.vertex import Vertex
 
@@ -152,7 +153,7 @@ def checked(
     Raises:
         RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
     """
-    strict.verify(spec)
+    verify(spec)
     document = Document(str(path or f"{name}.json"), dict(spec.content), spec.text)
     report = check([document], regions=[settings.region])
     _refuse(name, report)
@@ -167,3 +168,33 @@ def _refuse(name: str, report: Report) -> None:
     if errors:
         lines = [f"{headline(finding)}\n  {finding.suggestion}".rstrip() for finding in errors]
         raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))
+
+
+def verify(spec: PipelineSpec) -> None:
+    """Parses a compiled spec into `PipelineSpec` and `PipelineDeploymentConfig`, and follows its references.
+
+    Raises:
+        RequestError: the spec does not parse, or a task, component or executor that it names does not exist.
+    """
+    kfp_package.load()
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2 as messages
+
+    try:
+        json_format.ParseDict(dict(spec.content), messages.PipelineSpec())
+        json_format.ParseDict(dict(table(spec.content, "deploymentSpec")), messages.PipelineDeploymentConfig())
+    except json_format.ParseError as error:
+        raise RequestError(f"the spec is not a PipelineSpec: {error}") from None
+    for name, component in {**spec.components, "root": spec.root}.items():
+        if component.executor and component.executor not in spec.executors:
+            raise RequestError(f"component {name} names executor {component.executor}, which does not exist.")
+        for task in component.tasks.values():
+            _follow(f"{name}.{task.name}", task, component, spec)
+
+
+def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None:
+    if task.component.name not in spec.components:
+        raise RequestError(f"task {name} names component {task.component.name}, which does not exist.")
+    for producer in sorted(task.producers | set(task.dependencies)):
+        if producer not in group.tasks:
+            raise RequestError(f"task {name} waits for task {producer}, which does not exist.")

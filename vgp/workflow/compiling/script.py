@@ -1,4 +1,8 @@
-"""A command of the user's own in place of a step's Python, and the step that takes up what it leaves."""
+"""A command of the user's own in place of a step's Python, and the step that takes up what it leaves.
+
+Each worker pool of a spec carries the launching text, and what starts the job gets all pools in one argument, of which
+Linux takes 128 KiB.
+"""
 
 import copy
 from collections.abc import Collection, Mapping
@@ -11,11 +15,40 @@ from vgp.check.spec.script import OF_THE_RUN, START, Script
 from vgp.machines.placement.request import Request
 from vgp.protocol import launching, placeholders
 from vgp.protocol.image import IMAGE
-from vgp.workflow.compiling.compact import compact
-from vgp.workflow.compiling.joined import joined
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
+import ast
+import io
+import tokenize
+from pathlib import Path
+from types import ModuleType
+
+
+def compact(text: str) -> str:
+    """The same program in fewer characters; the same on every version of Python, since caching goes by it."""
+    lines = text.splitlines()
+    quoted: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        quoted.update(range(token.start[0], token.end[0]))  # the lines of a text but the first, counted from 0
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            words = node.body[0]
+            lines[words.lineno - 1 : words.end_lineno] = [""] * ((words.end_lineno or 0) - words.lineno + 1)
+            if len(node.body) == 1:
+                lines[words.lineno - 1] = " " * words.col_offset + '""'
+    short = [line if number in quoted else _indented(line) for number, line in enumerate(lines)]
+    return "\n".join(line for line in short if line) + "\n"
+
+
+def _indented(line: str) -> str:
+    """By one space for each four."""
+    rest = line.lstrip(" ")
+    return " " * ((len(line) - len(rest)) // 4) + rest
+
 
 #: What collect takes of the job's outputs has their names after this.
 _LEFT = "left_"
@@ -63,7 +96,7 @@ def with_command(component: Any, request: Request) -> Any:
 
 @cache
 def _launching() -> str:
-    return compact(joined(launching))
+    return compact(joined_package(launching))
 
 
 def _kind(step: str, name: str, declared: str) -> str:
@@ -151,3 +184,31 @@ def _taken(collect: Any, job: Any, inputs: Mapping[str, Any], left: Mapping[str,
         elif not wanted.optional:
             raise RequestError(f"{collect.name} takes {name}, which {job.component_spec.name} neither has nor leaves.")
     return taken
+
+
+def joined_package(package: ModuleType) -> str:
+    """Its `__main__` behind the modules that it imports, each behind those that it imports itself.
+
+    All share one namespace: a name means the same in each module, and is imported by that name.
+    """
+    texts: dict[str, str] = {}
+    _add(f"{package.__name__}.__main__", Path(package.__path__[0]), texts)
+    return "from __future__ import annotations\n" + "".join(texts.values())
+
+
+def _add(module: str, folder: Path, texts: dict[str, str]) -> None:
+    """Adds the text of a module, without its docstring and the imports that its place in the program makes needless."""
+    package, _, name = module.rpartition(".")
+    text = (folder / f"{name}.py").read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    for node in ast.parse(text).body:
+        source = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if source.rpartition(".")[0] == package and source not in texts:
+            _add(source, folder, texts)
+        if source == "__future__" or source.startswith(f"{package}.") or _is_text(node):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * ((node.end_lineno or 0) - node.lineno + 1)
+    texts[module] = "".join(lines)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

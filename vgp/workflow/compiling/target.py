@@ -7,13 +7,17 @@ from vgp.check.spec.caching import PINNED
 from vgp.check.spec.pipeline_spec import Places
 from vgp.machines.placement.request import Request
 from vgp.protocol.image import IMAGE
-from vgp.workflow.compiling import engines, script
+from vgp.workflow.compiling import script
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
     from kfp.dsl.pipeline_task import PipelineTask
 
     from vgp.settings import Settings
+from vgp.base.errors import RequestError
+from vgp.base.text import google_names
+from vgp.machines.placement.engines import BigQuery, Dataflow, Engines, Job
+from vgp.settings import Settings
 
 
 class Target(Protocol):
@@ -118,7 +122,7 @@ class Local:
         self, component: "BaseComponent", pinned: bool = False, bigquery_of: str = "", tracked: bool = False
     ) -> "BaseComponent":
         request = self._request(component.name)
-        variables = engines.here(self.settings, component.name, bigquery_of).environment() if self.settings else {}
+        variables = engines_here(self.settings, component.name, bigquery_of).environment() if self.settings else {}
         if not request.image and not variables:
             return marked(component, pinned)
         ready = script.in_image(component, request, IMAGE)
@@ -140,3 +144,40 @@ class Local:
 
     def _request(self, step: str) -> Request:
         return self.settings.request(step) if self.settings else Request()
+
+
+def engines_on_vertex(settings: Settings, step: str, bigquery_of: str, image: str) -> Engines:
+    """Of a step on Vertex AI, in that image. Raises RequestError for a subnetwork of another region."""
+    request = settings.request(step)
+    return Engines(
+        memory_gb=request.memory_gb or 0,
+        bigquery=_bigquery(settings, step, bigquery_of),
+        dataflow=_dataflow_job(settings, step, request.dataflow, image) if request.dataflow else None,
+    )
+
+
+def engines_here(settings: Settings, step: str, bigquery_of: str) -> Engines:
+    """Of a step on this machine: it has another memory than the one of the settings, and no machine of Dataflow's
+    could read its files."""
+    return Engines(bigquery=_bigquery(settings, step, bigquery_of))
+
+
+def _bigquery(settings: Settings, step: str, of: str) -> BigQuery | None:
+    asked = settings.request(step).bigquery or (settings.request(of).bigquery if of else None)
+    return asked and asked.model_copy(update={"project": asked.project or settings.project or ""})
+
+
+def _dataflow_job(settings: Settings, step: str, asked: Dataflow, image: str) -> Job:
+    region = asked.region or settings.region
+    if asked.subnetwork and (its := google_names.subnetwork_region(asked.subnetwork)) != region:
+        raise RequestError(
+            f"steps.{step}.dataflow.subnetwork is in {its}, and the job is in {region}, the region of the settings: "
+            f"name a subnetwork of {region}, or set region under [steps.{step}.dataflow]."
+        )
+    given = {
+        **asked.model_dump(),
+        "region": region,
+        "service_account": asked.service_account or settings.service_account or "",
+    }
+    temp = google_names.join_uri(*google_names.cut_uri(settings.bucket), "dataflow") if settings.bucket else ""
+    return Job(**given, project=settings.project or "", temp=temp, image=image)

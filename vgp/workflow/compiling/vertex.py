@@ -10,10 +10,10 @@ from vgp.machines.placement.place import place
 from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
-from vgp.workflow.compiling import capacity, engines, job_fields, script, sizes
+from vgp.workflow.compiling import capacity, job_fields, script, sizes
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
 from vgp.workflow.compiling.entrypoint import entrypoint, is_python
-from vgp.workflow.compiling.target import marked, with_tasks
+from vgp.workflow.compiling.target import engines_on_vertex, marked, with_tasks
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -51,7 +51,7 @@ class Vertex:
     ) -> "BaseComponent":
         placement, ready = self._place(component.name, kind="step"), self._ready(component)
         image = ready.component_spec.implementation.container.image
-        used = engines.on_vertex(self.settings, component.name, bigquery_of, image)
+        used = engines_on_vertex(self.settings, component.name, bigquery_of, image)
         told = self.settings.mlflow.environment() if tracked else {}
         placement = replace(placement, env={**told, **placement.env, **used.environment()})
         if used.bigquery or used.dataflow:

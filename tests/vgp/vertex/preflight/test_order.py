@@ -9,7 +9,7 @@ from vgp.base.documents.document import Document
 from vgp.check.check import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, repository_of
-from vgp.vertex.preflight.order import order
+from vgp.vertex.preflight.needs import order
 from vgp.workflow.compiling import workflows
 from vgp.workflow.compiling.vertex import Vertex
 

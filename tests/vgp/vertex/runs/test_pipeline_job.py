@@ -17,8 +17,7 @@ from vgp.check.spec.caching import cached
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.request import Request
 from vgp.settings import Settings
-from vgp.settings.mlflow import Mlflow
-from vgp.settings.notify import Notify
+from vgp.settings.notify import Mlflow, Notify
 from vgp.vertex import names
 from vgp.vertex.runs import pipeline_job
 from vgp.workflow.compiling.compile import compiled

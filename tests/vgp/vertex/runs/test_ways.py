@@ -16,7 +16,7 @@ from vgp.check.finding import RungRow, StepRow
 from vgp.protocol.capacity.way import read as told
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs import cost, report, ways
+from vgp.vertex.runs import cost, outputs, ways
 from vgp.vertex.runs.state import Run, read
 from vgp.vertex.runs.steps import Step
 from vgp.vertex.runs.ways import job_link, page
@@ -70,7 +70,7 @@ def test_its_machines_count_in_the_cost_of_their_step_and_stand_in_the_json() ->
     told = run()
     spent = cost.spent(replace(told.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
     assert spent == pytest.approx(280.1) and cost.spent(told.steps[0], {"train": (launcher,)}, NOW) is None
-    document = report.as_json(SETTINGS, told, {}, NOW)
+    document = outputs.report_json(SETTINGS, told, {}, NOW)
     assert document["ladders"][0]["steps_lost"] == 37 and document["ladders"][0]["usd"] == 280
 
 

@@ -11,7 +11,7 @@ from loopback.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, names
-from vgp.vertex.schedules import control, fields, live
+from vgp.vertex.schedules import control, fields, listing
 from vgp.vertex.schedules.apply import Outcome, apply
 from vgp.vertex.schedules.declaration import Declaration
 
@@ -37,9 +37,9 @@ def only(cloud: Cloud) -> Any:
 
 def as_declared(cloud: Cloud, settings: Settings, wanted: Declaration) -> bool:
     """Whether exactly the one schedule is there, and is what was declared."""
-    (schedule,) = live.schedules(settings)
+    (schedule,) = listing.existing_schedules(settings)
     state = "paused" if wanted.declared.paused else "active"
-    return fields.changes(wanted.message, schedule) == [] and live.state(schedule) == state
+    return fields.changes(wanted.message, schedule) == [] and listing.state_of(schedule) == state
 
 
 def calls(cloud: Cloud) -> list[str]:
@@ -84,7 +84,7 @@ def test_another_pipeline_is_put_into_the_same_schedule(cloud: Cloud, settings: 
     apply(settings, make(settings))
     other = make(settings, spec={**SMALL, "sdkVersion": "kfp-9.9.9"})
     assert apply(settings, other).did == ["updated"]
-    assert fields.spec(live.schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
+    assert fields.spec(listing.existing_schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
 
 
 def test_only_what_differs_is_in_the_update_mask(cloud: Cloud, settings: Settings, declare: Declare) -> None:
@@ -127,7 +127,7 @@ def test_a_completed_schedule_stays_until_the_declaration_changes(
 ) -> None:
     apply(settings, declare(max_runs=1))
     cloud.clock.advance(2 * 86400)
-    assert live.state(live.schedules(settings)[0]) == "completed"
+    assert listing.state_of(listing.existing_schedules(settings)[0]) == "completed"
     assert apply(settings, declare(max_runs=1)).did == []
     outcome = apply(settings, declare(max_runs=2))
     assert [word.split()[0] for word in outcome.did] == ["deleted", "created"]

@@ -12,7 +12,7 @@ from loopback.cloud import Cloud
 
 from vgp.settings import Settings
 from vgp.vertex import clients, names
-from vgp.vertex.schedules import fields, live
+from vgp.vertex.schedules import fields, listing
 from vgp.vertex.schedules.apply import apply
 
 from .conftest import NIGHTLY, SMALL, make
@@ -74,9 +74,9 @@ def test_killed_after_any_request_and_repeated(
         before(settings)
         lived = victim.work(declared={**NIGHTLY, **declared}, spec=str(spec), requests=requests)
         apply(settings, wanted)
-        (schedule,) = live.schedules(settings)
+        (schedule,) = listing.existing_schedules(settings)
         assert fields.changes(wanted.message, schedule) == []
-        assert live.state(schedule) == ("paused" if wanted.declared.paused else "active")
+        assert listing.state_of(schedule) == ("paused" if wanted.declared.paused else "active")
         if lived:
             assert requests > 3, "too few requests: nothing was killed"
             return

@@ -7,7 +7,7 @@ from loopback.cloud import Cloud, status
 
 from vgp.base.errors import WorkFailed
 from vgp.settings import Schedule, Settings
-from vgp.vertex.schedules import live
+from vgp.vertex.schedules import listing
 from vgp.vertex.schedules.apply import apply, prune
 from vgp.vertex.schedules.declaration import Declaration
 from vgp.vertex.schedules.plan import Action, plan
@@ -107,7 +107,7 @@ def test_the_json_holds_no_message_of_google(cloud: Cloud, settings: Settings) -
     apply(settings, make(settings))
     row = planned(settings, make(settings, parameters={"epochs": 2.0}))["nightly"].as_json()
     assert row["changes"][0] == {"field": "parameters.epochs", "before": None, "after": 2}
-    assert row["schedule"] == live.schedules(settings)[0].name
+    assert row["schedule"] == listing.existing_schedules(settings)[0].name
 
 
 def test_a_refusal_is_explained(cloud: Cloud, settings: Settings) -> None:

@@ -14,8 +14,8 @@ from vgp.vertex.runs import outputs
 from vgp.vertex.runs.rerun import rerun
 from vgp.vertex.runs.state import Run
 from vgp.vertex.schedules import control
+from vgp.vertex.schedules.backfill_page import seen
 from vgp.vertex.schedules.doctor import examine
-from vgp.vertex.schedules.seen import seen
 
 from .conftest import SPEC
 from .nightly import FIRST, Project, became, real_resolve
