@@ -207,7 +207,7 @@ def delete(
     if not yes:
         told = asking.ask(place, "delete", version, model=model, options=["--dry-run"])
         if told["changed"]:  # else it is deleted already: nothing to ask
-            _confirm(f"Delete version {told['event']['version']} of {told['model']} from {root}?", yes)
+            _confirm(f"Delete version {told['event']['version']} of {told['model']} from {place.root}?", yes)
     _change(place, as_json, "delete", version, model=model, why=why)
 
 
@@ -235,7 +235,7 @@ def clean(
     if dry_run or not any(copy["goes"] for copy in told["copies"]):
         return options.show(told, as_json, view.copies)
     options.console(stderr=True).print(view.copies(told))
-    _confirm(f"Delete them from {root}?", yes)
+    _confirm(f"Delete them from {place.root}?", yes)
     told = asking.ask(place, "clean", model=model)
     print_json(told) if as_json else say(told["said"])
 

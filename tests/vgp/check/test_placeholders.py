@@ -97,8 +97,8 @@ def test_a_list_that_yaml_makes_of_brackets_is_a_placeholder():
 def test_no_name_of_the_catalog_is_a_placeholder():
     names = [
         *catalog.machines(), *catalog.accelerators(), *catalog.regions(), *tpu_machines.machines(),
-        *provisioning.STRATEGIES, *job_fields.AFFINITIES, *job_fields.DISK_TYPES, "ACCELERATOR_TYPE_UNSPECIFIED", "STRATEGY_UNSPECIFIED",
-        job_fields.RESERVATION_KEY, *catalog.document("legacy.json")["scale_tiers"],
+        *provisioning.STRATEGIES, *job_fields.AFFINITIES, *job_fields.DISK_TYPES, "ACCELERATOR_TYPE_UNSPECIFIED",
+        "STRATEGY_UNSPECIFIED", job_fields.RESERVATION_KEY, *catalog.document("legacy.json")["scale_tiers"],
         *catalog.document("legacy.json")["machine_types"], "CUSTOM", "3600s", "2x2x1",
     ]  # fmt: skip
     assert not [name for name in names if placeholder(name)]

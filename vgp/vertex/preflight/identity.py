@@ -89,8 +89,8 @@ def _itself(settings: Settings, email: str, project: Project, policies: Policies
 
 def _roles(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
     grant = f"gcloud projects add-iam-policy-binding {project.id}"
-    for check, permissions in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
-        yield policies.may(email, permissions, Thing(check, project.id, project.id, Policy(), grant))
+    for check, needed in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
+        yield policies.may(email, needed, Thing(check, project.id, project.id, Policy(), grant))
     if any(step.capacity for step in settings.steps.values()):
         # Without it a failed step of a ladder still ends, with Google's words and not with those of its program.
         read = policies.may(email, LADDER, Thing("identity.last_words", project.id, project.id, Policy(), grant))
