@@ -39,8 +39,7 @@ def short(name: str) -> str:
 
 
 def trusted(named: str, file: str, chosen: str = "") -> str:
-    """The task that a file names, if it may be loaded: one of the library or of this project, that the caller chose, or has
-    imported.
+    """The task that a file names, if it may be loaded: the library's, the project's, chosen or imported by the caller.
 
     A file is not enough to import a module, for that runs its code; and files lie in folders that others may write.
 
