@@ -162,7 +162,7 @@ def accounted(tmp_path, data, form):
 
 
 @pytest.mark.parametrize("form", ["config", "sdk"])
-@pytest.mark.parametrize("spelled", [lambda document: source_document, snake])
+@pytest.mark.parametrize("spelled", [lambda document: document, snake])
 def test_every_field_of_a_job_is_printed_or_lost(tmp_path, form, spelled):
     chance = random.Random(7 if ROUNDS == 40 else None)
     codes = [
@@ -175,7 +175,7 @@ def test_every_field_of_a_job_is_printed_or_lost(tmp_path, form, spelled):
                                                                            "customJob": JOB, "why": "x"}])  # fmt: skip
 @pytest.mark.parametrize("form", ["config", "sdk"])
 def test_a_whole_job_is_converted_and_accounted_for(tmp_path, document, form):
-    assert accounted(tmp_path, source_document, form) == 0
+    assert accounted(tmp_path, document, form) == 0
 
 
 @pytest.mark.parametrize("form", ["config", "sdk"])
@@ -183,12 +183,12 @@ def test_every_field_of_a_legacy_job_is_printed_or_lost(tmp_path, form):
     chance = random.Random(7 if ROUNDS == 40 else None)
     codes = []
     for _ in range(ROUNDS):
-        source_document = some_of(LEGACY, chance)
-        source_document["trainingInput"]["scaleTier"] = chance.choice(TIERS)
+        document = some_of(LEGACY, chance)
+        document["trainingInput"]["scaleTier"] = chance.choice(TIERS)
         if chance.random() < 0.5:
             for role in ("master", "worker"):
-                source_document["trainingInput"].get(f"{role}Config", {}).pop("imageUri", None)
-        codes.append(accounted(tmp_path, source_document, form))
+                document["trainingInput"].get(f"{role}Config", {}).pop("imageUri", None)
+        codes.append(accounted(tmp_path, document, form))
     assert codes.count(0) > ROUNDS / 4
 
 

@@ -103,17 +103,17 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
 def _of_job(job: Any) -> dict[str, Any]:
     from google.protobuf import json_format
 
-    config = type(job_of_schedule).pb(job_of_schedule).runtime_config
+    config = type(job).pb(job).runtime_config
     return {
-        "run_name": job_of_schedule.display_name or None,
-        "service_account": job_of_schedule.service_account or None,
-        "network": job_of_schedule.network or None,
-        "encryption_key": job_of_schedule.encryption_spec.kms_key_name or None,
+        "run_name": job.display_name or None,
+        "service_account": job.service_account or None,
+        "network": job.network or None,
+        "encryption_key": job.encryption_spec.kms_key_name or None,
         "run_folder": config.gcs_output_directory.rstrip("/"),
-        "failure_policy": job_of_schedule.runtime_config.failure_policy.name,
-        "template": job_of_schedule.template_uri or None,
+        "failure_policy": job.runtime_config.failure_policy.name,
+        "template": job.template_uri or None,
         **{f"parameters.{k}": _integers(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
-        **{f"labels.{k}": v for k, v in job_of_schedule.labels.items()},
+        **{f"labels.{k}": v for k, v in job.labels.items()},
     }
 
 
