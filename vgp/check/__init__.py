@@ -1,22 +1,22 @@
 """Any document -> findings: what Vertex AI would refuse, named before it is asked.
 
 api_object.py     an object of the API: job, tuning, prediction, deployment, pools
-check.py          files in, a report out
-comparison.py     what two folders ask for, side by side, also as Markdown
-cost.py           what a run can cost at most
+checker.py        files in, a report out
+folder_comparison.py  what two folders ask for, side by side, also as Markdown
+cost_bound.py     what a run can cost at most
 custom_job.py     a CustomJobSpec: its pools together, reduction servers
 executor.py       what a task runs: custom job, launcher, ladder, plain container
 finding.py        findings, and rows of machines
 fix.py            the nearest that works, written into files
-images.py         what the names of images tell
-job_options.py    what a job has besides machines: a shell, TensorBoard, private networks
+image_names.py    what the names of images tell
+job_extras.py     what a job has besides machines: a shell, TensorBoard, private networks
 judgement.py      the collector that the judges write to, and their reader of fields
-kinds.py          which kind a document is, and its judge
+document_kinds.py  which kind a document is, and its judge
 legacy.py         trainingInput of AI Platform
 machine_spec.py   machine, accelerator and count
 pipeline.py       a compiled pipeline: every task
 plain_step.py     the resources of a plain step
-report.py         findings, steps, exit code; as text, JSON and SARIF
+check_report.py   findings, steps, exit code; as text, JSON and SARIF
 persistent_resource.py  machines that stay, and the pipelines that run on them
 services.py       what a step may use besides its machine
 task_inputs.py    what reaches the inputs of a task, and the job in a launcher's arguments

@@ -5,12 +5,12 @@ import re
 from typing import Any
 
 from vgp.base.documents.node import Node, spellings, whole_number
-from vgp.check import custom_job, job_options, persistent_resource
+from vgp.check import custom_job, job_extras, persistent_resource
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
 from vgp.check.terms import Terms, judge_region, price_of
 from vgp.check.worker_pool import judge_reservation
-from vgp.machines.placement.nearest import Conditions
+from vgp.machines.placement.nearest_machine import Conditions
 
 #: Fields by which an object is recognised, most telling first.
 TELLING = (
@@ -107,7 +107,7 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
     """What the telling field holds."""
     reader = Reader(judgement, step)
     if kind in ("jobSpec", "trialJobSpec"):
-        job_options.misplaced(reader, node, "scheduling")
+        job_extras.misplaced(reader, node, "scheduling")
     if kind == "trialJobSpec":
         count = node.get("parallelTrialCount")
         for name in ("parallelTrialCount", "maxTrialCount"):

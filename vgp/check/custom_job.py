@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 from vgp.base.documents.node import Node
-from vgp.check import job_options, services
+from vgp.check import job_extras, services
 from vgp.check.finding import StepRow, unknown_machine
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import MachineSpec
@@ -41,7 +41,7 @@ def judge(
     """
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
-    job_options.judge(reader, job_terms, spec)
+    job_extras.judge(reader, job_terms, spec)
     nodes = _pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
     if nodes is None:
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))

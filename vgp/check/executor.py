@@ -6,11 +6,11 @@ from typing import Any
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import api_object, images, plain_step, task_inputs
+from vgp.check import api_object, image_names, plain_step, task_inputs
 from vgp.check.finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
-from vgp.check.spec import ladder
-from vgp.check.spec.ladder import position
+from vgp.check.spec import spec_ladder
+from vgp.check.spec.spec_ladder import position
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.dearest import Held, Terms, dearest_way
 
@@ -33,7 +33,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
     if position(container.value) is not None:
         judge_ladder(judgement, step, container)
         return
-    if images.sends_mail(container.get("image").text() or "", container.get("command").value):
+    if image_names.sends_mail(container.get("image").text() or "", container.get("command").value):
         return
     job = task_inputs.launched_job(container) or job_of_method(container)
     if job is not None:
@@ -42,7 +42,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
-    elif images.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
+    elif image_names.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
         # The machine that the job would ask for is not the one of the step.
         text = "The job that the launcher starts is not checkable: its text is no JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")
@@ -135,9 +135,9 @@ _NAME = re.compile(r"(?P<number>\d+)-(?P<way>[a-z_]+)-(?P<region>[a-z]+-[a-z]+\d
 def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
     """The machine that climbs, and each rung; one row, with the rungs and the dearest way up."""
     plain_step.judge(judgement, step, container)
-    at = (*container.path, "args", ladder.position(container.value) or 0)
+    at = (*container.path, "args", spec_ladder.position(container.value) or 0)
     spend("characters", len(str(container.value)))
-    value = ladder.plan(container.value)
+    value = spec_ladder.plan(container.value)
     if value is None:
         text = "The rungs of the ladder are not checkable: the plan is no JSON."
         judgement.add(step, Node(None, at), "GPU024", text, severity="warning")

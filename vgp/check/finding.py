@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
-from vgp.base.documents.reading import FieldPath
 from vgp.check.services import Service
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement.combination import Combination, known

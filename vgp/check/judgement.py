@@ -8,11 +8,11 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
+from vgp.base.documents.bounded_text import Unreadable, dotted
 from vgp.base.documents.budget import Exhausted, spend
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
 from vgp.base.documents.node import Computed, Node, spellings, whole_number
-from vgp.base.documents.reading import Unreadable, dotted
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import clipped, is_secret_variable, one_line
 from vgp.check.finding import Finding, StepRow

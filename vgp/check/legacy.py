@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.node import Node
-from vgp.base.documents.reading import FieldPath
 from vgp.check import machine_spec, terms
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog

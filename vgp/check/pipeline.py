@@ -7,9 +7,9 @@ placeholders, in the arguments of a launcher container.
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node, whole_number
-from vgp.base.documents.reading import FieldPath, Unreadable
 from vgp.check import executor, persistent_resource
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement

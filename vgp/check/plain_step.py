@@ -5,7 +5,7 @@ import re
 
 from vgp.base.documents.json_text import MAX_DIGITS
 from vgp.base.documents.node import Node, whole_number
-from vgp.check import images, services
+from vgp.check import image_names, services
 from vgp.check.finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
@@ -128,7 +128,7 @@ def _region(
 def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     node = container.get("image")
     image, command = reader.text(node, "image") or "", reader.words(container, "command", "args")
-    reader.judgement.report(reader.step, node, *images.problems(image, command, accelerator, None))
+    reader.judgement.report(reader.step, node, *image_names.problems(image, command, accelerator, None))
 
 
 def _timeout_s(container: Node) -> int | None:

@@ -11,7 +11,7 @@ from vgp.machines.placement import plain
 from vgp.machines.placement.rules import Problem
 
 if TYPE_CHECKING:
-    from vgp.machines.placement.engines import BigQuery, Job
+    from vgp.machines.placement.engine_request import BigQuery, Job
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def of(env: Node) -> tuple[Service, ...]:
         return ()
     from pydantic import ValidationError
 
-    from vgp.machines.placement.engines import Engines
+    from vgp.machines.placement.engine_request import Engines
 
     try:
         engines = Engines.model_validate_json(text)

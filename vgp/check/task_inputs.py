@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node, Scope
-from vgp.base.documents.reading import FieldPath
 from vgp.check.api_object import telling_field
 
 MAX_NESTING = 50

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import images
+from vgp.check import image_names
 from vgp.check.judgement import Reader
 from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge_machine
-from vgp.check.spec.script import read
+from vgp.check.spec.container_settings import read
 from vgp.check.terms import Terms, judge_region
 from vgp.machines.placement import job_fields, provisioning, tpu_rules
-from vgp.machines.placement.nearest import Conditions
+from vgp.machines.placement.nearest_machine import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -159,7 +159,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         text = f"The pool has no {field}: it has nothing to run."
         reader.judgement.add(reader.step, node if node.value == "" else body, "GPU007", text, "Name the image.")
     command = _command(reader, body)
-    problems = images.problems(image or "", command, spec.gpu, spec.machine)
+    problems = image_names.problems(image or "", command, spec.gpu, spec.machine)
     reader.judgement.report(reader.step, node, *problems)
     script = spec.machine.nccl_script if spec.machine and not is_chief else None
     if spec.machine and script and command.strip() and script not in command:

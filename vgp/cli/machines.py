@@ -13,7 +13,7 @@ from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, console, print_json, say, show
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.catalog import DEFAULT_REGION
-from vgp.machines.placement.proposal import Proposal, ProposedRung
+from vgp.machines.placement.ladder_proposal import Proposal, ProposedRung
 from vgp.machines.placement.search import Need, search
 
 
@@ -132,9 +132,9 @@ def machines(
 def _ladder(
     need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
 ) -> None:
-    from vgp.check.check import own_regions
-    from vgp.machines.placement.ladder import deadline_s
-    from vgp.machines.placement.proposal import proposed
+    from vgp.check.checker import own_regions
+    from vgp.machines.placement.ladder_proposal import proposed
+    from vgp.machines.placement.placed_ladder import deadline_s
 
     if need.provisioning:
         raise RequestError("--ladder has every way to get machines: leave --provisioning out.")

@@ -33,16 +33,16 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from vgp.vertex.runs import outputs, search, view
+    from vgp.vertex.runs import outputs, run_search, run_view
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    only = search.Filter(pipeline, state or (), since, label or (), schedule, mine)
-    listed = search.listed(loaded, only, limit=limit, now=now)
+    only = run_search.Filter(pipeline, state or (), since, label or (), schedule, mine)
+    listed = run_search.listed(loaded, only, limit=limit, now=now)
     if as_json:
         print_json([outputs.brief_report(loaded, run, now) for run in listed])
         return
     console().print(
-        view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
+        run_view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
     )
     if limit and len(listed) == limit:
         console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
@@ -51,11 +51,11 @@ def runs(
 @app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.vertex.runs import history, outputs, show
+    from vgp.vertex.runs import outputs, run_history, show
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     shown, rows = show.look(loaded, run)
-    last = history.last_runs(loaded, shown.pipeline, without=shown.id)
+    last = run_history.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
         print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:

@@ -15,9 +15,9 @@ from vgp.base.errors import RequestError
 from vgp.base.text import google_names
 from vgp.base.text.google_names import image_name
 from vgp.base.text.printable import is_secret
-from vgp.settings import rules
-from vgp.settings.document import read
-from vgp.settings.model import Settings
+from vgp.settings import value_rules
+from vgp.settings.settings_model import Settings
+from vgp.settings.settings_text import read
 
 Answers = dict[str, str]
 
@@ -64,14 +64,14 @@ QUESTIONS = (
     Question(
         "prod_project", "Project of the environment prod", google_names.project, lambda answers: answers["project"]
     ),
-    Question("region", "Region (its GPUs: vgp machines --region ...)", rules.region, lambda _: Settings().region),
-    Question("bucket", "Bucket of the runs", rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
+    Question("region", "Region (its GPUs: vgp machines --region ...)", value_rules.region, lambda _: Settings().region),
+    Question("bucket", "Bucket of the runs", value_rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     Question(
         "image", "Image of the steps", image_name,
         lambda known: f"{known['region']}-docker.pkg.dev/{_path(known['project'])}/pipelines-images/training:0.1.0",
     ),
     Question(
-        "template_repository", "Repository of pipeline templates", rules.template_repository,
+        "template_repository", "Repository of pipeline templates", value_rules.template_repository,
         lambda answers: f"https://{answers['region']}-kfp.pkg.dev/{answers['project']}/pipelines-templates",
     ),
     Question(

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from vgp.base import webhook as sending
-from vgp.settings.rules import optional
+from vgp.settings.value_rules import optional
 
 #: "at most three": https://cloud.google.com/vertex-ai/docs/pipelines/email-notifications
 MAX_EMAILS = 3

@@ -2,7 +2,7 @@
 
 import json
 
-from vgp.check.report import lines, sarif
+from vgp.check.check_report import lines, sarif
 
 
 def rendered(report):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vgp.base.documents.document import parse
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.machines.catalog import skus, tpu_machines
 
 IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}

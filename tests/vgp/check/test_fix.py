@@ -13,7 +13,7 @@ from vgp.__main__ import main
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import fix as fixing
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.fix import Options, fixes
 from vgp.machines.catalog import catalog, tpu_machines
 

@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft7Validator
 
 from tests.vgp.check.forms import rendered
-from vgp.check.check import check
-from vgp.check.report import sarif
+from vgp.check.check_report import sarif
+from vgp.check.checker import check
 from vgp.machines.placement.rules import RULES
 
 TEXT = """\

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vgp.check.check import check
-from vgp.check.sources.reading import parse
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
 from vgp.machines.placement.rules import RULES
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"

@@ -13,16 +13,16 @@ from components.collect import collect
 from components.train import train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check.check import check
-from vgp.check.spec.ladder import first_container, worlds
+from vgp.check.checker import check
+from vgp.check.spec.container_settings import engines_of_steps, scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import engines_of_steps, scripts
+from vgp.check.spec.spec_ladder import first_container, worlds
 from vgp.launch.capacity.probe_body import probe_body
 from vgp.machines.catalog import catalog
-from vgp.machines.placement.proposal import proposed
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.ladder_proposal import proposed
 from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.search import Need
+from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan, filled
 from vgp.settings import Settings
 from vgp.workflow.compiling.capacity import base_image

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vgp.protocol import launching
-from vgp.workflow.compiling.script import compact, joined_package
+from vgp.workflow.compiling.script_step import compact, joined_package
 
 MODULES = [path for path in Path(launching.__path__[0]).glob("*.py") if path.name != "__init__.py"]
 TEXT = joined_package(launching)

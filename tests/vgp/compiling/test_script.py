@@ -17,16 +17,16 @@ from components.image import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import task_inputs
-from vgp.check.check import check
+from vgp.check.checker import check
+from vgp.check.spec.container_settings import OF_THE_RUN, START, read, refuse_arguments, scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import OF_THE_RUN, START, read, refuse_arguments, scripts
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.protocol import launching
 from vgp.protocol.image import IMAGE
 from vgp.settings import Settings, load
-from vgp.workflow.compiling import compile, script
-from vgp.workflow.compiling.script import compact, joined_package
-from vgp.workflow.compiling.target import Local
+from vgp.workflow.compiling import compile, script_step
+from vgp.workflow.compiling.compile_target import Local
+from vgp.workflow.compiling.script_step import compact, joined_package
 from vgp.workflow.compiling.vertex import Vertex
 
 OURS, MINE = "us-docker.pkg.dev/p/r/ours:1", "us-docker.pkg.dev/p/r/mine@sha256:" + "0" * 64
@@ -196,7 +196,7 @@ def test_another_command_launch_or_image_has_other_checkpoints() -> None:
     keys = set()
     for fields in asked:
         request = settings(*fields.pop("command", ()), **fields).steps["train"]
-        component = script.with_command(script.in_image(train, request, OURS), request)
+        component = script_step.with_command(script_step.in_image(train, request, OURS), request)
         container = component.component_spec.implementation.container
         keys.add(container.args[container.args.index("--key") + 1])
     assert len(keys) == len(asked)

@@ -11,12 +11,12 @@ from components.decide import decide
 from components.image import step
 from components.train import train
 from vgp.base.documents.document import Document
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement import placement
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.placing import place
 from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.settings.notify import Mlflow
 from vgp.workflow.compiling.vertex import Vertex

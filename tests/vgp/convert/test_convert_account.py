@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests.vgp.convert.verb import convert
-from vgp.base.documents.reading import dotted
+from vgp.base.documents.bounded_text import dotted
 from vgp.base.errors import RequestError
+from vgp.check.convert.any_request import converted, source_document
 from vgp.check.convert.conversion import as_yaml, leaves
-from vgp.check.convert.convert import converted, source_document
 
 #: The short run is the same every time; a long one: FUZZ_EXAMPLES=2000 pytest tests/vgp/convert/test_convert_account.py
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 40))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from vgp.check.spec import script
+from vgp.check.spec import container_settings
 from vgp.machines.catalog.catalog import machines
 from vgp.machines.placement import placement
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
 
 SCRIPT = "/usr/local/gib/scripts/set_nccl_env.sh"
 
@@ -77,8 +77,10 @@ def test_without_the_script_the_command_starts_all_the_same_and_says_so(
 
 
 def test_a_users_command_is_known_below_it() -> None:
-    started = [*script.START, "text"]
+    started = [*container_settings.START, "text"]
     words = placement.network_command(started, machines()["a4-highgpu-8g"], 2, {})
     arguments = ["--launch", "plain", "--", "python", "train.py"]
     assert words != started
-    assert script.read({"command": words, "args": arguments}) == script.read({"command": started, "args": arguments})
+    assert container_settings.read({"command": words, "args": arguments}) == container_settings.read(
+        {"command": started, "args": arguments}
+    )

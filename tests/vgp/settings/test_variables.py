@@ -6,7 +6,7 @@ import pytest
 
 from vgp.base.errors import RequestError
 from vgp.settings import layers
-from vgp.settings.model import Settings
+from vgp.settings.settings_model import Settings
 
 FIELDS = set(Settings.model_fields) - {"environment"}
 DECLARED = {"steps": {"train": {}, "train-large": {}}, "schedules": {"nightly-eu": {}}}

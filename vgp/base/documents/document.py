@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from vgp.base.documents import json_text, yaml_lines, yaml_text
+from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
 from vgp.base.documents.budget import Exhausted
 from vgp.base.documents.json_text import Repeating
-from vgp.base.documents.reading import FieldPath, Unreadable, read
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.reading import Unreadable, read
+from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.errors import RequestError
 
 #: Settings have a few kB, and four levels.

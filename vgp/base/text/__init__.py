@@ -2,7 +2,7 @@
 
 diff.py         two texts as a unified diff
 figures.py      money, durations, numbers, lists in a sentence
-files.py        a file written whole or not at all
+whole_files.py  a file written whole or not at all
 google_names.py names of projects, accounts, datasets, images and the like; gs://BUCKET/OBJECT, cut and put together
 nearest.py      "Did you mean", within limits
 printable.py    text from elsewhere without control characters, passwords and credentials

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from vgp.base.documents.reading import FieldPath
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.check.finding import Finding
 from vgp.check.sources.command_line import Note
 

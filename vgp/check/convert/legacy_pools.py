@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath, dotted
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Node
-from vgp.base.documents.reading import FieldPath, dotted
 from vgp.check import legacy
 from vgp.check.convert.conversion import Conversion, leaves, text_of
 from vgp.check.judgement import Judgement, Reader

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgp.check.sources.names import is_void
+from vgp.check.sources.program_names import is_void
 
 _ENUMS = {"Enum", "StrEnum", "IntEnum"}
 #: Classes of a file, and bases of a class, beyond which an attribute is unknown: a look-up visits all.

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Computed, spellings
-from vgp.base.documents.reading import FieldPath
 from vgp.check.sources.classes import Classes, environment_default, flags
-from vgp.check.sources.names import Names, changed
+from vgp.check.sources.program_names import Names, changed
 
 MAX_DEPTH = 30
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import json_text
+from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.budget import Exhausted, spend
 from vgp.base.documents.node import Computed
-from vgp.base.documents.reading import Unreadable, read
 from vgp.check.sources.hcl_blocks import (
     MAX_CHARACTERS,
     Block,

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from vgp.base.documents import json_text
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import Exhausted
-from vgp.base.documents.reading import FieldPath, Unreadable
 
 MAX_CHARACTERS = 300_000
 

@@ -7,10 +7,10 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.node import Computed
-from vgp.base.documents.reading import FieldPath
-from vgp.check.sources.calls import DISK, MACHINE, Arguments, Found, located
 from vgp.check.sources.constants import Constants, called
+from vgp.check.sources.sdk_calls import DISK, MACHINE, Arguments, Found, located
 
 _RESOURCES: FieldPath = ("container", "resources")
 #: Method of a task -> field of the container's resources.

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import json_text
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import Exhausted
 from vgp.base.documents.document import At, Document, Place, numbered
-from vgp.base.documents.reading import FieldPath, Unreadable
-from vgp.check.sources import python_code, shell
+from vgp.check.sources import python_code, shell_script
 
 #: NAME = ! command, or = %magic: what it gives is computed.
 _TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
@@ -39,7 +39,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     except (ValueError, RecursionError) as error:
         is_deep = isinstance(error, RecursionError)
         fault = Exhausted("The notebook is nested too deep.") if is_deep else Unreadable(file, f"no JSON: {error}")
-        asks = shell.may_ask(text) or python_code.is_request(text)
+        asks = shell_script.may_ask(text) or python_code.is_request(text)
         return [Document(file, None, "", above=getattr(error, "lineno", 1) - 1, fault=fault, asks=asks)]
     program: list[str] = []
     script: list[str] = []
@@ -61,7 +61,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     found = [
         *asked,
         *_broken(file, broken, text, origins),
-        *shell.documents(file, "\n".join(script), folder, origins, shells),
+        *shell_script.documents(file, "\n".join(script), folder, origins, shells),
     ]
     found.sort(key=lambda document: document.line(()))
     if next(every, None) is not None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import budget, json_text
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import Document, Place, numbered
 from vgp.base.documents.node import Computed, spellings
-from vgp.base.documents.reading import FieldPath, Unreadable
 from vgp.check.sources import hcl
 from vgp.check.sources.hcl import Module, Scope
 from vgp.check.sources.hcl_blocks import Block, blocks

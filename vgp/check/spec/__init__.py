@@ -4,10 +4,10 @@ arguments.py            the arguments of a run, checked against the parameters
 caching.py              whether steps take results of earlier runs
 conditions.py           trigger conditions, evaluated without `eval`
 dag.py                  tasks, and the components that they run
-difference.py           two specs compared, as a person would tell it
-ladder.py               the plan of a step with a ladder: read, its training container, its sizes
+spec_difference.py      two specs compared, as a person would tell it
+spec_ladder.py          the plan of a step with a ladder: read, its training container, its sizes
 ladder_inputs.py        whether each launcher of a run is given something of its own
 parameters.py           a parameter: type, default, the values that it takes
 pipeline_spec.py        PipelineSpec: a spec, read once; its textual form, and other defaults
-script.py               what containers are told: a command of the user's own, its arguments, engines
+container_settings.py   what containers are told: a command of the user's own, its arguments, engines
 step_difference.py      the parts of a step that are compared, with its ladder and its inputs"""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.check.spec import ladder
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Json, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
@@ -59,7 +59,7 @@ class Side:
     @property
     def plan(self) -> Json:
         """The ladder that it climbs; empty where there is none."""
-        return ladder.plan(self.container) or {}
+        return spec_ladder.plan(self.container) or {}
 
     @property
     def pools(self) -> list[Json]:
@@ -112,7 +112,7 @@ def _image(side: Side) -> Any:
 
 def _arguments(side: Side) -> Any:
     """Without the plan of a ladder, which is told by its rungs."""
-    at, words = ladder.position(side.container), side.container.get("args")
+    at, words = spec_ladder.position(side.container), side.container.get("args")
     if at is None or words is None or not side.plan:
         return words
     return [*words[:at], ladder_program(side.plan), *words[at + 1 :]]

@@ -6,5 +6,5 @@ prices.py       $/hour of a machine with its GPUs, by region and provisioning; B
 skus.py         of which SKUs of Google's catalog a price is the sum, and what each sells
 tpu_machines.py TPU machines: chips, topologies, regions, $/hour of a slice
 billing.py      prices from Google's Cloud Billing catalog
-changes.py      what fresh figures change in the data files
+fresh_figures.py  what fresh figures change in the data files
 data/           the facts as JSON and CSV"""

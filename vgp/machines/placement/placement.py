@@ -17,9 +17,9 @@ from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, plain, provisioning
 from vgp.machines.placement.combination import Combination, known
 from vgp.machines.placement.job_options import JobOptions
-from vgp.machines.placement.request import ReductionServer
 from vgp.machines.placement.rules import PlacementError, Problem
-from vgp.machines.placement.script import ParameterServer
+from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.step_request import ReductionServer
 
 #: $0 is the script, and "$@" the command. A container without the script, or without bash, starts all the same.
 _NETWORK_TEXT = (

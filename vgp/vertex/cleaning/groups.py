@@ -16,7 +16,7 @@ from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.errors import explained
+from vgp.vertex.google_errors import explained
 
 LEASE = "lease.json"
 _KINDS = {

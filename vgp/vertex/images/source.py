@@ -14,7 +14,7 @@ from pathlib import Path
 from vgp.base.errors import RequestError
 from vgp.settings.repository import DOCKERFILES
 from vgp.vertex.images.dockerignore import Ignored, copied_files, matches, matches_any
-from vgp.workflow.compiling.commit import Refused, git
+from vgp.workflow.compiling.source_commit import Refused, git
 
 
 @dataclass(frozen=True)

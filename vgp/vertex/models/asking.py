@@ -18,8 +18,8 @@ from vgp.protocol.model_registry import Terms
 from vgp.protocol.model_service import ModelService
 from vgp.protocol.model_upload import Refused
 from vgp.settings import Settings, load, repository_of
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
 from vgp.workflow.local import training_code
 
 #: Beside the folders of local runs.
@@ -167,7 +167,7 @@ def follow(settings: Settings, root: str, model: str) -> list[str]:
     Raises:
         WorkFailed: Vertex AI could not be brought after it; the registry itself stays as it is.
     """
-    terms = Terms(settings.image, settings.encryption_key or "", names.labels(dict(settings.labels)))
+    terms = Terms(settings.image, settings.encryption_key or "", resource_names.labels(dict(settings.labels)))
     doing = f"the registry has it, and Vertex AI's Model Registry does not show it yet ({model})"
     with _asked(doing, settings) as service:
         return model_registry.reconcile(lambda: registry_record(settings, root, model), service, terms)

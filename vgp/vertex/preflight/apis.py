@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from vgp.check.spec.container_settings import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import engines_of_steps
-from vgp.machines.placement.engines import Engines
+from vgp.machines.placement.engine_request import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.finding import Finding, Question, patience
+from vgp.vertex.preflight.answers import Finding, Question, patience
 
 #: Without these a run fails.
 _RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage")

@@ -14,7 +14,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.finding import Finding, Question, patience
+from vgp.vertex.preflight.answers import Finding, Question, patience
 from vgp.vertex.preflight.needs import Need, needs, short
 
 #: Names of rungs, and of each the quotas, metric and region, that do not cover it.

@@ -18,13 +18,13 @@ from vgp.base.text.google_names import is_bucket_uri
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
 from vgp.settings import Settings
-from vgp.vertex import clients, names, rest
-from vgp.vertex.errors import explained
-from vgp.vertex.names import EPOCH_DAYS
+from vgp.vertex import clients, resource_names, rest
+from vgp.vertex.google_errors import explained
+from vgp.vertex.resource_names import EPOCH_DAYS
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, REQUEST, created, find, job_id, same
-from vgp.vertex.runs.policy import ENDED, Policy, end, failed
-from vgp.vertex.runs.state import Run, read
+from vgp.vertex.runs.remote_run import Run, read
+from vgp.vertex.runs.start_policy import ENDED, Policy, end, failed
 
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
@@ -40,7 +40,7 @@ def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = N
     policy, first = policy or Policy(), job_id(body)
     client = clients.pipeline_service(settings)
     with explained(f"start {first}", settings):
-        asked = rest.now(settings, "aiplatform", f"v1/{names.job(settings, first)}")
+        asked = rest.now(settings, "aiplatform", f"v1/{resource_names.job(settings, first)}")
         job, number = _answering(client, settings, body, first)
         while job is None or not policy.answers(job, asked):
             number += 1
@@ -60,9 +60,9 @@ def _answering(client: Any, settings: Settings, body: Mapping[str, Any], first: 
     """
     job = find(client, settings, first)
     runs = [*islice(_runs(client, settings, body), _LOOKED_AT), *([job] if job else [])]
-    number = max((_number(first, names.short(run.name)) for run in runs), default=0)
+    number = max((_number(first, resource_names.short(run.name)) for run in runs), default=0)
     if runs:
-        chosen = names.short(max(runs, key=_recency).name)
+        chosen = resource_names.short(max(runs, key=_recency).name)
         if job is None or chosen != first:
             job = find(client, settings, chosen) or job
     if job:
@@ -75,7 +75,7 @@ def _runs(client: Any, settings: Settings, body: Mapping[str, Any]) -> Any:
     from google.protobuf.field_mask_pb2 import FieldMask
 
     request = {
-        "parent": names.location(settings),
+        "parent": resource_names.location(settings),
         "filter": f'labels.{REQUEST}="{body["labels"][REQUEST]}"',
         "order_by": "create_time desc",
         "page_size": _LOOKED_AT,
@@ -151,7 +151,7 @@ def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
         return job
     config = job["runtimeConfig"]
     values = {**config["parameterValues"], PARAMETER: uri}
-    labels = {**job["labels"], PINNED_BY: run.id if names.in_label(run.id) else ""}
+    labels = {**job["labels"], PINNED_BY: run.id if resource_names.in_label(run.id) else ""}
     return {**job, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
-from vgp.vertex.runs import search
-from vgp.vertex.runs.state import Run, read
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
+from vgp.vertex.runs import run_search
+from vgp.vertex.runs.remote_run import Run, read
 
 
 def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
@@ -19,9 +19,9 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
     """
     from google.api_core.exceptions import BadRequest
 
-    if search.is_latest(reference):
+    if run_search.is_latest(reference):
         raise RequestError(f"cancel {reference}: name the run by its id, so that the right one ends. See: vgp runs.")
-    run = search.find(settings, reference)
+    run = run_search.find(settings, reference)
     if run.over or run.state == "cancelling":
         return run, False
     client = clients.pipeline_service(settings)
@@ -38,5 +38,5 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
 
 def as_json(settings: Settings, run: Run, asked: bool) -> dict[str, Any]:
     """For --json: the run, and whether this call asked for its end."""
-    link = names.run_link(settings, run.id)
+    link = resource_names.run_link(settings, run.id)
     return {"id": run.id, "name": run.name, "state": run.state, "asked": asked, "url": link}

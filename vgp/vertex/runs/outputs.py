@@ -12,11 +12,11 @@ from urllib.parse import quote
 
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.vertex import names
-from vgp.vertex.runs import cost
-from vgp.vertex.runs.cost import Rows
-from vgp.vertex.runs.state import Run, whole
-from vgp.vertex.runs.steps import Step
+from vgp.vertex import resource_names
+from vgp.vertex.runs import run_cost
+from vgp.vertex.runs.remote_run import Run, whole
+from vgp.vertex.runs.run_cost import Rows
+from vgp.vertex.runs.run_steps import Step
 
 #: Types whose metadata are metrics; the google.* ones are of Google's own components.
 _METRICS = (
@@ -114,7 +114,7 @@ def _json(message: Any) -> dict[str, Any]:
 
 def short_type(title: str) -> str:
     """system.Dataset -> Dataset, google.VertexModel -> VertexModel."""
-    return names.short(title).rsplit(".", 1)[-1]
+    return resource_names.short(title).rsplit(".", 1)[-1]
 
 
 def brief_report(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
@@ -130,9 +130,9 @@ def brief_report(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
         "seconds": _rounded(run.seconds(now)),
         "error": run.error,
         "labels": dict(run.labels),
-        "schedule": names.short(run.job.schedule_name),
+        "schedule": resource_names.short(run.job.schedule_name),
         "name": run.name,
-        "url": names.run_link(settings, run.id),
+        "url": resource_names.run_link(settings, run.id),
     }
 
 
@@ -143,7 +143,7 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict
     `ladders` are the ways up: docs/capacity.md; what their machines cost is in `usd`.
     `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
     """
-    spent, most = cost.so_far(run, rows, now), cost.at_most(run, rows)
+    spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)
     return {
         **brief_report(settings, run, now),
         "words": run.summary.words,
@@ -152,7 +152,7 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict
         "decision": run.summary.decision,
         "usd": round(spent.usd, 4),
         "usd_at_most": None if most.unpriced else round(most.usd, 4),
-        "price_dates": cost.price_dates(rows),
+        "price_dates": run_cost.price_dates(rows),
         "unpriced": list(dict.fromkeys([*spent.unpriced, *most.unpriced])),
         "template": {"uri": run.job.template_uri, "version": run.job.template_metadata.version},
         "pipeline_root": run.job.runtime_config.gcs_output_directory,
@@ -177,14 +177,14 @@ def parameters(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def _step_report(step: Step, rows: Rows, now: datetime) -> dict[str, Any]:
-    spent = cost.spent(step, rows, now)
+    spent = run_cost.spent(step, rows, now)
     return {
         "step": step.name,
         "state": step.state,
         "started": rfc3339(step.start),
         "ended": rfc3339(step.end),
         "seconds": _rounded(step.seconds(now)),
-        "machines": [row.as_json() for row in cost.of(step, rows)],
+        "machines": [row.as_json() for row in run_cost.of(step, rows)],
         "usd": None if spent is None else round(spent, 4),
         "custom_jobs": list(step.jobs),
         "error": step.error,

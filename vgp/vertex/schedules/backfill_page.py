@@ -19,12 +19,12 @@ from vgp.base.text.google_names import cut_uri
 from vgp.base.text.table import table
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import attempts
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_view import state
 from vgp.vertex.runs.started import NOTHING_STARTED
-from vgp.vertex.runs.state import Run
-from vgp.vertex.runs.view import state
 from vgp.vertex.schedules.backfill import Backfill
 from vgp.vertex.schedules.nights import GOOD, OPEN
 
@@ -108,7 +108,7 @@ def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) 
             "run": runs[time].id,
             "state": runs[time].state,
             "seen": seen(settings, runs[time]) or None,
-            "url": names.run_link(settings, runs[time].id),
+            "url": resource_names.run_link(settings, runs[time].id),
         }
         for time in made.times
         if time in runs

@@ -15,7 +15,7 @@ from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.listing import job_of_schedule
+from vgp.vertex.schedules.schedule_list import job_of_schedule
 
 #: Where a run has no service account, Google fills in this one.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")

@@ -19,12 +19,12 @@ from vgp.base.text.printable import one_line
 from vgp.check.spec.dag import Component
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.runs import attempts, outputs, search
-from vgp.vertex.runs.history import LastRuns, last_runs
-from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import listing
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex import clients, resource_names
+from vgp.vertex.runs import attempts, outputs, run_search
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_history import LastRuns, last_runs
+from vgp.vertex.schedules import schedule_list
+from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.hits import Key, hits, keys
 from vgp.vertex.schedules.nights import NIGHT
 
@@ -63,8 +63,8 @@ class Outlook:
     def taken(self, time: datetime, before: datetime | None) -> Sequence[str]:
         """The steps that would be hits at that time, unless data arrives: behind another run, all that may be."""
         if before and not self.decides:
-            return self.pinned if names.epoch(time) == names.epoch(before) else ()
-        return self.hits if names.epoch(time) == names.epoch(self.now) else ()
+            return self.pinned if resource_names.epoch(time) == resource_names.epoch(before) else ()
+        return self.hits if resource_names.epoch(time) == resource_names.epoch(self.now) else ()
 
     def words(self, time: datetime, before: datetime | None) -> str:
         """What the run of that time would do; `before`: the time of the one before it, None for the next one."""
@@ -74,7 +74,7 @@ class Outlook:
         if self.decides and before:
             return f"{attempts.STEP} decides whether to train"
         if (self.hits or before) and not self.taken(time, before):
-            return f"all steps run: the cache epoch ends on {names.epoch_end(before or self.now):%Y-%m-%d}"
+            return f"all steps run: the cache epoch ends on {resource_names.epoch_end(before or self.now):%Y-%m-%d}"
         if before:
             return "nothing would be trained, unless data arrives"
         if not self.run:
@@ -163,8 +163,8 @@ def _known(returned: Mapping[str, Any]) -> dict[str, str]:
 
 def _last_good(settings: Settings, name: str) -> Run | None:
     """The schedule's newest good run, or rerun of one; a backfill saw another time."""
-    newest = listing.runs(settings, name, limit=1, states=["succeeded"], fits=lambda run: NIGHT not in run.labels)
-    return search.find(settings, newest[0].id) if newest else None
+    newest = schedule_list.runs(settings, name, limit=1, states=["succeeded"], fits=lambda run: NIGHT not in run.labels)
+    return run_search.find(settings, newest[0].id) if newest else None
 
 
 def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -9,11 +9,11 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import Settings, rules, template_reference
+from vgp.settings import Settings, template_reference, value_rules
 from vgp.settings.template_reference import PREFIX, Reference
-from vgp.vertex.templates.bucket import Bucket
-from vgp.vertex.templates.repository import Repository
-from vgp.vertex.templates.store import Store
+from vgp.vertex.templates.bucket_store import Bucket
+from vgp.vertex.templates.registry_store import Repository
+from vgp.vertex.templates.template_store import Store
 
 
 def open_store(settings: Settings, place: str | None = None) -> Store:
@@ -31,8 +31,8 @@ def open_store(settings: Settings, place: str | None = None) -> Store:
         )
     try:
         if is_bucket_uri(place):
-            return Bucket(settings, rules.bucket(place))
-        return Repository(settings, rules.template_repository(place))
+            return Bucket(settings, value_rules.bucket(place))
+        return Repository(settings, value_rules.template_repository(place))
     except ValueError as error:
         raise RequestError(f"{error} A folder in a bucket is gs://BUCKET/FOLDER.") from None
 

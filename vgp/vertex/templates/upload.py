@@ -11,9 +11,9 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, template_reference
 from vgp.settings.template_reference import LATEST, PREFIX
 from vgp.vertex.images import held
-from vgp.vertex.templates.store import Store, Version, as_time
 from vgp.vertex.templates.template import absent, open_store, pinned, verified
-from vgp.workflow.compiling import commit
+from vgp.vertex.templates.template_store import Store, Version, as_time
+from vgp.workflow.compiling import source_commit
 from vgp.workflow.compiling.compile import compiled
 
 
@@ -123,7 +123,7 @@ def publish(
     console: Console,
     place: str | None = None,
     max_usd: float | None = None,
-) -> tuple[Uploaded, commit.Commit]:
+) -> tuple[Uploaded, source_commit.Commit]:
     """Uploads the workflow `name` with `tags`, the commit's tags and `latest`; with the commit that it is of.
 
     Raises:
@@ -132,7 +132,7 @@ def publish(
     """
     for tag in tags:
         template_reference.tag(tag)
-    source = commit.current(settings.repository.root)
+    source = source_commit.current(settings.repository.root)
     with console.status("compiling") as status:
         workflow = compiled(name, settings, max_usd=max_usd)
         held.refuse_missing(settings, workflow.spec, {})

@@ -1,15 +1,16 @@
 """A workflow -> the spec that Vertex AI runs.
 
 capacity.py     a step with a ladder: the step that climbs it, its base image, and its plan
-commit.py       the commit of the repository's code, if the code is what was committed
+source_commit.py  the commit of the repository's code, if the code is what was committed
 compile.py      workflows compiled for Vertex AI, checked, read strictly, and written
-described.py    the process that compiles for spec_cache.py
+compile_process.py  the process that compiles for spec_cache.py
 email.py        Google's e-mail component as an exit task
 entrypoint.py   the command of a step, which passes SIGTERM on
-job_fields.py   the fields of a custom job in Google's wrapper
-script.py       a command of the user's own in place of a step's Python, started by a text that is one program
+machine_difference.py  two specs compared, their machines as the checker reads them
+wrapped_job.py  the fields of a custom job in Google's wrapper
+script_step.py  a command of the user's own in place of a step's Python, started by a text that is one program
 spec_cache.py   specs of the sources as they are, without kfp
 sizes.py        the parameter by which a run chooses the size of a step
-target.py       where a workflow is compiled for: the interface, this machine, the engines of a step
+compile_target.py  where a workflow is compiled for: the interface, this machine, the engines of a step
 vertex.py       Vertex AI as the target: every step gets its machine
-workflows.py    the workflows of a repository: found, imported, compiled, asked to check a request"""
+workflow_files.py  the workflows of a repository: found, imported, compiled, asked to check a request"""

@@ -11,16 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.errors import RequestError
-from vgp.check import images
-from vgp.check.spec.ladder import PROGRAM
+from vgp.check import image_names
+from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
 from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S, is_probed
-from vgp.machines.placement.ladder import Ladder, PlacedRung, climber_s
+from vgp.machines.placement.placed_ladder import Ladder, PlacedRung, climber_s
 from vgp.machines.placement.rules import Problem, refuse
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
-from vgp.settings.rules import key_location
-from vgp.workflow.compiling import job_fields, script
+from vgp.settings.value_rules import key_location
+from vgp.workflow.compiling import script_step, wrapped_job
 from vgp.workflow.compiling.entrypoint import passing_on
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _planned(
     component: Any, container: Mapping[str, Any], rung: PlacedRung, worlds: str, settings: Settings
 ) -> PlannedRung:
     placement, own = rung.placement, rung.request.image
-    image = script.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
+    image = script_step.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
     label = f"{component.name}, rung {rung.number} ({rung.way})"
     refuse(_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
     told = {
@@ -155,7 +155,7 @@ def _open(words: Sequence[str]) -> list[str]:
 def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
     """What speaks against the image on this GPU, against the key in this region, and against the job's other fields."""
     gpu, region, options = rung.placement.combination.accelerator_type, rung.placement.region, rung.placement.options
-    for problem in images.kernels(_with_base(image, settings), gpu) if gpu else ():
+    for problem in image_names.kernels(_with_base(image, settings), gpu) if gpu else ():
         yield replace(problem, suggestion=f"{problem.suggestion} A rung has its own: image = '...'.", severity="error")
     key = settings.encryption_key
     if key and key_location(key) != region:
@@ -164,7 +164,7 @@ def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Prob
     if options.restart_job_on_worker_restart:
         text = "restart_job_on_worker_restart has no effect on a rung: there Vertex AI restarts nothing."
         yield Problem("GPU035", "restart_job_on_worker_restart", text, "Drop it.")
-    yield from job_fields.problems(options, settings)
+    yield from wrapped_job.problems(options, settings)
 
 
 def _with_base(image: str, settings: Settings) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural, usd
-from vgp.check.spec import ladder
-from vgp.check.spec.ladder import SIZE_INPUT, SIZE_OPTION, sizes_of
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_ladder import SIZE_INPUT, SIZE_OPTION, sizes_of
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -94,7 +94,7 @@ def _parameter(component: str) -> str:
 
 def _description(component: str, container: Mapping[str, Any]) -> str:
     """Machines of the step train: small (g2-standard-4 with 1 x NVIDIA_L4, $0.71/hour) or large (...)."""
-    told = ladder.plan(container) or {}
+    told = spec_ladder.plan(container) or {}
     by_size: dict[str, list[dict[str, Any]]] = {}
     for rung in told.get("rungs", []):
         by_size.setdefault(rung["size"], []).append(rung)

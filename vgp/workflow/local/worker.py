@@ -20,7 +20,7 @@ from typing import Any
 
 from vgp.check.spec import conditions
 from vgp.workflow import kfp_package
-from vgp.workflow.local import script
+from vgp.workflow.local import local_script
 
 
 def main(folder: str, root: str) -> int:
@@ -39,7 +39,7 @@ def main(folder: str, root: str) -> int:
     sys.executable = "python3"
     # It reads what a step prints as text, and would fail the run at a byte that is none.
     subprocess.Popen = partial(subprocess.Popen, errors="backslashreplace")  # type: ignore[assignment, misc]
-    script.serve(root)
+    local_script.serve(root)
     dags.ConditionEvaluator.evaluate_condition = staticmethod(_holds)
     local.init(
         local.SubprocessRunner(use_venv=False), pipeline_root=steps, enable_caching=True, cache_root=f"{steps}/reuse"

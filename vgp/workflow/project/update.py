@@ -14,7 +14,7 @@ from pathlib import Path
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.base.text import files
+from vgp.base.text import whole_files
 from vgp.workflow.project import originals
 from vgp.workflow.project.new import PIN, library
 
@@ -61,7 +61,7 @@ def apply(update: Update) -> None:
         RequestError: a file cannot be written.
     """
     for path in sorted(update.writes, key=lambda path: path == PIN):
-        files.write(update.root / path, update.writes[path])
+        whole_files.write(update.root / path, update.writes[path])
     if update.removes:
         try:
             (update.root / update.removes).unlink(missing_ok=True)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from vgp.check.spec.script import START
+from vgp.check.spec.container_settings import START
 from vgp.protocol import launching
 from vgp.protocol.launching.machines import cluster
 from vgp.protocol.launching.rank import Rank
 from vgp.protocol.launching.ranks import ranks_of
-from vgp.workflow.compiling.script import compact, joined_package
+from vgp.workflow.compiling.script_step import compact, joined_package
 
 TEXT = compact(joined_package(launching))
 #: What may come from the machine that runs the tests.
