@@ -3,7 +3,7 @@
 preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
 
-answers.py      what is said of one thing, the question whose answer it is, all asked side by side, and shown
+questions.py    what is said of one thing, the question whose answer it is, all asked side by side, and shown
 account.py      credentials, project, billing, and what the caller may do
 apis.py         the APIs that a run needs
 region.py       machines and GPUs in the region
@@ -50,7 +50,7 @@ from vgp.vertex.preflight import (
     template_repository,
 )
 from vgp.vertex.preflight.access import Policies
-from vgp.vertex.preflight.answers import Finding, Question, answered, answers
+from vgp.vertex.preflight.questions import Finding, Question, answered, answers
 
 __all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
 

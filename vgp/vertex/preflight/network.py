@@ -9,7 +9,7 @@ from typing import Any
 from vgp.check.finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex import rest
-from vgp.vertex.preflight.answers import Finding, Question, patience, skipped
+from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
 from vgp.vertex.resource_names import short
 
 _PEERING = "servicenetworking-googleapis-com"

@@ -14,8 +14,8 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.answers import Finding, Question, patience
 from vgp.vertex.preflight.needs import Need, needs, short
+from vgp.vertex.preflight.questions import Finding, Question, patience
 
 #: Names of rungs, and of each the quotas, metric and region, that do not cover it.
 _Rungs = Mapping[str, set[tuple[str, str]]]

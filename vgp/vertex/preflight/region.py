@@ -10,7 +10,7 @@ from vgp.machines.placement import provisioning
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.answers import Finding, Level, Question, patience
+from vgp.vertex.preflight.questions import Finding, Level, Question, patience
 
 _FIELDS = {
     "machineTypes": "nextPageToken,items/*/machineTypes/name",

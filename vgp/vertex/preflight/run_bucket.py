@@ -13,7 +13,7 @@ from vgp.vertex.preflight import retention
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.access_policy import OBJECTS, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.answers import Finding, Question, patience, skipped
+from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
 
 _EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
 _INIT = "Write one into pipelines.toml: vgp init"
