@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 from vgp.workflow.local import display
-from vgp.workflow.local.kfp_output import Event
 from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.process import Event
 
 #: Between two drawings in a notebook: each travels to the browser, and is kept in no file but the last.
 REDRAWN_S = 0.5

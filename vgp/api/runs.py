@@ -13,7 +13,7 @@ from vgp.settings import load as load_settings
 from vgp.settings import repository_of
 from vgp.workflow.local import local_folder as folders
 from vgp.workflow.local import local_run as local
-from vgp.workflow.local.kfp_output import Event
+from vgp.workflow.local.process import Event
 
 
 def run(

@@ -96,10 +96,10 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Stop a run. One that has ended already stays as it is; the exit code is 0 then too."""
-    from vgp.vertex.runs import cancel, follow
+    from vgp.vertex.runs import follow
 
     loaded = load_settings(settings, environment)
-    stopped, asked = cancel.cancel(loaded, run)
+    stopped, asked = follow.cancel(loaded, run)
     if wait and not stopped.over:
         outcome = follow.follow(loaded, stopped.name, console(as_json))
         if as_json:
@@ -107,7 +107,7 @@ def cancel(
         # To be cancelled is what was asked for, and to have ended meanwhile is as good.
         raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
     if as_json:
-        print_json(cancel.as_json(loaded, stopped, asked))
+        print_json(follow.cancelled_json(loaded, stopped, asked))
     else:
         say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
 

@@ -9,7 +9,7 @@ import pytest
 from vgp.api import load
 from vgp.api.run import Run
 from vgp.api.run_progress import Notebook
-from vgp.workflow.local.kfp_output import Event
+from vgp.workflow.local.process import Event
 
 
 @pytest.fixture

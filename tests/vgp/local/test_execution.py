@@ -18,9 +18,9 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
 from vgp.workflow.local import execution, worker
 from vgp.workflow.local import local_folder as folders
-from vgp.workflow.local.kfp_output import Event
 from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.local_run import Result, finished, resumed
+from vgp.workflow.local.process import Event
 from vgp.workflow.local.proof import prove
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"

@@ -18,7 +18,6 @@ run_history.py    what the last runs of a pipeline cost
 run_view.py       headline, steps and failures as a person sees them; the list of runs
 show.py           `show`: the page of a run
 compare.py        `compare`: runs side by side
-follow.py         `wait`: a run followed until it ends
-cancel.py         `cancel`
+follow.py         `wait`: a run followed until it ends; `cancel`
 run_logs.py       `logs`: what its steps wrote
 log_filter.py     which entries of Cloud Logging those are"""

@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from vgp.base.errors import RequestError
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
 from vgp.protocol.capacity.way import Way
@@ -191,3 +192,35 @@ def _conclude(settings: Settings, display: Display, console: Console) -> None:
 def _left(run_id: str, code: int, timeout_s: float | None) -> str:
     why = f"not over after {took(timeout_s or 0)}" if code == TIMED_OUT else "left"
     return f"{why}; the run goes on.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"
+
+
+def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
+    """The run, and whether this call asked for its end. `latest` is refused: it may be somebody else's by now.
+
+    Raises:
+        RequestError: there is no such run.
+        WorkFailed: Google refused or could not be reached.
+    """
+    from google.api_core.exceptions import BadRequest
+
+    if run_search.is_latest(reference):
+        raise RequestError(f"cancel {reference}: name the run by its id, so that the right one ends. See: vgp runs.")
+    run = run_search.find(settings, reference)
+    if run.over or run.state == "cancelling":
+        return run, False
+    client = clients.pipeline_service(settings)
+    with explained(f"cancel {run.id}", settings):
+        try:
+            client.cancel_pipeline_job(name=run.name, **clients.reading())
+        except BadRequest:  # FAILED_PRECONDITION over HTTP: it ended between the two calls
+            now = read(client.get_pipeline_job(name=run.name, **clients.reading()))
+            if not now.over and now.state != "cancelling":
+                raise
+            return now, False
+        return read(client.get_pipeline_job(name=run.name, **clients.reading())), True
+
+
+def cancelled_json(settings: Settings, run: Run, asked: bool) -> dict[str, Any]:
+    """For --json: the run, and whether this call asked for its end."""
+    link = resource_names.run_link(settings, run.id)
+    return {"id": run.id, "name": run.name, "state": run.state, "asked": asked, "url": link}

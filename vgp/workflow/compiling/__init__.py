@@ -5,9 +5,8 @@ source_commit.py  the commit of the repository's code, if the code is what was c
 compile.py      workflows compiled for Vertex AI, checked, read strictly, and written
 compile_process.py  the process that compiles for spec_cache.py
 email.py        Google's e-mail component as an exit task
-entrypoint.py   the command of a step, which passes SIGTERM on
+entrypoint.py   the command of a step, which passes SIGTERM on; the fields of a custom job in Google's wrapper
 machine_difference.py  two specs compared, their machines as the checker reads them
-wrapped_job.py  the fields of a custom job in Google's wrapper
 script_step.py  a command of the user's own in place of a step's Python, started by a text that is one program
 spec_cache.py   specs of the sources as they are, without kfp
 sizes.py        the parameter by which a run chooses the size of a step

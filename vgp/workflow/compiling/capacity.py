@@ -20,7 +20,7 @@ from vgp.machines.placement.rules import Problem, refuse
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
 from vgp.settings.value_rules import key_location
-from vgp.workflow.compiling import script_step, wrapped_job
+from vgp.workflow.compiling import entrypoint, script_step
 from vgp.workflow.compiling.entrypoint import passing_on
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Prob
     if options.restart_job_on_worker_restart:
         text = "restart_job_on_worker_restart has no effect on a rung: there Vertex AI restarts nothing."
         yield Problem("GPU035", "restart_job_on_worker_restart", text, "Drop it.")
-    yield from wrapped_job.problems(options, settings)
+    yield from entrypoint.wrapper_problems(options, settings)
 
 
 def _with_base(image: str, settings: Settings) -> str:

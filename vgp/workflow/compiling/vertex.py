@@ -10,10 +10,10 @@ from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
-from vgp.workflow.compiling import capacity, script_step, sizes, wrapped_job
+from vgp.workflow.compiling import capacity, script_step, sizes
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
 from vgp.workflow.compiling.compile_target import engines_on_vertex, marked, with_tasks
-from vgp.workflow.compiling.entrypoint import entrypoint, is_python
+from vgp.workflow.compiling.entrypoint import complete_job, entrypoint, is_python, wrapper_arguments, wrapper_problems
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -144,7 +144,7 @@ class Vertex:
 
     def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
-        refuse(wrapped_job.problems(placement.options, self.settings), f"{step} is a custom job")
+        refuse(wrapper_problems(placement.options, self.settings), f"{step} is a custom job")
         self.placements[step] = placement
         return placement
 
@@ -222,9 +222,9 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
 
     _refuse_names(component, CustomTrainingJobOp)
     job = create_custom_training_job_from_component(
-        component, display_name=component.name, **{**_OF_THE_RUN, **wrapped_job.arguments(placement)}
+        component, display_name=component.name, **{**_OF_THE_RUN, **wrapper_arguments(placement)}
     )
-    wrapped_job.complete(job, placement)
+    complete_job(job, placement)
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]
     if placement.region != home:

@@ -13,8 +13,8 @@ from vgp.check.spec import arguments
 from vgp.protocol.imports import variables_of_ours
 from vgp.workflow.compiling import source_commit
 from vgp.workflow.local import local_folder, portable, process, proof
-from vgp.workflow.local.kfp_output import Event, events
 from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.process import Event, events
 
 _LAST_LINES = 20
 

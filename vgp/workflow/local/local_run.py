@@ -16,8 +16,8 @@ from vgp.settings import Repository, Settings
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.local import execution, local_folder, portable, process
-from vgp.workflow.local.kfp_output import Event
 from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.process import Event
 from vgp.workflow.local.proof import Step
 
 

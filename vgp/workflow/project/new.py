@@ -7,7 +7,7 @@ from pathlib import Path
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.workflow.project import originals, wheel
+from vgp.workflow.project import originals
 
 TEMPLATE = Path(__file__).with_name("template")
 #: The file of a project that pins the library.
@@ -50,8 +50,8 @@ def contents(name: str) -> dict[str, bytes]:
 
 def library() -> dict[str, bytes]:
     """The library as a project has it: the wheel, and the line that pins it by its hash."""
-    packed = wheel.content()
-    return {wheel.NAME: packed, PIN: wheel.requirement(packed).encode()}
+    packed = originals.library_wheel()
+    return {originals.WHEEL_NAME: packed, PIN: originals.requirement(packed).encode()}
 
 
 def _template(name: str) -> Iterator[tuple[str, bytes]]:
