@@ -9,7 +9,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import advice
-from vgp.vertex.preflight.questions import patience
+from vgp.vertex.preflight.preflight_questions import patience
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.remote_run import Run
 

@@ -6,7 +6,7 @@ folder_comparison.py  what two folders ask for, side by side, also as Markdown
 cost_bound.py     what a run can cost at most
 custom_job.py     a CustomJobSpec: its pools together, reduction servers
 executor.py       what a task runs: custom job, launcher, ladder, plain container
-finding.py        findings, and rows of machines
+check_finding.py  findings, and rows of machines
 fix.py            the nearest that works, written into files
 image_names.py    what the names of images tell
 job_extras.py     what a job has besides machines: a shell, TensorBoard, private networks

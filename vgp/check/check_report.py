@@ -16,8 +16,8 @@ from rich.text import Text
 
 from vgp.base.text.figures import plural
 from vgp.base.text.printable import one_line
-from vgp.check.finding import Finding, StepRow
-from vgp.machines.placement.rules import RULES, Rule
+from vgp.check.check_finding import Finding, StepRow
+from vgp.machines.placement.machine_rules import RULES, Rule
 
 
 @dataclass

@@ -21,8 +21,8 @@ from vgp.check import document_kinds
 from vgp.check.check_report import Report
 from vgp.check.judgement import Judgement
 from vgp.check.sources.source_files import PROGRAMS, SPECS, is_program, load, parse
+from vgp.machines.placement.machine_rules import rule
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_known
-from vgp.machines.placement.rules import rule
 
 SUFFIXES = SPECS + PROGRAMS
 #: How much of a file that is too large, or no text, is searched for the words of a request.

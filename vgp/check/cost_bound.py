@@ -13,7 +13,7 @@ from vgp.base.errors import RequestError
 from vgp.base.text.figures import dollars, listed, took, usd
 from vgp.base.text.table import above, table
 from vgp.base.text.times import price_dates as words
-from vgp.check.finding import RungRow, StepRow
+from vgp.check.check_finding import RungRow, StepRow
 from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
 

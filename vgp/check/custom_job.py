@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from vgp.base.documents.node import Node
 from vgp.check import job_extras, services
-from vgp.check.finding import StepRow, unknown_machine
+from vgp.check.check_finding import StepRow, unknown_machine
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import MachineSpec
 from vgp.check.terms import Terms, judge_durations, persistent_resource, price_of, terms, tpu_price

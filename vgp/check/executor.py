@@ -7,7 +7,7 @@ from typing import Any
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
 from vgp.check import api_object, image_names, plain_step, task_inputs
-from vgp.check.finding import RungRow, StepRow, unknown_machine
+from vgp.check.check_finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.spec_ladder import position

@@ -16,9 +16,9 @@ from vgp.base.documents.edits import CannotEdit, Editor
 from vgp.base.errors import RequestError
 from vgp.base.text.whole_files import write
 from vgp.check import document_kinds
+from vgp.check.check_finding import Finding
 from vgp.check.check_report import Report
 from vgp.check.checker import check, files
-from vgp.check.finding import Finding
 from vgp.check.sources.source_files import is_program, parse
 
 #: A nearest may have a nearest of its own: a machine's name first, then its GPUs.

@@ -16,10 +16,10 @@ from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural, usd
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import price_dates as words
+from vgp.check.check_finding import Finding, StepRow
 from vgp.check.check_report import Report
 from vgp.check.checker import own_regions
 from vgp.check.cost_bound import Cost, line_of, most_usd, not_in_it, price_dates, unpriced
-from vgp.check.finding import Finding, StepRow
 
 Judged = Callable[..., Report]
 

@@ -3,7 +3,7 @@
 import re
 
 from vgp.machines.catalog.hardware import Machine
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 _OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")
 #: Images that their readers cannot rename: Google's own launchers.

@@ -6,7 +6,7 @@ from vgp.base.documents.node import Node
 from vgp.base.text import google_names
 from vgp.check.judgement import KNOWN, Reader
 from vgp.check.terms import Terms, persistent_resource
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 #: Objects whose every key is a field of CustomJobSpec; elsewhere a job's own fields stand beside it.
 _WHOLE = ("jobSpec", "job_spec", "trialJobSpec", "trial_job_spec")

@@ -15,9 +15,9 @@ from vgp.base.documents.edits import Change
 from vgp.base.documents.node import Computed, Node, spellings, whole_number
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import clipped, is_secret_variable, one_line
-from vgp.check.finding import Finding, StepRow
+from vgp.check.check_finding import Finding, StepRow
 from vgp.machines.catalog.catalog import accelerators
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 
 @dataclass

@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from vgp.base.documents.node import Node
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.hardware import Machine
 from vgp.machines.placement import compatibility, nearest_machine, tpu_rules
 from vgp.machines.placement.combination import Combination, counts_of, known
+from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.nearest_machine import Conditions
 from vgp.machines.placement.provisioning import is_preemptible, region_known
-from vgp.machines.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
 _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")

@@ -12,8 +12,8 @@ from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
 from vgp.check.terms import Terms, judge_region, price_of
 from vgp.check.worker_pool import judge_disk, judge_reservation
+from vgp.machines.placement.machine_rules import Problem
 from vgp.machines.placement.nearest_machine import Conditions
-from vgp.machines.placement.rules import Problem
 
 
 def judge(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:

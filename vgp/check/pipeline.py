@@ -11,7 +11,7 @@ from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node, whole_number
 from vgp.check import executor, persistent_resource
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.check.spec.dag import Component, Task
 from vgp.check.task_inputs import MAX_NESTING, Inputs, declared, run_values

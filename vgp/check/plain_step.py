@@ -6,12 +6,12 @@ import re
 from vgp.base.documents.json_text import MAX_DIGITS
 from vgp.base.documents.node import Node, whole_number
 from vgp.check import image_names, services
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import compatibility, plain, provisioning
 from vgp.machines.placement.combination import Combination
-from vgp.machines.placement.rules import first_error
+from vgp.machines.placement.machine_rules import first_error
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "m": 1e-3}
 _UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}

@@ -8,7 +8,7 @@ from vgp.base.documents.node import Node
 from vgp.base.text.figures import number, took
 from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 if TYPE_CHECKING:
     from vgp.machines.placement.engine_request import BigQuery, Job

@@ -9,7 +9,7 @@ from vgp.check.machine_spec import MachineSpec
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, provisioning, tpu_rules
-from vgp.machines.placement.rules import Problem, first_error
+from vgp.machines.placement.machine_rules import Problem, first_error
 
 #: The default of Google's component: the persistent resource of the run, which is none unless the run names one. From
 #: google_cloud_pipeline_components/v1/custom_job/component.py.

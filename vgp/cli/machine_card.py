@@ -17,7 +17,7 @@ from vgp.machines.catalog.hardware import Accelerator, Machine, Quota
 from vgp.machines.catalog.prices import Price, source
 from vgp.machines.placement import compatibility, tpu_rules
 from vgp.machines.placement.combination import Combination, of_machine
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
 
 WAYS = {"standard": "standard", "spot": "Spot", "flex_start": "Flex-start", "reservation": "reservation"}
 

@@ -13,7 +13,7 @@ from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.hardware import short_name
 from vgp.machines.catalog.prices import PROVISIONING
 from vgp.machines.placement import compatibility, provisioning, refusal
-from vgp.machines.placement.rules import PlacementError, refuse
+from vgp.machines.placement.machine_rules import PlacementError, refuse
 from vgp.machines.placement.search import Need, Offer
 
 #: Options of the verb that are not called as in the need.

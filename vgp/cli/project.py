@@ -29,7 +29,7 @@ def project(
     It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
     file, the wheel of this version. Everything else is yours from now on.
     """
-    from vgp.workflow.project.new import write
+    from vgp.workflow.project.new_project import write
 
     folder = write(name)
     if as_json:

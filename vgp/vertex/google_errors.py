@@ -8,7 +8,7 @@ from typing import Any
 
 from vgp.base.errors import WorkFailed
 from vgp.base.text.printable import one_line
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.machines.placement.refusal import alternatives
 from vgp.settings import Settings
 from vgp.vertex import clients, permissions

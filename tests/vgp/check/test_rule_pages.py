@@ -9,7 +9,7 @@ import pytest
 
 from vgp.check.checker import check
 from vgp.check.sources.source_files import parse
-from vgp.machines.placement.rules import RULES
+from vgp.machines.placement.machine_rules import RULES
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"
 

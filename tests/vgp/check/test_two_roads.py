@@ -18,8 +18,8 @@ from vgp.check.checker import check
 from vgp.check.judgement import Judgement
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.job_fields import RESERVATION_KEY
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
-from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.step_request import Request
 
 DAY, IMAGE, COUNT = date(2026, 11, 20), "us-docker.pkg.dev/p/r/i:1", 12345

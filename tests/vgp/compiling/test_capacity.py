@@ -20,7 +20,7 @@ from vgp.check.spec.spec_ladder import first_container, worlds
 from vgp.launch.capacity.probe_body import probe_body
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.ladder_proposal import proposed
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.search import Need
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan, filled

@@ -14,7 +14,7 @@ from vgp import settings
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.step_request import Request
 from vgp.workflow.compiling import compile, workflow_files
 from vgp.workflow.compiling.machine_difference import differences

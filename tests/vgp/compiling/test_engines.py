@@ -15,7 +15,7 @@ from vgp.base.engine_settings import VARIABLE, engines
 from vgp.base.errors import RequestError
 from vgp.check import checker
 from vgp.machines.catalog.prices import dataflow_usd
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.workflow.compiling import compile, workflow_files
 from vgp.workflow.compiling.compile_target import Local, Target, engines_on_vertex
 from vgp.workflow.compiling.vertex import Vertex

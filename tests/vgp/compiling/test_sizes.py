@@ -12,7 +12,7 @@ from vgp.base.errors import RequestError
 from vgp.check.checker import check
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings

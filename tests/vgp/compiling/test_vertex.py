@@ -14,8 +14,8 @@ from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement import placement
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
-from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.settings.notify import Mlflow

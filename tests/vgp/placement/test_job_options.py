@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from vgp.machines.placement.custom_job_fields import FIELDS, told
 from vgp.machines.placement.job_options import JobOptions
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
-from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.step_request import Request
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"

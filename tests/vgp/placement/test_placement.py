@@ -13,8 +13,8 @@ from vgp.check.plain_step import memory_gb_of, vcpu_of
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import plain
 from vgp.machines.placement.combination import combinations
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
-from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.step_request import Request
 
 DAY = date(2026, 8, 20)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.workflow.project.new import PIN, write
+from vgp.workflow.project.new_project import PIN, write
 from vgp.workflow.project.originals import WHEEL_NAME
 from vgp.workflow.project.update import apply, plan
 

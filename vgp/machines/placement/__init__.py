@@ -6,7 +6,7 @@ search.py         the one search: what meets a need, cheapest first
 tpu_rules.py      TPUs: whether machine, topology and region go together
 refusal.py        why nothing meets a need, and where else there may be capacity
 nearest_machine.py  the nearest that works, for a wrong name or combination
-rules.py          the rules with their ids; a problem, and the error that carries it
+machine_rules.py  the rules with their ids; a problem, and the error that carries it
 compatibility.py  whether machine, accelerator and count go together
 provisioning.py   whether a machine is offered with a strategy, in a region, within default quotas
 job_fields.py     boot disk, reservation, timeout, waiting

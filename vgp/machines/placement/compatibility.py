@@ -8,7 +8,7 @@ from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.hardware import Accelerator, Machine
 from vgp.machines.placement import nearest_machine
 from vgp.machines.placement.combination import Combination, counts_of, of_machine
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 MACHINE, TYPE, COUNT = "machineType", "acceleratorType", "acceleratorCount"
 

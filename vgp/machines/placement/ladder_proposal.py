@@ -14,8 +14,8 @@ from vgp.machines.catalog import catalog
 from vgp.machines.placement import plain, provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.dearest import PROBES_AN_HOUR_S, Terms, dearest_way
+from vgp.machines.placement.machine_rules import first_error
 from vgp.machines.placement.placed_ladder import MAX_DEADLINE_S, START_S, climber_s
-from vgp.machines.placement.rules import first_error
 from vgp.machines.placement.search import Need, search
 
 #: Of one kind of rung, in how many other regions.

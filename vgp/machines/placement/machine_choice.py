@@ -8,8 +8,8 @@ from vgp.machines.catalog import catalog
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import compatibility, plain, provisioning
 from vgp.machines.placement.combination import Combination
+from vgp.machines.placement.machine_rules import PlacementError, Problem, first_error, refuse
 from vgp.machines.placement.refusal import impossible, not_offered, too_large
-from vgp.machines.placement.rules import PlacementError, Problem, first_error, refuse
 from vgp.machines.placement.search import Need, search
 from vgp.machines.placement.step_request import Request
 

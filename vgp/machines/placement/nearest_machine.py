@@ -10,7 +10,7 @@ from vgp.machines.catalog import catalog
 from vgp.machines.catalog.hardware import Accelerator, Machine, accelerator_key
 from vgp.machines.placement import provisioning
 from vgp.machines.placement.combination import Combination
-from vgp.machines.placement.rules import first_error
+from vgp.machines.placement.machine_rules import first_error
 from vgp.machines.placement.search import Need, obtainable
 
 

@@ -14,9 +14,9 @@ from datetime import date
 from vgp.base.text.figures import took
 from vgp.machines.catalog.hardware import peak_tflops
 from vgp.machines.placement import job_fields, plain
+from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.placing import place
-from vgp.machines.placement.rules import PlacementError, Problem, refuse
 from vgp.machines.placement.step_request import Request
 
 #: From the request for machines until the first step of a training, where there are machines: minutes for them, for an

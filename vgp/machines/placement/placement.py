@@ -17,7 +17,7 @@ from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, plain, provisioning
 from vgp.machines.placement.combination import Combination, known
 from vgp.machines.placement.job_options import JobOptions
-from vgp.machines.placement.rules import PlacementError, Problem
+from vgp.machines.placement.machine_rules import PlacementError, Problem
 from vgp.machines.placement.script_command import ParameterServer
 from vgp.machines.placement.step_request import ReductionServer
 

@@ -11,8 +11,8 @@ from vgp.machines.catalog import catalog
 from vgp.machines.placement import compatibility, job_fields, plain
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_choice import choose
+from vgp.machines.placement.machine_rules import Problem, refuse
 from vgp.machines.placement.placement import Placement
-from vgp.machines.placement.rules import Problem, refuse
 from vgp.machines.placement.script_command import ParameterServer
 from vgp.machines.placement.step_request import ReductionServer, Request
 

@@ -14,8 +14,8 @@ from vgp.base.text.figures import GB_PER_GIB, listed
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import compatibility, job_fields, nearest_machine, tpu_rules
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
+from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.nearest_machine import Conditions
-from vgp.machines.placement.rules import Problem, first_error
 
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
 #: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.

@@ -7,7 +7,7 @@ from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.hardware import Accelerator, Machine
 from vgp.machines.placement.combination import Combination
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 #: Scheduling.Strategy of the API -> what the catalog calls it. The first two are deprecated names.
 STRATEGIES = {

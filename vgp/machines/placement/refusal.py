@@ -9,8 +9,8 @@ from vgp.base.text.figures import listed
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.placement import compatibility, provisioning
 from vgp.machines.placement.combination import Combination, combinations, counts_of
+from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.provisioning import STRATEGIES
-from vgp.machines.placement.rules import Problem, first_error
 from vgp.machines.placement.search import Need, Offer, large_enough, obtainable, search
 
 _ANY_SIZE: dict[str, Any] = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}

@@ -9,7 +9,7 @@ import re
 from vgp.base.text.figures import listed
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 MACHINE, TYPE, COUNT, TOPOLOGY = "machineType", "acceleratorType", "acceleratorCount", "tpuTopology"
 #: Names that look like machines with TPU chips, known here or not.

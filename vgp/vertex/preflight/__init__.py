@@ -3,7 +3,7 @@
 preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
 
-questions.py    what is said of one thing, the question whose answer it is, all asked side by side, and shown
+preflight_questions.py  what is said of one thing, the question whose answer it is, all asked side by side, and shown
 account.py      credentials, project, billing, and what the caller may do
 apis.py         the APIs that a run needs
 region.py       machines and GPUs in the region
@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from textwrap import indent
 
 from vgp.base.errors import WorkFailed
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -50,7 +50,7 @@ from vgp.vertex.preflight import (
     template_repository,
 )
 from vgp.vertex.preflight.access import Policies
-from vgp.vertex.preflight.questions import Finding, Question, answered, answers
+from vgp.vertex.preflight.preflight_questions import Finding, Question, answered, answers
 
 __all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
 

@@ -11,7 +11,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.permissions import role_for
 from vgp.vertex.preflight.access_policy import Policy, doubts, lacking, used
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, patience
+from vgp.vertex.preflight.preflight_questions import Finding, patience
 
 _BASIC = {"roles/viewer", "roles/editor", "roles/owner"}
 

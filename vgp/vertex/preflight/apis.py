@@ -8,7 +8,7 @@ from vgp.machines.placement.engine_request import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 
 #: Without these a run fails.
 _RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage")

@@ -19,7 +19,7 @@ from vgp.vertex.permissions import needed, role_for
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.access_policy import Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 
 _SCHEME = "bq://"
 #: The parameter of a table that need not be there: predictions go into it.

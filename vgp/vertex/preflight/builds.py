@@ -14,7 +14,7 @@ from vgp.vertex.permissions import ACT_AS, act_as, needed
 from vgp.vertex.preflight.access import Policies, Thing
 from vgp.vertex.preflight.access_policy import Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 from vgp.vertex.preflight.step_image import Image, parsed, repository_policy
 
 #: Cloud Build's own account in older projects, which everybody may use who may build.

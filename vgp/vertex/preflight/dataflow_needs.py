@@ -14,7 +14,7 @@ from vgp.vertex.preflight import quota, region, run_bucket, step_image
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.access_policy import IMAGES, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 
 _SERVICE = "compute.googleapis.com"
 

@@ -11,7 +11,7 @@ from vgp.vertex import clients
 from vgp.vertex.preflight.access import Policies, Thing, agents
 from vgp.vertex.preflight.access_policy import KEYS, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 from vgp.vertex.resource_names import short
 
 

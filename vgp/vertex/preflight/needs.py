@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.provisioning import is_preemptible

@@ -14,7 +14,7 @@ from vgp.vertex.permissions import needed
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.access_policy import Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 
 
 def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:

@@ -14,7 +14,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 from vgp.vertex.resource_names import short
 
 #: States of a persistent resource in which jobs go on.

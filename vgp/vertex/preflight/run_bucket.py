@@ -5,7 +5,7 @@ from typing import Any
 
 from vgp.base.text import google_names
 from vgp.base.text.figures import listed
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.machines.catalog.catalog import regions
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -13,7 +13,7 @@ from vgp.vertex.preflight import retention
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.access_policy import OBJECTS, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 
 _EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
 _INIT = "Write one into pipelines.toml: vgp init"

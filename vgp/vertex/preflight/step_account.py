@@ -9,7 +9,7 @@ from vgp.vertex.permissions import ACT_AS
 from vgp.vertex.preflight.access import Policies, Thing, runner
 from vgp.vertex.preflight.access_policy import EVERYTHING, JOBS, LADDER, LOGS, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 
 _DEFAULT = "Compute Engine's default account"
 

@@ -11,7 +11,7 @@ from vgp.vertex import clients
 from vgp.vertex.preflight.access import Policies, Thing, agents, runner
 from vgp.vertex.preflight.access_policy import IMAGES, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.questions import Finding, Question, patience
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 
 _NAME = re.compile(
     r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/:@]+)/(?P<path>[^:@]+)"

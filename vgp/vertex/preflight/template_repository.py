@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight.questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 
 _URL = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<name>[^/]+)")
 

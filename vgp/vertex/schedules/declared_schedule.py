@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from vgp.base.errors import RequestError
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.caching import cached, pins_first
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule, Settings

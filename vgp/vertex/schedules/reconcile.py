@@ -6,7 +6,7 @@ from functools import partial
 
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec import arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule, Settings

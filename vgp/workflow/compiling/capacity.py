@@ -15,8 +15,8 @@ from vgp.check import image_names
 from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
 from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S, is_probed
+from vgp.machines.placement.machine_rules import Problem, refuse
 from vgp.machines.placement.placed_ladder import Ladder, PlacedRung, climber_s
-from vgp.machines.placement.rules import Problem, refuse
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
 from vgp.settings.value_rules import key_location

@@ -17,7 +17,7 @@ from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import worlds
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.settings import Settings
 from vgp.workflow import kfp_package
 from vgp.workflow.compiling import workflow_files

@@ -23,8 +23,8 @@ from typing import Any
 from vgp.base.errors import RequestError
 from vgp.machines.placement import plain
 from vgp.machines.placement.job_options import JobOptions
+from vgp.machines.placement.machine_rules import Problem
 from vgp.machines.placement.placement import Placement
-from vgp.machines.placement.rules import Problem
 from vgp.settings import Settings
 
 EXECUTOR = "kfp.dsl.executor_main"

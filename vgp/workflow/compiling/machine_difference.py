@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from vgp.base.documents.document import Document
+from vgp.check.check_finding import StepRow
 from vgp.check.checker import check
-from vgp.check.finding import StepRow
 from vgp.check.spec import spec_difference
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_difference import Difference, unified

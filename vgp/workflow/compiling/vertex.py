@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vgp.check.spec.pipeline_spec import Places
 from vgp.machines.placement import plain
+from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placed_ladder import Ladder, ladder
 from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.placing import place
-from vgp.machines.placement.rules import PlacementError, Problem, refuse
 from vgp.settings import Settings
 from vgp.workflow.compiling import capacity, script_step, sizes
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE

@@ -16,7 +16,7 @@ import vgp
 from vgp.base.errors import RequestError
 from vgp.base.text import whole_files
 from vgp.workflow.project import originals
-from vgp.workflow.project.new import PIN, library
+from vgp.workflow.project.new_project import PIN, library
 
 _PINNED = re.compile(r"\./(vgp-([0-9][\w.!+]*)-py3-none-any\.whl)(?:\s|$)")
 

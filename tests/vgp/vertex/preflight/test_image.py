@@ -58,7 +58,7 @@ def test_in_another_project_the_agents_of_vertex_ai_are_asked_about_too(world):
     from vgp.vertex.preflight import step_image
     from vgp.vertex.preflight.access import Policies
     from vgp.vertex.preflight.account import Project
-    from vgp.vertex.preflight.questions import answered
+    from vgp.vertex.preflight.preflight_questions import answered
 
     # The loopback cloud has one project: seen from another one, its repository is a stranger's.
     settings = world.settings()

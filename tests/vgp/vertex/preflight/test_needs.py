@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.check.finding import RungRow, StepRow
+from vgp.check.check_finding import RungRow, StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
 from vgp.vertex.preflight.needs import needs, order

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.services import Service
 from vgp.vertex.runs import run_cost
 from vgp.vertex.runs.remote_run import Run

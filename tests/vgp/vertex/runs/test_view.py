@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex.runs import run_view
 from vgp.vertex.runs.remote_run import Run

@@ -12,7 +12,7 @@ from google.cloud.aiplatform_v1.types import PipelineJob
 from loopback.cloud import Cloud
 from rich.console import Console
 
-from vgp.check.finding import RungRow, StepRow
+from vgp.check.check_finding import RungRow, StepRow
 from vgp.protocol.capacity.way import read as told
 from vgp.settings import Settings
 from vgp.vertex import clients

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule
 from vgp.vertex.schedules import schedule_view
