@@ -1,4 +1,4 @@
-"""Judges a CustomJobSpec: the shape of its pools, each of them, and what they ask for together."""
+"""Judges a CustomJobSpec: the shape of its pools, each of them, what they ask for together, reduction servers."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Judges what holds for all pools of a custom job: its regions, its strategy, and how long it may wait and run."""
+"""Judges what holds for all pools of a job: regions, strategy, price, and how long it may wait and run."""
 
 from dataclasses import dataclass, replace
 

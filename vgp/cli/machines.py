@@ -1,4 +1,4 @@
-"""The verb over the catalog: machines."""
+"""The verb over the catalog, machines, with a proposed ladder as lines of pipelines.toml."""
 
 import json
 from datetime import date

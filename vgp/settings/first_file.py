@@ -1,4 +1,4 @@
-"""The first pipelines.toml: what `vgp init` has to know, and the text that it writes.
+"""The first pipelines.toml: what `vgp init` has to know, gcloud's project, and the text that it writes.
 
 Places as gcloud has them: https://cloud.google.com/sdk/docs/configurations
 """

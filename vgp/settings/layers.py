@@ -1,9 +1,10 @@
-"""Settings from several places laid over one another; every value remembers its place.
+"""Settings from several places, variables among them, laid over one another; every value remembers its place.
 
 Tables merge key by key; texts, numbers and lists replace. Two things give way as a whole:
 a step that asks for another machine, and a parameter of a schedule that is itself a table.
 
-Two underscores go one table down. Names are read in lower case, except a step's own variables
+Environment variables are PIPELINES_REGION, PIPELINES_STEPS__TRAIN__MACHINE: two underscores go one table down. Names
+are read in lower case, except a step's own variables
 (PIPELINES_STEPS__TRAIN__ENV__NCCL_DEBUG); `-` is written `_`. An empty variable counts as not set.
 """
 

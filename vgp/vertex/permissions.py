@@ -1,4 +1,4 @@
-"""Which permission each call of one of Google's APIs takes, and which predefined roles hold it.
+"""Which permission each call of one of Google's APIs takes, and which roles hold it; service accounts.
 
 data/permissions.csv: a row for every call that this product makes or causes. Whoever adds a call adds its row.
 

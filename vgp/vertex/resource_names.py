@@ -1,4 +1,4 @@
-"""Resource names and links: made and read in one place, validated before they reach an API."""
+"""Resource names and links: made and read in one place, validated before they reach an API; the cache epoch."""
 
 import re
 from datetime import UTC, datetime

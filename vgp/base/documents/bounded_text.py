@@ -1,4 +1,4 @@
-"""Files and standard input as text: regular files of a bounded size, that are text."""
+"""Files and standard input as text: regular files of a bounded size, that are text; the path of a value in one."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
+"""Files as documents: JSON or YAML (several in one file), loaded safely, with the place on which each key stands."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Names of Google's projects, regions and resources, addresses in Cloud Storage, names of container images."""
+"""Names of Google's projects, regions and resources, addresses in Cloud Storage, and names of container images."""
 
 import re
 

@@ -1,5 +1,4 @@
-"""Text from elsewhere (names, messages, parameters) made safe to print: no control character and no password of an
-address reaches the terminal."""
+"""Text from elsewhere made safe to print: no control character, no password of an address, and no credential."""
 
 import hashlib
 import re

@@ -1,6 +1,6 @@
-"""Times of Google's messages: read, and written for people and for programs.
+"""Times of Google's messages: read, and written for people and for programs; of which day prices are.
 
-words(["2026-07-30", "2026-07-09"], date(2026, 8, 1))    # prices of 2026-07-09 to 2026-07-30
+price_dates(["2026-07-30", "2026-07-09"], date(2026, 8, 1))    # prices of 2026-07-09 to 2026-07-30
 """
 
 import re

@@ -2,7 +2,7 @@
 
 The container runs `python -m vgp.steps STEP` with the arguments, as the settings' account.
 
-Not verified on Compute Engine. The flags are those of `gcloud compute instances create`:
+Compute Engine is not verified. The flags are those of `gcloud compute instances create`:
 https://docs.cloud.google.com/sdk/gcloud/reference/compute/instances/create
 """
 

@@ -1,7 +1,8 @@
-"""Where a step runs: its machine, its region, how it is got, for how long and at what price.
+"""Where a step runs: its machine, its region, how it is got, for how long and at what price; the network of its GPUs.
 
 A placement lands in a spec as the worker pools of a custom job, or as the resource limits of a plain step.
 
+For the network between the GPUs of several machines Google's page wants this of a custom job.
 A3 Mega (GPUDirect-TCPXO) comes configured; A3 Ultra, A4 and A4X (GPUDirect-RDMA) want the NCCL variables of gIB, from a
 script that the training command begins with; of A3 High (GPUDirect-TCPX) the page says nothing.
 https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/training/configure-compute#gpudirect-rdma,

@@ -1,4 +1,4 @@
-"""Builds of Cloud Build: asked for once, followed to the end.
+"""Builds of Cloud Build: asked for once, followed to the end with their log.
 
 https://cloud.google.com/build/docs/api/reference/rest/v1/projects.locations.builds
 """

@@ -1,7 +1,6 @@
-"""Docker's patterns for names of files: those of .dockerignore, and of what COPY names.
+"""Docker's patterns for names of files: those of .dockerignore, and of what a Dockerfile copies.
 
 https://docs.docker.com/build/concepts/context/#dockerignore-files
-
 https://docs.docker.com/reference/dockerfile/#copy, #add and #run---mount
 """
 

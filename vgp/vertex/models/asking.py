@@ -1,4 +1,4 @@
-"""The registry of models, asked for one verb in a process of its own.
+"""The registry of models that is meant, asked for one verb in a process of its own; Vertex AI's copy of it.
 
 Whoever changes the record calls `follow`; a step of a run does the same from within (vgp/protocol/model_registry.py).
 """

@@ -1,4 +1,4 @@
-"""What preflight says of one thing, and the question whose answer it is."""
+"""What preflight says of one thing, the question whose answer it is, all asked side by side, and shown."""
 
 import re
 from collections import Counter

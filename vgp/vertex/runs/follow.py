@@ -1,4 +1,4 @@
-"""Following a run until it ends: a live table on a terminal, a line for each change elsewhere.
+"""Following a run until it ends, by a live table or a line for each change, and cancelling it.
 
 Nothing is remembered but the run's name: killed and started again, it goes on where the run is. Losing the network
 or pressing Ctrl-C changes nothing about the run.

@@ -1,4 +1,4 @@
-"""What the steps of a run left: artifacts, metrics, and the values that they returned.
+"""What the steps of a run left: artifacts, metrics, and the values that they returned; all about a run as JSON.
 
 Google keeps them in ML Metadata and repeats them in the run: artifacts in `outputs`, returned values as
 `output:NAME` in the metadata of the step's execution.

@@ -1,4 +1,4 @@
-"""`vgp submit`: a run on Vertex AI, from request to console link.
+"""`vgp submit`: a run on Vertex AI, from request to console link, and into an experiment.
 
 https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
 """

@@ -1,6 +1,7 @@
 """What a person and a program are told of a backfill: before it, what would be run; afterwards, what became of it.
 
-Its step `resolve` wrote that into the pins of the run: {"seen": "state"} where the bucket keeps old versions of its
+Whether a run that looked back could see the state of its time, its step `resolve` wrote into its pins:
+{"seen": "state"} where the bucket keeps old versions of its
 objects, {"seen": "windows"} where it does not.
 """
 

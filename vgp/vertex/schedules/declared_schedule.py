@@ -1,4 +1,4 @@
-"""A declared schedule as the message that Vertex AI takes."""
+"""A declared schedule as the message that Vertex AI takes, with what follows from it for parameters."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is in a place for templates: packages, and the versions of one with their tags."""
+"""What is in a place for templates: packages, and the versions of one with their tags; as tables."""
 
 import json
 from collections.abc import Mapping, Sequence

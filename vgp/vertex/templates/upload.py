@@ -1,4 +1,4 @@
-"""Publishing a template: one version for the same content, however often and from wherever it is uploaded."""
+"""`vgp upload`: a workflow as a template, one version for the same content, however often it is uploaded."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Workflows compiled for Vertex AI, and checked before anything is written or sent."""
+"""Workflows compiled for Vertex AI, and checked and read strictly before anything is written or sent."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where a pipeline is compiled for. `Local` is this machine; `vgp.workflow.compiling.vertex.Vertex` is Vertex AI."""
+"""Where a pipeline is compiled for: `Local` is this machine, `vgp.workflow.compiling.vertex.Vertex` is Vertex AI."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol

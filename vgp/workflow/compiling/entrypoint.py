@@ -1,4 +1,4 @@
-"""The command of a Python step on Vertex AI: SIGTERM reaches Python, and a step that takes too long is ended.
+"""The command of a Python step on Vertex AI, which SIGTERM reaches and a timeout ends; its fields as a custom job.
 
 kfp starts a Python step by `sh -ec '... python3 -m kfp.dsl.executor_main ...'`, and one that installs packages by
 `sh -c 'pip install ... && "$0" "$@"'` before it. The first process of a container gets no signal that it has no handler
@@ -9,8 +9,8 @@ A plain step has no timeout on Vertex AI. Where the container's environment has 
 stands between: after so many seconds it sends SIGTERM, and SIGKILL a minute later. The step's exit code is 124 then.
 That SIGKILL follows any SIGTERM which comes through it, so a step that may go on after one is started without.
 
-The wrapper (create_custom_training_job_from_component of google-cloud-pipeline-components 2.22) takes most of them as
-arguments. Those that it does not take go into the JSON that its launcher sends: the launcher reads that text with
+Google's wrapper of a custom job (create_custom_training_job_from_component of google-cloud-pipeline-components 2.22)
+takes most fields as arguments. Those that it does not take go into the JSON that its launcher sends: the launcher reads that text with
 json.loads, and hands it to `JobServiceClient.create_custom_job` as it is.
 """
 
