@@ -1,8 +1,9 @@
 """Starting a request: the run that it has, or the next attempt.
 
 A request has at most one open run, and for a while after its end that run still answers (start_policy.py), so that a
-command which was killed, or is repeated by CI, starts nothing twice. Afterwards the request starts anew, as ID-a2, ID-a3 ...
-Everybody who asks at the same moment chooses the same number and sends the same job, and Google lets one have it.
+command which was killed, or is repeated by CI, starts nothing twice. Afterwards the request starts anew, as ID-a2,
+ID-a3 ... Everybody who asks at the same moment chooses the same number and sends the same job, and Google lets one
+have it.
 
 The step `resolve` of a pipeline turns what moves into pins, and the parameter `pins` takes those of an earlier run:
 then the finished steps are found in the cache, and training goes on from its checkpoints.

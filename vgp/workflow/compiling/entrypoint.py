@@ -10,8 +10,8 @@ stands between: after so many seconds it sends SIGTERM, and SIGKILL a minute lat
 That SIGKILL follows any SIGTERM which comes through it, so a step that may go on after one is started without.
 
 Google's wrapper of a custom job (create_custom_training_job_from_component of google-cloud-pipeline-components 2.22)
-takes most fields as arguments. Those that it does not take go into the JSON that its launcher sends: the launcher reads that text with
-json.loads, and hands it to `JobServiceClient.create_custom_job` as it is.
+takes most fields as arguments. Those that it does not take go into the JSON that its launcher sends: the launcher
+reads that text with json.loads, and hands it to `JobServiceClient.create_custom_job` as it is.
 """
 
 import json
