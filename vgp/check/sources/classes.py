@@ -1,4 +1,4 @@
-"""What attributes of the program's classes and its flags stand for: `Config.MACHINE`, `Machine.TRAIN.value`."""
+"""What attributes of the program's classes and its flags stand for: `Config.MACHINE`, `Machine.TRAIN.value`.
 
 Followed are values in the body of a class, defaults of dataclasses, what one call of it gives instead, members of
 enums, what `__init__` alone sets, and fields of a SimpleNamespace. An attribute that is set anywhere else is unknown.
