@@ -113,7 +113,7 @@ def test_without_sizes_no_parameter_appears(tmp_path):
     spec = compiled(train, tmp_path, machine="g2-standard-4")
     assert set(spec.parameters) == {"x", "go"} and spec_ladder.size_choices(spec) == {}
     climbing = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
-    assert set(climbing.parameters) == {"x", "go"} and "--size" not in spec_ladder.containers["train"]["args"]
+    assert set(climbing.parameters) == {"x", "go"} and "--size" not in climbing.containers["train"]["args"]
 
 
 def test_a_size_that_cannot_be_is_refused_by_its_name(tmp_path):
