@@ -13,7 +13,7 @@ from components.train import train
 from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement import placement
+from vgp.machines.placement import gpu_network
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.step_request import Request
@@ -81,7 +81,7 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
     machine = expected.combination
-    told = {"TRAINING_IMAGE": IMAGE, **placement.network_variables(machine.machine, machine.count)}
+    told = {"TRAINING_IMAGE": IMAGE, **gpu_network.network_variables(machine.machine, machine.count)}
     if asked.get("strategy") == "spot":
         told["TRAINING_PREEMPTIONS_PER_HOUR"] = "0.6"
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}

@@ -7,7 +7,7 @@ import pytest
 
 from vgp.check.spec import container_settings
 from vgp.machines.catalog.catalog import machines
-from vgp.machines.placement import placement
+from vgp.machines.placement import gpu_network
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.step_request import Request
 
@@ -25,7 +25,7 @@ def test_the_command_of_several_machines_with_rdma_begins_with_googles_script(ma
     chief, worker = pools(machine, 2)
     assert chief["command"] == worker["command"]
     assert chief["command"][3:] == [SCRIPT, "python", "train.py"]
-    assert placement.without_network(chief["command"]) == ["python", "train.py"]
+    assert gpu_network.without_network(chief["command"]) == ["python", "train.py"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,8 @@ def run(tmp_path: Path, words: list[str], text: str | None) -> "subprocess.Compl
     if text is not None:
         nccl.write_text(text)
     full = [
-        word.replace(SCRIPT, str(nccl)) for word in placement.network_command(words, machines()["a4-highgpu-8g"], 2, {})
+        word.replace(SCRIPT, str(nccl))
+        for word in gpu_network.network_command(words, machines()["a4-highgpu-8g"], 2, {})
     ]
     return subprocess.run(full, capture_output=True, text=True)
 
@@ -78,7 +79,7 @@ def test_without_the_script_the_command_starts_all_the_same_and_says_so(
 
 def test_a_users_command_is_known_below_it() -> None:
     started = [*container_settings.START, "text"]
-    words = placement.network_command(started, machines()["a4-highgpu-8g"], 2, {})
+    words = gpu_network.network_command(started, machines()["a4-highgpu-8g"], 2, {})
     arguments = ["--launch", "plain", "--", "python", "train.py"]
     assert words != started
     assert container_settings.read({"command": words, "args": arguments}) == container_settings.read(

@@ -1,4 +1,4 @@
-"""What a compiled spec's containers are told: a command of the user's own, its arguments, the engines that it may use.
+"""What a compiled spec's containers are told: a command of the user's own, and its arguments.
 
     sh -c 'exec "$(command -v python3 ...)" -I -c "$0" "$@"' TEXT --launch torchrun --data ... -- python train.py
 
@@ -12,15 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import number
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement import placement
-from vgp.machines.placement.engine_request import VARIABLE, Engines
+from vgp.machines.placement import gpu_network
 
 #: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
 #: Isolated (-I): a queue.py in the working folder is not what the text imports.
@@ -67,7 +64,7 @@ def read(container: Mapping[str, Any]) -> Script | None:
     command, arguments = container.get("command"), container.get("args")
     if not isinstance(command, list) or not isinstance(arguments, list):
         return None
-    command = placement.without_network(command)
+    command = gpu_network.without_network(command)
     if tuple(command[:3]) != START:
         return None
     words = [str(word) for word in arguments]
@@ -96,33 +93,6 @@ def _of(spec: PipelineSpec, component: Component) -> Script | None:
         return read(table(pools[0], "container_spec"))
     container = table(spec.executor(component), "container")
     return read(spec_ladder.first_container(container) or container)
-
-
-def engines_of_steps(spec: PipelineSpec) -> dict[str, Engines]:
-    """By the names of the components; steps that are told nothing are left out."""
-    every = {name.removeprefix("comp-"): _engines_of(spec, component) for name, component in spec.components.items()}
-    return {name: engines for name, engines in every.items() if engines}
-
-
-def bigquery_steps(spec: PipelineSpec) -> tuple[str, ...]:
-    """The steps that may use BigQuery."""
-    return tuple(step for step, engines in engines_of_steps(spec).items() if engines.bigquery)
-
-
-def _engines_of(spec: PipelineSpec, component: Component) -> Engines | None:
-    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
-    if isinstance(pools, list) and pools:
-        return _read_engines(table(pools[0], "container_spec").get("env"))
-    return _read_engines(table(spec.executor(component), "container").get("env"))
-
-
-def _read_engines(environment: Any) -> Engines | None:
-    pairs = environment if isinstance(environment, list) else []
-    values = [table(pair).get("value") for pair in pairs if table(pair).get("name") == VARIABLE]
-    try:
-        return Engines.model_validate_json(str(values[-1])) if values else None
-    except ValidationError:
-        return None
 
 
 #: The first step takes every parameter, only to check it.

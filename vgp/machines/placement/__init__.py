@@ -21,4 +21,5 @@ placing.py        request -> placement
 placed_ladder.py  a ladder: its rungs placed
 dearest.py        the dearest way up a ladder
 ladder_proposal.py  a ladder proposed for a need, a budget and a deadline
-placement.py      the placement: worker pools, network, scheduling, resources, the most that it can cost"""
+gpu_network.py    what Google's page wants for the network between GPUs
+placement.py      the placement: worker pools, scheduling, resources, the most that it can cost"""

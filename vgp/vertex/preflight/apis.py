@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from vgp.check.spec.container_settings import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.machines.placement.engine_request import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.base.text import google_names
-from vgp.check.spec.container_settings import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.machines.placement.engine_request import BigQuery
 from vgp.settings import Settings
 from vgp.vertex import clients, rest

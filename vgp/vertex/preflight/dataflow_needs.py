@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vgp.check.spec.container_settings import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.engine_request import Job
 from vgp.settings import Settings

@@ -16,7 +16,7 @@ from typing import Any
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.check.spec import container_settings, ladder_inputs, spec_ladder
+from vgp.check.spec import container_settings, ladder_inputs, spec_engines, spec_ladder
 from vgp.check.spec.caching import as_pinned
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults, with_places
@@ -139,7 +139,7 @@ def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> di
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
-        "bigquery": container_settings.bigquery_steps(spec),
+        "bigquery": spec_engines.bigquery_steps(spec),
         "worlds": spec_ladder.worlds_of_sizes(spec, arguments),
     }
 
