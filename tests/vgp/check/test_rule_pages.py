@@ -21,7 +21,7 @@ def blocks(text: str, language: str) -> list[str]:
 def example(text: str) -> tuple[str, list[str], str, str]:
     """The file's name, the options, the example and the fix of a page."""
     command = shlex.split(blocks(text, "console")[0].removeprefix("$ "))
-    assert command[:2] == ["pipelines", "check"]
+    assert command[:2] == ["vgp", "check"]
     broken, fix = blocks(text, {".yaml": "yaml", ".sh": "sh"}[Path(command[2]).suffix])
     return command[2], command[3:], broken, fix
 
