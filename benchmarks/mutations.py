@@ -23,11 +23,9 @@ from typing import Any
 
 import yaml
 
-from vgp.check.check import SUFFIXES, check
-from vgp.check.report import Report
-from vgp.check.sarif import sarif
-from vgp.check.sources.reading import parse
-from vgp.check.text import lines
+from vgp.check.check_report import Report, lines, sarif
+from vgp.check.checker import SUFFIXES, check
+from vgp.check.sources.source_files import parse
 
 RULES = Path(__file__).parents[1] / "docs/rules"
 DAY = date(2026, 11, 20)

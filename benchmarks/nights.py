@@ -27,10 +27,10 @@ from tests.vgp.vertex.schedules.nightly import PINNED, Project, became, real_res
 from vgp.settings import load
 from vgp.vertex import clients
 from vgp.vertex.runs import outputs
+from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.rerun import rerun
-from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import control
-from vgp.vertex.schedules.doctor import examine
+from vgp.vertex.schedules import schedule_control
+from vgp.vertex.schedules.schedule_doctor import examine
 
 EVENTS = {"visits": 8, "nothing": 5, "replaced": 1, "champion": 2, "fails": 2, "pause": 1}
 
@@ -100,9 +100,9 @@ class Drill:
     def resumed(self) -> None:
         """After a pause of a night or two: what fell into it comes at once."""
         settings, clock = self.project.settings, self.project.cloud.clock
-        control.set_state(settings, "nightly", "paused")
+        schedule_control.set_state(settings, "nightly", "paused")
         clock.advance(86_400 * self.drawn.choice([1, 2]))
-        control.set_state(settings, "nightly", "active", catch_up=True)
+        schedule_control.set_state(settings, "nightly", "active", catch_up=True)
 
     def check(self, event: str, run: Run, fails: str) -> None:
         expected = self.model.night(run, fails)

@@ -18,7 +18,7 @@ from components.predict import predict
 from components.resolve_prediction import resolve
 from pipelines import training as workflow
 from pipelines.training import expanded, look
-from vgp.workflow.compiling.target import Target
+from vgp.workflow.compiling.compile_target import Target
 
 __all__ = ["build", "check", "expanded", "look"]
 

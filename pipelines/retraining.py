@@ -22,7 +22,7 @@ from components.resolve_retraining import resolve
 from components.train import train
 from pipelines import training as workflow
 from pipelines.training import expanded, look, members
-from vgp.workflow.compiling.target import Target
+from vgp.workflow.compiling.compile_target import Target
 
 __all__ = ["build", "check", "expanded", "look", "members"]
 

@@ -26,7 +26,7 @@ from components.prepare import prepare
 from components.register import register
 from components.resolve import resolve
 from components.train import train
-from vgp.workflow.compiling.target import Target
+from vgp.workflow.compiling.compile_target import Target
 
 
 def build(target: Target) -> Any:

@@ -21,13 +21,13 @@ from typing import Any
 from vgp import __version__
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.check import cost
-from vgp.check.check import check
+from vgp.check import cost_bound
+from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.patience import Clock
+from vgp.vertex.patient_reads import Clock
 from vgp.workflow.compiling.compile import placeholder_image
 
 from . import checks, cloud, transcript, workflows
@@ -86,7 +86,7 @@ def ask(settings: Settings, specs: dict[str, PipelineSpec], yes: bool) -> None:
     """Raises RequestError: nobody has said yes."""
     report = check([Document(name, dict(spec.content), spec.text) for name, spec in specs.items()],
                    regions=[settings.region])  # fmt: skip
-    machines, runs = cost.most_usd(report.steps), len(specs) + 1
+    machines, runs = cost_bound.most_usd(report.steps), len(specs) + 1
     print(f"{runs} runs of small steps in {settings.region} of {settings.project}: half an hour, usually below $1.")
     print(f"At most ${machines:.2f} for machines and ${runs * RUN_USD:.2f} for runs; one comes mostly from the cache.")
     print(f"Everything lies below {settings.bucket}/{cloud.LABEL}/ and is deleted at the end.")

@@ -7,11 +7,11 @@ from typing import Any
 
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
-from vgp.vertex import clients, names
-from vgp.vertex.errors import advice
-from vgp.vertex.preflight.asking import patience
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import advice
+from vgp.vertex.preflight.preflight_questions import patience
 from vgp.vertex.runs import outputs
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.remote_run import Run
 
 from .cloud import CRON, Cloud
 from .transcript import AS_EXPECTED, DIFFERENT, UNKNOWN, Row
@@ -96,7 +96,7 @@ def _iterations(run: Run) -> Row:
 
 def _scheduled(cloud: Cloud, name: str) -> Iterator[Row]:
     client = clients.schedule_service(cloud.settings)
-    request = {"parent": names.location(cloud.settings), "filter": f'display_name="acceptance-{cloud.stamp}"'}
+    request = {"parent": resource_names.location(cloud.settings), "filter": f'display_name="acceptance-{cloud.stamp}"'}
     listed = [schedule.name for schedule in client.list_schedules(request=request, **clients.reading())]
     text = "a list shows a schedule right after its creation"
     yield _judged("schedule-listed", _SCHEDULES, text, "listed" if name in listed else "not listed", name in listed)
@@ -161,11 +161,11 @@ def _exit_step(run: Run) -> Row:
 
 def _tick(cloud: Cloud, schedule: str) -> Row:
     expected = "the schedule's run knows the time that it is for: a multiple of five minutes in UTC, as RFC 3339"
-    number = names.short(schedule)
+    number = resource_names.short(schedule)
 
     def ticked() -> list[Any]:
         jobs = cloud.runs(f'labels.acceptance="{cloud.stamp}"')
-        return [job for job in jobs if names.short(job.schedule_name) == number]
+        return [job for job in jobs if resource_names.short(job.schedule_name) == number]
 
     jobs = cloud.until(ticked, minutes=15)
     if not jobs:
@@ -222,7 +222,7 @@ def _errors(cloud: Cloud, spec: PipelineSpec) -> Iterator[Row]:
     account = f"{NOBODY}@{cloud.settings.project}.iam.gserviceaccount.com"
     job = cloud.body(spec) | {"serviceAccount": account}
     service = clients.pipeline_service(cloud.settings)
-    parent = names.location(cloud.settings)
+    parent = resource_names.location(cloud.settings)
 
     def act_as() -> Any:
         from vgp.vertex.runs.pipeline_job import message

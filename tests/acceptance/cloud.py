@@ -7,10 +7,10 @@ from typing import Any
 
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.patience import Clock
-from vgp.vertex.runs import pipeline_job, search
-from vgp.vertex.runs.state import Run, read
+from vgp.vertex import clients, resource_names
+from vgp.vertex.patient_reads import Clock
+from vgp.vertex.runs import pipeline_job, run_search
+from vgp.vertex.runs.remote_run import Run, read
 
 #: The label of every run, and the beginning of the names of schedules, which have no labels.
 LABEL = "acceptance"
@@ -59,7 +59,7 @@ class Cloud:
         numbers = [number for other in run.steps if other.task == step for number in other.jobs]
         if not numbers:
             return None
-        name = f"{names.location(self.settings)}/customJobs/{numbers[-1]}"
+        name = f"{resource_names.location(self.settings)}/customJobs/{numbers[-1]}"
         return clients.job_service(self.settings).get_custom_job(name=name, **clients.reading())
 
     def schedule(self, spec: PipelineSpec) -> str:
@@ -67,17 +67,20 @@ class Cloud:
         from google.cloud.aiplatform_v1.types import Schedule
 
         message = Schedule(display_name=f"{LABEL}-{self.stamp}", cron=CRON, max_run_count=1, max_concurrent_run_count=1)
-        request = {"parent": names.location(self.settings), "pipeline_job": pipeline_job.message(self.body(spec))}
+        request = {
+            "parent": resource_names.location(self.settings),
+            "pipeline_job": pipeline_job.message(self.body(spec)),
+        }
         message.create_pipeline_job_request = request
         client = clients.schedule_service(self.settings)
-        request = {"parent": names.location(self.settings), "schedule": message}
+        request = {"parent": resource_names.location(self.settings), "schedule": message}
         return str(client.create_schedule(request=request, **clients.once()).name)
 
     def runs(self, text: str) -> list[Any]:
         """The PipelineJobs that a filter of Google's takes, with their tasks."""
         client = clients.pipeline_service(self.settings)
         fields = ("name", "state", "labels", "schedule_name", "job_detail")
-        request = search.newest_first(self.settings, text, fields, 50)
+        request = run_search.newest_first(self.settings, text, fields, 50)
         return list(client.list_pipeline_jobs(request=request, **clients.reading()))
 
     def objects(self) -> list[str]:
@@ -115,7 +118,7 @@ def _names(cloud: Cloud, stamp: str) -> list[str]:
 
 def _schedules(cloud: Cloud, stamp: str) -> None:
     client = clients.schedule_service(cloud.settings)
-    request = {"parent": names.location(cloud.settings)}
+    request = {"parent": resource_names.location(cloud.settings)}
     for schedule in client.list_schedules(request=request, **clients.reading()):
         beginning = f"{LABEL}-" if stamp == "*" else f"{LABEL}-{stamp}"
         if schedule.display_name.startswith(beginning):
@@ -131,7 +134,7 @@ def _run(cloud: Cloud, name: str) -> str:
         cloud.until(lambda: cloud.look(name).over, minutes=15)
     jobs = clients.job_service(cloud.settings)
     for number in {number for step in cloud.look(name).steps for number in step.jobs}:
-        job = f"{names.location(cloud.settings)}/customJobs/{number}"
+        job = f"{resource_names.location(cloud.settings)}/customJobs/{number}"
         _gone(lambda job=job: jobs.delete_custom_job(name=job, **clients.reading()).result(timeout=120))
     client = clients.pipeline_service(cloud.settings)
     return _gone(lambda: client.delete_pipeline_job(name=name, **clients.reading()).result(timeout=120))

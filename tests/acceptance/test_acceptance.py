@@ -18,8 +18,8 @@ from tests.acceptance.cloud import clean
 from vgp.base.errors import RequestError
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.errors import advice
-from vgp.vertex.patience import Clock
+from vgp.vertex.google_errors import advice
+from vgp.vertex.patient_reads import Clock
 
 RUNNER = "runner@test-project.iam.gserviceaccount.com"
 NETWORK = "projects/123456789012/global/networks/own"

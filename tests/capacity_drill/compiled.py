@@ -10,7 +10,7 @@ from kfp import compiler, dsl
 
 from components.image import step
 from components.train import train
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex
 

@@ -171,9 +171,7 @@ def test_by_hand_the_apis_are_those_of_terraform(by_hand: list[list[str]]) -> No
 
 
 def test_with_terraform_two_apis_are_on_first_and_its_environment_is_known(tmp_path: Path) -> None:
-    calls = called(
-        tmp_path, blocks("2. What the project needs")[0], blocks("4. The image")[0], "vgp $PIPELINES_ENV"
-    )
+    calls = called(tmp_path, blocks("2. What the project needs")[0], blocks("4. The image")[0], "vgp $PIPELINES_ENV")
     apis = ["cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"]
     assert calls[0] == ["gcloud", "services", "enable", *apis]
     assert ["terraform", "apply"] in calls and calls.index(["terraform", "apply"]) > 0

@@ -264,7 +264,7 @@ def test_every_variable_that_the_scripts_read_is_given_by_the_action_or_the_runn
 
 
 def test_the_hook_takes_the_files_that_the_check_reads() -> None:
-    from vgp.check.check import SUFFIXES
+    from vgp.check.checker import SUFFIXES
 
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hook["language"] == "python" and hook["entry"] == "vgp check --skip-others"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.infra.terraform import FILES, FOLDER, TEXT, blocks, custom_roles, locals_, resources, roles_on_project
-from vgp.settings.rules import APIS
+from vgp.settings.value_rules import APIS
 from vgp.vertex import permissions
 
 VERTEX = FOLDER.parent / "vgp/vertex"

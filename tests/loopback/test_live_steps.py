@@ -11,7 +11,7 @@ from components.image import step
 from loopback.capacity import World
 from loopback.conftest import PARENT
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity import ways
 from vgp.settings import Settings
 from vgp.workflow.compiling.sizes import with_sizes

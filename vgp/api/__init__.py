@@ -7,10 +7,9 @@ trained.metrics["auc"], trained.report, trained.model
 
 runs.py       starts a run, goes on with one, or opens one that has ended
 run.py        the run as a value
-page.py       what a notebook shows of it
 remote.py     runs on Vertex AI: started, and waited for
-values.py     parameters as a shell gives them
-progress.py   what is seen while it goes on: in a notebook, a terminal or a log"""
+parameter_values.py  parameters as a shell gives them
+run_progress.py  what is seen while it goes on: in a notebook, a terminal or a log"""
 
 from vgp.api.remote import RemoteRun, submit
 from vgp.api.run import Run, RunFailed

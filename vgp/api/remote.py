@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vgp.api.values import in_python, texts
+from vgp.api.parameter_values import in_python, texts
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.settings import load as load_settings
@@ -95,13 +95,13 @@ def submit(
         RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
         WorkFailed: Google refused, or could not be reached.
     """
-    from vgp.vertex.runs import submission
+    from vgp.vertex.runs import run_submission
 
     given = texts(parameters, more)
-    options = submission.Options(template=template, key=key, max_usd=max_usd)
+    options = run_submission.Options(template=template, key=key, max_usd=max_usd)
     try:
         loaded = load_settings(Path(settings) if settings else None, environment=environment)
-        told = submission.submit(pipeline, given, settings=loaded, options=options, console=_console(progress))
+        told = run_submission.submit(pipeline, given, settings=loaded, options=options, console=_console(progress))
     except RequestError as error:
         raise RequestError(in_python(error)) from None
     return RemoteRun(told, loaded)

@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from vgp.api import progress as shown
+from vgp.api import run_progress as shown
+from vgp.api.parameter_values import in_python, texts
 from vgp.api.run import Run, RunFailed, opened
-from vgp.api.values import in_python, texts
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load as load_settings
 from vgp.settings import repository_of
-from vgp.workflow.local import folder as folders
-from vgp.workflow.local import run as local
-from vgp.workflow.local.output import Event
+from vgp.workflow.local import local_folder as folders
+from vgp.workflow.local import local_run as local
+from vgp.workflow.local.process import Event
 
 
 def run(

@@ -1,20 +1,20 @@
-"""Judges a CustomJobSpec: the shape of its pools, each of them, and what they ask for together."""
+"""Judges a CustomJobSpec: the shape of its pools, each of them, what they ask for together, reduction servers."""
 
+import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 
 from vgp.base.documents.node import Node
-from vgp.check import job_options, reduction_server, services
-from vgp.check.fields import Reader
-from vgp.check.finding import StepRow, unknown_machine
-from vgp.check.job_terms import Terms, judge_durations, persistent_resource, terms
-from vgp.check.judgement import Judgement
+from vgp.check import job_extras, services
+from vgp.check.check_finding import StepRow, unknown_machine
+from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import MachineSpec
-from vgp.check.offer import price_of, tpu_price
+from vgp.check.terms import Terms, judge_durations, persistent_resource, price_of, terms, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import provisioning, quota
+from vgp.machines.placement import provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.provisioning import STRATEGIES, is_preemptible
 
@@ -41,7 +41,7 @@ def judge(
     """
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
-    job_options.judge(reader, job_terms, spec)
+    job_extras.judge(reader, job_terms, spec)
     nodes = _pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
     if nodes is None:
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))
@@ -51,7 +51,7 @@ def judge(
     indexed = [(index, node) for index, node in enumerate(nodes) if node.value not in ({}, None)]
     judged = [pool for index, node in indexed if (pool := judge_pool(reader, job_terms, index, node))]
     _tpus(reader, judged)
-    reduction_server.judge(reader, nodes, judged)
+    judge_reduction_servers(reader, nodes, judged)
     if not job_terms.is_persistent:
         _one_zone(reader, job_terms, judged)
     has_gpu = any(pool.spec.gpu or pool.spec.accelerator or pool.spec.is_tpu for pool in judged)
@@ -143,7 +143,7 @@ def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | No
     for drawn in asked.values():
         _, largest, combination = max(drawn, key=itemgetter(0))
         amount = sum(each for each, _, _ in drawn)
-        problems = quota.problems(combination, amount, job_terms.regions, job_terms.strategy)
+        problems = provisioning.quota_problems(combination, amount, job_terms.regions, job_terms.strategy)
         reader.judgement.report(reader.step, largest.at, *problems)
 
 
@@ -167,3 +167,39 @@ def _rows(
             replace(row, usd_per_hour=price.usd_per_hour, region=price.region, tpu_price=price) if price else row
         )
     return rows
+
+
+UNUSED_SERVERS = "GPU036"
+_SERVER = "/training/reductionserver"
+#: Google's images for training with GPUs have the plugin, so its page; nothing else is known to.
+_HAS_PLUGIN = re.compile(r"^[a-z]+-docker\.pkg\.dev/vertex-ai/training/(pytorch|tf)-gpu\.")
+
+
+#: https://docs.cloud.google.com/vertex-ai/docs/training/distributed-training#reduce_training_time_with_reduction_server
+def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequence[Pool]) -> None:
+    """The workers of a job whose third pool runs Google's server: several machines with GPUs, and NCCL's plugin."""
+    if len(nodes) < 3 or _SERVER not in (_image(nodes[2]).text() or ""):
+        return
+    with_gpus = [pool for pool in pools if pool.spec.accelerator]
+    known = all(pool.spec.complete and pool.replicas is not None for pool in pools)
+    if known and sum(pool.replicas or 0 for pool in with_gpus) < 2:
+        text = "Reduction servers sum gradients of several machines with GPUs; this job has fewer than two."
+        reader.judgement.add(
+            reader.step, nodes[2], UNUSED_SERVERS, text, "Drop the third pool, or add workers with GPUs."
+        )
+        return
+    for node in nodes[:2]:
+        image = _image(node)
+        name = image.text()
+        if name and image.known and not _HAS_PLUGIN.match(name):
+            text = (
+                f"Whether {name} has google-reduction-server, its name does not tell. Without it NCCL sums past the "
+                "reduction servers, which cost all the same."
+            )
+            fix = "Install the package in the image (docs/rules/GPU036.md), or drop the third pool."
+            reader.judgement.add(reader.step, image, UNUSED_SERVERS, text, fix)
+            return
+
+
+def _image(pool: Node) -> Node:
+    return pool.get("containerSpec").get("imageUri")

@@ -1,14 +1,18 @@
-"""Judges what a task of a compiled pipeline runs: a custom job, a launcher that starts one, or a plain container."""
+"""Judges what a task of a compiled pipeline runs: a custom job, what starts one, a ladder of jobs, a container."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import api_object, images, ladder, launcher_job, plain_step, remote_runner
-from vgp.check.finding import unknown_machine
+from vgp.check import api_object, image_names, plain_step, task_inputs
+from vgp.check.check_finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
-from vgp.check.spec.ladder import position
+from vgp.check.spec import spec_ladder
+from vgp.check.spec.spec_ladder import position
 from vgp.machines.placement import job_fields, plain
+from vgp.machines.placement.dearest import Held, Terms, dearest_way
 
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:
@@ -27,18 +31,18 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         judgement.malformed(step, container, "container", "an object")
         return
     if position(container.value) is not None:
-        ladder.judge(judgement, step, container)
+        judge_ladder(judgement, step, container)
         return
-    if images.sends_mail(container.get("image").text() or "", container.get("command").value):
+    if image_names.sends_mail(container.get("image").text() or "", container.get("command").value):
         return
-    job = launcher_job.job(container) or remote_runner.job(container)
+    job = task_inputs.launched_job(container) or job_of_method(container)
     if job is not None:
-        location, before = launcher_job.option(container, "--location"), len(judgement.steps)
+        location, before = task_inputs.option(container, "--location"), len(judgement.steps)
         api_object.judge(judgement, step, job, location=location, strict=True)
         judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
-    elif images.is_launcher(container.get("image").text() or "") and (unread := launcher_job.unread(container)):
+    elif image_names.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
         # The machine that the job would ask for is not the one of the step.
         text = "The job that the launcher starts is not checkable: its text is no JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")
@@ -69,3 +73,148 @@ def _on_launcher(judgement: Judgement, step: str, container: Node) -> None:
     if lost:
         text = f"{', '.join(lost)} is set on the launcher; the training container does not get it."
         judgement.add(step, env, "GPU029", text, "Set it when the component is wrapped (env=).")
+
+
+#: What the SDK takes when no machine type is given (google-cloud-aiplatform 1.x, CustomTrainingJob.run).
+_DEFAULT_MACHINE = "n1-standard-4"
+
+
+#: Steps of Google Cloud Pipeline Components 0.x and 1.x call the SDK by its method's name. Their container gets
+#: `--cls_name CustomContainerTrainingJob --method_name run --method.machine_type ...`: the arguments of the SDK's
+#: method, which here become the object that the SDK would send.
+def job_of_method(container: Node) -> Node | None:
+    """The job, batch prediction or deployment that the step asks for; None if it is no such step."""
+    command = container.get("command")
+    words = command.value if isinstance(command.value, list) else []
+    if not any(isinstance(word, str) and "remote_runner" in word for word in words):
+        return None
+    options = _options_of_method(container.get("args").value)
+    if "cls_name" not in options:
+        return None
+    value = _object_of_method(options)
+    return None if value is None else Node(value, (*container.path, "args"), container.scope)
+
+
+def _options_of_method(args: Any) -> dict[str, Any]:
+    """Last part of the option's name -> its value as written: --method.machine_type x."""
+    items = args if isinstance(args, list) else []
+    return {
+        name.lstrip("-").rsplit(".", 1)[-1]: value
+        for name, value in zip(items, items[1:], strict=False)
+        if isinstance(name, str) and name.startswith("--")
+    }
+
+
+def _object_of_method(options: dict[str, Any]) -> dict[str, Any] | None:
+    kind, method = str(options["cls_name"]), str(options.get("method_name", ""))
+    machine: dict[str, Any] = {
+        name: options[name] for name in ("machine_type", "accelerator_type", "accelerator_count") if name in options
+    }
+    if "TrainingJob" in kind and kind.startswith("Custom"):
+        return {
+            "job_spec": {"worker_pool_specs": _pools_of_method({"machine_type": _DEFAULT_MACHINE, **machine}, options)}
+        }
+    if not machine:
+        return None
+    if method == "batch_predict":
+        return {"dedicated_resources": {"machine_spec": machine}}
+    return {"deployed_model": {"dedicated_resources": {"machine_spec": machine}}} if method == "deploy" else None
+
+
+def _pools_of_method(machine: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+    image = options.get("container_uri", options.get("image_uri", ""))
+    pool: dict[str, Any] = {"machine_spec": machine, "replica_count": 1, "container_spec": {"image_uri": image}}
+    disk = {name: options[name] for name in ("boot_disk_type", "boot_disk_size_gb") if name in options}
+    return [{**pool, "disk_spec": disk} if disk else pool]
+
+
+#: 2-flex_start-us-central1, as compile names rungs.
+_NAME = re.compile(r"(?P<number>\d+)-(?P<way>[a-z_]+)-(?P<region>[a-z]+-[a-z]+\d+)")
+
+
+def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
+    """The machine that climbs, and each rung; one row, with the rungs and the dearest way up."""
+    plain_step.judge(judgement, step, container)
+    at = (*container.path, "args", spec_ladder.position(container.value) or 0)
+    spend("characters", len(str(container.value)))
+    value = spec_ladder.plan(container.value)
+    if value is None:
+        text = "The rungs of the ladder are not checkable: the plan is no JSON."
+        judgement.add(step, Node(None, at), "GPU024", text, severity="warning")
+        judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
+        return
+    plan = Node(value, at, container.scope)
+    nodes = list(plan.get("rungs").items())
+    if not nodes:
+        judgement.malformed(step, plan.get("rungs"), "rungs", "a list with at least one rung")
+        judgement.steps.append(unknown_machine(step, "STANDARD", judgement.regions))
+        return
+    limit_s = min(_positive(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
+    rungs = [_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
+    probes_s = _positive(plan.get("probes_an_hour_s")) or 0.0
+    row = judgement.steps.pop()
+    way = tuple(_with_way(rungs, limit_s, probes_s))
+    judgement.steps.append(replace(row, rungs=way, ladder_s=limit_s, probes_an_hour_s=probes_s))
+
+
+def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
+    """The size that the rung is one of, and the rung."""
+    spend("steps")
+    name, size = node.get("name").text() or str(number), node.get("size").text() or ""
+    label = f"{step}, {f'size {size}, ' if size else ''}rung {_words(name)}"
+    before = len(judgement.steps)
+    with judgement.guarded(label, node):
+        _job(judgement, label, node)
+    rows = tuple(replace(row, step=step) for row in judgement.steps[before:])
+    del judgement.steps[before:]
+    timeout_s = _positive(node.get("timeout_s")) or next((row.timeout_s for row in rows if row.timeout_s), None)
+    shown = f"{size} {_words(name)}".strip()
+    return size, RungRow(
+        shown, rows or (_unknown(step, node),), timeout_s or plain.MAX_TIMEOUT_S, size=size,
+        strategy=node.get("strategy").text() or "standard",
+    )  # fmt: skip
+
+
+def _job(judgement: Judgement, label: str, node: Node) -> None:
+    job, region = node.get("job"), node.get("region")
+    if not api_object.judge(judgement, label, job, location=region if region.text() else None, strict=True):
+        judgement.malformed(label, job, "job", "a custom job")
+    retries = job.get("jobSpec").get("scheduling").get("disableRetries")
+    if retries.known and retries.value is not True:
+        text = "Vertex AI may try the job of a rung again by itself, and the ladder counts on that it does not."
+        judgement.add(label, retries, "GPU028", text, "Set scheduling.disableRetries to true.", "warning")
+
+
+def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float, probes_s: float) -> list[RungRow]:
+    """The rungs with their parts of the dearest way; of several sizes, of which a run takes one, of the dearest."""
+    if any(rung.usd_per_hour is None for _, rung in rungs):
+        return [rung for _, rung in rungs]
+    ways: dict[str, list[Held]] = {}
+    for size in dict.fromkeys(size for size, _ in rungs):
+        own = [rung for other, rung in rungs if other == size]
+        terms = [Terms(rung.usd_per_hour or 0.0, rung.timeout_s, rung.strategy) for rung in own]
+        ways[size] = dearest_way(terms, limit_s, probes_s)
+
+    def most_usd(size: str) -> float:
+        own = [rung for other, rung in rungs if other == size]
+        return sum((rung.usd_per_hour or 0.0) * held.both_s for rung, held in zip(own, ways[size], strict=True))
+
+    dearest = max(ways, key=most_usd, default="")
+    left = iter(ways.get(dearest, []))
+    return [replace(rung, held=next(left) if size == dearest else Held(0.0)) for size, rung in rungs]
+
+
+def _words(name: str) -> str:
+    """`2 (flex_start, us-central1)` for the names of compile, any other as it is."""
+    match = _NAME.fullmatch(name)
+    return f"{match['number']} ({match['way']}, {match['region']})" if match else name[:60]
+
+
+def _unknown(step: str, node: Node) -> StepRow:
+    region = node.get("region").text()
+    return unknown_machine(step, "STANDARD", [region] if region else [])
+
+
+def _positive(node: Node) -> float | None:
+    value = node.value if node.known else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None

@@ -10,16 +10,16 @@ from datetime import date
 from pathlib import Path
 
 from vgp.base.documents import document as documents
+from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import CannotEdit, Editor
-from vgp.base.documents.reading import Unreadable, read
 from vgp.base.errors import RequestError
-from vgp.base.text.files import write
-from vgp.check import kinds
-from vgp.check.check import check, files
-from vgp.check.finding import Finding
-from vgp.check.report import Report
-from vgp.check.sources.reading import is_program, parse
+from vgp.base.text.whole_files import write
+from vgp.check import document_kinds
+from vgp.check.check_finding import Finding
+from vgp.check.check_report import Report
+from vgp.check.checker import check, files
+from vgp.check.sources.source_files import is_program, parse
 
 #: A nearest may have a nearest of its own: a machine's name first, then its GPUs.
 _ROUNDS = 4
@@ -87,7 +87,7 @@ def _of_file(path: Path, options: Options, *, named: bool) -> Fix | None:
     """None: there is nothing that comes near any error of it."""
     raw = read(path)
     before = _unified(raw)
-    found = [each for each in parse(str(path), before, path.parent) if named or kinds.recognises(each)]
+    found = [each for each in parse(str(path), before, path.parent) if named or document_kinds.recognises(each)]
     wrong = [each for each in found if _fixable(options.report([each]))]
     if not wrong:
         return None

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.node import Node
-from vgp.check import machine_spec, offer
-from vgp.check.fields import Reader
-from vgp.check.judgement import Judgement
+from vgp.check import machine_spec, terms
+from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
 
 #: Legacy role -> worker pool of a custom job.
@@ -122,7 +121,7 @@ def _judge_role(judgement: Judgement, step: str, role: Role) -> None:
         "acceleratorCount": role.accelerator_count,
     }
     node, regions = Node(values, path), list(judgement.regions)
-    spec = machine_spec.judge(judgement, step, node)
-    offer.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
-    usd, region = offer.price_of(spec, regions, "standard")
+    spec = machine_spec.judge_machine(judgement, step, node)
+    terms.judge_region(judgement, step, node.get("machineType"), spec, regions, serving=False)
+    usd, region = terms.price_of(spec, regions, "standard")
     judgement.steps.append(spec.row(f"{step}/{role.name}", role.replicas, "STANDARD", usd, region))

@@ -4,17 +4,15 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from vgp.base.documents.node import Node
-from vgp.check.fields import Reader
-from vgp.check.finding import StepRow
-from vgp.check.judgement import Judgement
-from vgp.machines.catalog import catalog
-from vgp.machines.catalog import tpus as tpu_catalog
-from vgp.machines.catalog.machine import Machine
-from vgp.machines.placement import compatibility, nearest, tpus
+from vgp.check.check_finding import StepRow
+from vgp.check.judgement import Judgement, Reader
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import Machine
+from vgp.machines.placement import compatibility, nearest_machine, tpu_rules
 from vgp.machines.placement.combination import Combination, counts_of, known
-from vgp.machines.placement.nearest import Conditions
+from vgp.machines.placement.machine_rules import Problem, first_error
+from vgp.machines.placement.nearest_machine import Conditions
 from vgp.machines.placement.provisioning import is_preemptible, region_known
-from vgp.machines.placement.rules import Problem, first_error
 
 #: Series of machines that serve, and do not train.
 _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
@@ -46,7 +44,7 @@ class MachineSpec:
 
     @property
     def is_tpu(self) -> bool:
-        return tpu_catalog.is_tpu(self.machine_type or "")
+        return tpu_machines.is_tpu(self.machine_type or "")
 
     def __str__(self) -> str:
         gpus = f"{self.count} x {self.accelerator} on " if self.accelerator else ""
@@ -67,7 +65,7 @@ class _Fields:
     """The three fields of a machineSpec: where they stand, and what could be read of them."""
 
     def __init__(self, reader: Reader, spec: Node) -> None:
-        names = compatibility.MACHINE, compatibility.TYPE, compatibility.COUNT, tpus.TOPOLOGY
+        names = compatibility.MACHINE, compatibility.TYPE, compatibility.COUNT, tpu_rules.TOPOLOGY
         self.nodes = {name: spec.get(name) for name in names}
         self.machine_type = reader.text(self.nodes[compatibility.MACHINE], compatibility.MACHINE)
         self.accelerator = reader.accelerator(self.nodes[compatibility.TYPE])
@@ -75,10 +73,10 @@ class _Fields:
             self.accelerator = None
         count = self.nodes[compatibility.COUNT]
         self.count = reader.number(count, compatibility.COUNT)
-        node = self.nodes.pop(tpus.TOPOLOGY)
-        self.topology = (reader.text(node, tpus.TOPOLOGY) or "") if node.known else None
+        node = self.nodes.pop(tpu_rules.TOPOLOGY)
+        self.topology = (reader.text(node, tpu_rules.TOPOLOGY) or "") if node.known else None
         self.unread = {name for name, node in self.nodes.items() if not node.known}
-        self.nodes[tpus.TOPOLOGY] = node
+        self.nodes[tpu_rules.TOPOLOGY] = node
         if self.count is None and count.value not in (None, ""):
             self.unread.add(compatibility.COUNT)
         self.complete = not self.unread
@@ -102,7 +100,7 @@ class _Fields:
         return node if node.value is not None or machine_type.value is None else machine_type
 
 
-def judge(
+def judge_machine(
     judgement: Judgement, step: str, spec: Node, *, serving: bool = False, conditions: Conditions | None = None
 ) -> MachineSpec:
     """Reports what is wrong with a machineSpec, and returns what it asks for.
@@ -131,7 +129,7 @@ def _problems(judgement: Judgement, fields: _Fields, serving: bool) -> list[Prob
     """As much as can be judged: parts that are not known are left out of the question."""
     machine_type, accelerator, count = fields.machine_type, fields.accelerator, fields.count or 0
     region = judgement.regions[0] if len(judgement.regions) == 1 else None
-    if machine_type and tpus.looks_like(machine_type):
+    if machine_type and tpu_rules.looks_like(machine_type):
         return _tpu(fields, serving, judgement.as_of)
     if serving and machine_type and machine_type not in catalog.machines():
         return _serving_machine(machine_type, accelerator, judgement.as_of)
@@ -160,7 +158,7 @@ def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: 
     proposing = [problem for problem in problems if problem.nearest and problem.level == "error"]
     if not proposing or fields.unread:
         return problems
-    if tpus.looks_like(fields.machine_type or ""):
+    if tpu_rules.looks_like(fields.machine_type or ""):
         return [_tpu_settled(each, fields, conditions) if each in proposing else each for each in problems]
     names = {name: value for problem in proposing if len(problem.nearest) == 1 for name, value in problem.nearest}
     machine = str(names.get(compatibility.MACHINE, fields.machine_type))
@@ -179,12 +177,15 @@ def _settled(problems: list[Problem], fields: _Fields, as_of: date, conditions: 
 
 def _tpu_settled(problem: Problem, fields: _Fields, conditions: Conditions) -> Problem:
     """The problem of a TPU, proposing what then passes, or nothing."""
-    machine = tpu_catalog.machines().get(fields.machine_type or "")
+    machine = tpu_machines.machines().get(fields.machine_type or "")
     others: list[tuple[tuple[str, str | int], ...]] = [
-        ((tpus.TOPOLOGY, topology),) for topology in (machine.topologies if machine else ())
+        ((tpu_rules.TOPOLOGY, topology),) for topology in (machine.topologies if machine else ())
     ]
-    for board in tpu_catalog.boards().values():
-        others += [((tpus.TYPE, board.accelerator), (tpus.COUNT, board.single)), ((tpus.COUNT, board.single),)]
+    for board in tpu_machines.boards().values():
+        others += [
+            ((tpu_rules.TYPE, board.accelerator), (tpu_rules.COUNT, board.single)),
+            ((tpu_rules.COUNT, board.single),),
+        ]
     names = [name for name, _ in problem.nearest]
     for near in (problem.nearest, *others):
         if [name for name, _ in near] == names and _tpu_passes(dict(near), fields, conditions):
@@ -194,19 +195,22 @@ def _tpu_settled(problem: Problem, fields: _Fields, conditions: Conditions) -> P
                 problem, nearest=near, suggestion=f"Nearest that works: {value}." if is_named else problem.suggestion
             )
     return replace(
-        problem, nearest=(), suggestion="" if len(names) == 1 and tpus.COUNT in names else problem.suggestion
+        problem, nearest=(), suggestion="" if len(names) == 1 and tpu_rules.COUNT in names else problem.suggestion
     )
 
 
 def _tpu_passes(values: dict[str, str | int], fields: _Fields, conditions: Conditions) -> bool:
     name = str(fields.machine_type)
-    accelerator = str(values.get(tpus.TYPE, fields.accelerator or "")) or None
-    count, topology = int(values.get(tpus.COUNT, fields.count or 0)), str(values.get(tpus.TOPOLOGY, fields.topology))
-    found = tpus.problems(name, accelerator, count, topology, serving=conditions.serving)
+    accelerator = str(values.get(tpu_rules.TYPE, fields.accelerator or "")) or None
+    count, topology = (
+        int(values.get(tpu_rules.COUNT, fields.count or 0)),
+        str(values.get(tpu_rules.TOPOLOGY, fields.topology)),
+    )
+    found = tpu_rules.problems(name, accelerator, count, topology, serving=conditions.serving)
     for where in conditions.regions:
-        found += tpus.region(name, accelerator, count, where=where, serving=conditions.serving)
+        found += tpu_rules.region(name, accelerator, count, where=where, serving=conditions.serving)
     if is_preemptible(conditions.strategy):
-        found += tpus.spot(name, accelerator, count, topology)
+        found += tpu_rules.spot(name, accelerator, count, topology)
     return first_error(found) is None
 
 
@@ -232,7 +236,7 @@ def _nearest(
     if wanted is None or wanted.kind != "gpu":
         return None
     count = (count if accelerator else machine.gpus if machine else 0) or 1
-    return nearest.combination(machine, wanted, count, as_of=as_of, conditions=conditions)
+    return nearest_machine.combination(machine, wanted, count, as_of=as_of, conditions=conditions)
 
 
 def _shared(problem: Problem, machine_type: str | None, count: int) -> Problem:
@@ -249,7 +253,9 @@ def _tpu(fields: _Fields, serving: bool, as_of: date) -> list[Problem]:
         return [compatibility.unknown_accelerator(accelerator, as_of)]
     if compatibility.TYPE in fields.unread or compatibility.COUNT in fields.unread:
         return []
-    return tpus.problems(str(fields.machine_type), accelerator, fields.count or 0, fields.topology, serving=serving)
+    return tpu_rules.problems(
+        str(fields.machine_type), accelerator, fields.count or 0, fields.topology, serving=serving
+    )
 
 
 def _without_count(machine_type: str | None, accelerator: str, judgement: Judgement) -> list[Problem]:

@@ -7,15 +7,14 @@ placeholders, in the arguments of a launcher container.
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import spend
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import Node, whole_number
-from vgp.base.documents.reading import Unreadable
-from vgp.check import executor, runtime
-from vgp.check.finding import StepRow
-from vgp.check.inputs import MAX_NESTING, Inputs, declared, run_values
+from vgp.check import executor, persistent_resource
+from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement
 from vgp.check.spec.dag import Component, Task
+from vgp.check.task_inputs import MAX_NESTING, Inputs, declared, run_values
 
 
 def recognises(data: Any) -> bool:
@@ -37,7 +36,7 @@ def judge(judgement: Judgement) -> None:
     """
     data = judgement.document.data
     at: FieldPath = next(((key,) for key in ("pipelineSpec", "pipeline_spec") if isinstance(data.get(key), dict)), ())
-    judgement.on_resource = runtime.stays_on_resource(judgement)
+    judgement.on_resource = persistent_resource.stays_on_resource(judgement)
     pipeline = _Pipeline(judgement, data[at[0]] if at else data, at)
     root = pipeline.mapping(pipeline.spec, "root", at)
     arguments, arguments_at = run_values(data)

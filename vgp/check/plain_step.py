@@ -3,15 +3,46 @@
 import math
 import re
 
+from vgp.base.documents.json_text import MAX_DIGITS
 from vgp.base.documents.node import Node, whole_number
-from vgp.check import images, services
-from vgp.check.fields import Reader
-from vgp.check.finding import StepRow
-from vgp.check.judgement import Judgement
+from vgp.check import image_names, services
+from vgp.check.check_finding import StepRow
+from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import compatibility, plain, provisioning, quantities, quota
+from vgp.machines.placement import compatibility, plain, provisioning
 from vgp.machines.placement.combination import Combination
-from vgp.machines.placement.rules import first_error
+from vgp.machines.placement.machine_rules import first_error
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "m": 1e-3}
+_UNITS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?(?:[eE]\d+)?)\s*([a-zA-Z]{0,2})\s*")
+
+
+def vcpu_of(value: object) -> float | None:
+    """vCPU of a CPU limit: 4, 4.0, '4', '500m'; None if it is none."""
+    return _quantity(value)
+
+
+def memory_gb_of(value: object) -> float | None:
+    """GB of a memory limit: '15G', '16Gi', 15.0 (GB, as compiled by kfp); None if it is none."""
+    amount = _quantity(value)
+    return amount if amount is None or isinstance(value, int | float) else amount / 1e9
+
+
+def _quantity(value: object) -> float | None:
+    """A finite number of 0 or more; None for everything else."""
+    match = _QUANTITY.fullmatch(value[:MAX_DIGITS]) if isinstance(value, str) else None
+    try:
+        if match is not None and match.group(2) in _UNITS:
+            amount = float(match.group(1)) * _UNITS[match.group(2)]
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            amount = float(value)
+        else:
+            return None
+    except OverflowError:
+        return None
+    return amount if 0 <= amount < math.inf else None
+
 
 #: coreutils' timeout as the first program of a container, with the option that kills: what else may not end.
 _TIMEOUT = re.compile(
@@ -65,7 +96,7 @@ def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None
         return None
     if node.value in (None, "", 0):
         return None
-    amount = (quantities.vcpu_of if old == "cpuLimit" else quantities.memory_gb_of)(node.value)
+    amount = (vcpu_of if old == "cpuLimit" else memory_gb_of)(node.value)
     if amount is None:
         rule = "a number of vCPU like '4' or '500m'" if old == "cpuLimit" else "an amount like '16G' or '512Mi'"
         reader.judgement.malformed(reader.step, node, old, rule)
@@ -89,13 +120,15 @@ def _region(
             problems = provisioning.region(combination.machine if combination else None, gpu, region)
         judgement.report(step, at, *problems)
     if combination and gpu:
-        judgement.report(step, at, *quota.problems(combination, combination.count, judgement.regions, "STANDARD"))
+        judgement.report(
+            step, at, *provisioning.quota_problems(combination, combination.count, judgement.regions, "STANDARD")
+        )
 
 
 def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     node = container.get("image")
     image, command = reader.text(node, "image") or "", reader.words(container, "command", "args")
-    reader.judgement.report(reader.step, node, *images.problems(image, command, accelerator, None))
+    reader.judgement.report(reader.step, node, *image_names.problems(image, command, accelerator, None))
 
 
 def _timeout_s(container: Node) -> int | None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from vgp.base.documents.node import Node
 from vgp.base.text.figures import number, took
-from vgp.machines.catalog import services as prices
+from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 if TYPE_CHECKING:
-    from vgp.machines.placement.engines import BigQuery, Job
+    from vgp.machines.placement.engine_request import BigQuery, Job
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Service:
     @property
     def price_date(self) -> str:
         """Of which day its price is."""
-        return prices.date(self.name)
+        return prices.service_price_date(self.name)
 
     def as_json(self) -> dict[str, object]:
         return {"name": self.name, "what": self.what, "region": self.region, "max_usd_a_try": self.usd}
@@ -48,7 +48,7 @@ def of(env: Node) -> tuple[Service, ...]:
         return ()
     from pydantic import ValidationError
 
-    from vgp.machines.placement.engines import Engines
+    from vgp.machines.placement.engine_request import Engines
 
     try:
         engines = Engines.model_validate_json(text)

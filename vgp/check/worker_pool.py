@@ -1,16 +1,16 @@
-"""Judges one worker pool of a custom job: its machine, disk and reservation, and how many replicas it has."""
+"""Judges one worker pool of a custom job: its machine, disk, reservation and replicas, and what it runs."""
 
 from dataclasses import dataclass
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check.fields import Reader
-from vgp.check.job_terms import Terms
-from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge
-from vgp.check.offer import judge_region
-from vgp.check.pool_body import judge_body
-from vgp.machines.placement import job_fields, provisioning, tpus
-from vgp.machines.placement.nearest import Conditions
+from vgp.check import image_names
+from vgp.check.judgement import Reader
+from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge_machine
+from vgp.check.spec.container_settings import read
+from vgp.check.terms import Terms, judge_region
+from vgp.machines.placement import job_fields, provisioning, tpu_rules
+from vgp.machines.placement.nearest_machine import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -38,7 +38,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
         reader.keys(node, "machineSpec")
         is_reserved = judge_reservation(reader, terms, node)
         spec, at = (
-            judge(reader.judgement, reader.step, node, conditions=conditions(terms, is_reserved)),
+            judge_machine(reader.judgement, reader.step, node, conditions=conditions(terms, is_reserved)),
             node.get("machineType"),
         )
     elif pool.get("machineSpec").missing:
@@ -81,7 +81,7 @@ def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = UNKNOWN if terms.is_persistent else pool.spec
     if spec.is_tpu and provisioning.is_preemptible(terms.strategy):
-        reader.judgement.report(reader.step, pool.at, *tpus.spot(*spec.names, spec.topology))
+        reader.judgement.report(reader.step, pool.at, *tpu_rules.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
         problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)
@@ -127,3 +127,71 @@ def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
     for problem in job_fields.disk(spec.machine, reader.text(kind, "bootDiskType"), size_gb):
         parts = {"bootDiskType": kind, "bootDiskSizeGb": size}
         reader.judgement.report(reader.step, parts[problem.field], problem, parts=parts)
+
+
+#: Words of commands that start a process for each GPU.
+_LAUNCHES = (
+    "torchrun", "torch.distributed", "deepspeed", "accelerate", "mpirun", "horovodrun", "spawn", "launch",
+    "MirroredStrategy", "nproc", "processes", "ray", "strategy",
+)  # fmt: skip
+
+
+def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool) -> None:
+    """One of containerSpec and pythonPackageSpec, its image, and how it starts on several GPUs."""
+    container = reader.object(pool.get("containerSpec"), "containerSpec")
+    package = reader.object(pool.get("pythonPackageSpec"), "pythonPackageSpec")
+    if container is not None and package is not None:
+        text = "A pool runs containerSpec or pythonPackageSpec, not both."
+        reader.judgement.add(reader.step, package, "GPU007", text, "Keep one of them.")
+    body = container if container is not None else package
+    if body is not None:
+        reader.variables(body.get("env"))
+    if body is None:
+        if pool.get("containerSpec").known and pool.get("pythonPackageSpec").known:
+            text = "The pool has neither containerSpec nor pythonPackageSpec: it has nothing to run."
+            reader.judgement.add(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.")
+        return
+    field = "imageUri" if container is not None else "executorImageUri"
+    node = body.get(field)
+    image = reader.text(node, field)
+    # A program may leave it to what it calls: a component's own image, a script that is built into one.
+    if node.value in (None, "") and node.known and not node.assumed and reader.judgement.document.places is None:
+        text = f"The pool has no {field}: it has nothing to run."
+        reader.judgement.add(reader.step, node if node.value == "" else body, "GPU007", text, "Name the image.")
+    command = _command(reader, body)
+    problems = image_names.problems(image or "", command, spec.gpu, spec.machine)
+    reader.judgement.report(reader.step, node, *problems)
+    script = spec.machine.nccl_script if spec.machine and not is_chief else None
+    if spec.machine and script and command.strip() and script not in command:
+        text = f"{spec.machine.name} has GPUDirect-RDMA, and NCCL needs to be told how to use it between machines."
+        fix = f"Begin the command with: source {script}"
+        reader.judgement.add(reader.step, body.get("command"), "GPU022", text, fix)
+    if is_chief and spec.combination and spec.count > 1:
+        _several_gpus(reader, body, command, spec)
+
+
+def _command(reader: Reader, body: Node) -> str:
+    """Command and arguments in one text; of a command that our launching text starts, what it says itself."""
+    text = reader.words(body, "command", "args")
+    script = read(body.value) if isinstance(body.value, dict) else None
+    if script is None:
+        return text
+    return " ".join([*script.command, "" if script.launch == "plain" else f"launch={script.launch}"])
+
+
+def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -> None:
+    env = reader.words(body, "env")
+    at = body.get("command") if body.get("command").value else body
+    # What a kfp component's function starts cannot be seen from here.
+    is_component = "executor_main" in command
+    if command.strip() and not is_component and not any(word in command for word in _LAUNCHES):
+        text = f"The command starts one process for {spec.count} GPUs; DDP uses one GPU per process."
+        fix = f"Start it with torchrun --nproc_per_node={spec.count}."
+        reader.judgement.add(reader.step, at, "GPU022", text, fix)
+    if spec.machine is not None and spec.machine.nccl and "NCCL_P2P_LEVEL" not in env:
+        text = f"On {spec.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
+        reader.judgement.add(reader.step, body, "GPU022", text, f"Set {spec.machine.nccl} in env.")
+    text = f"{spec.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
+    fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."
+    if "sharing_strategy" not in command:
+        reader.judgement.add(reader.step, body, "GPU023", text, fix)

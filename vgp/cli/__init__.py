@@ -12,8 +12,6 @@ machines.py       machines
 machine_list.py   the table of machines
 machine_card.py   one machine in full
 tpu_card.py       one TPU machine in full
-price_table.py    what a machine costs, a column for each way to pay
-machine_ladder.py a proposed ladder, as lines of pipelines.toml
 image.py          image build
 preflight.py      preflight
 submit.py         submit, rerun: what starts a run

@@ -13,14 +13,13 @@ from typing import Annotated
 import typer
 
 from vgp.base.errors import RequestError
-from vgp.base.text.diff import unified
 from vgp.base.text.figures import plural
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import day
-from vgp.check import sarif, text
-from vgp.check.check import check, own_regions
+from vgp.base.text.whole_files import unified
+from vgp.check.check_report import Report, sarif, show
+from vgp.check.checker import check, own_regions
 from vgp.check.fix import Options, fixes
-from vgp.check.report import Report
 from vgp.cli import extras
 from vgp.cli.options import console
 
@@ -90,11 +89,11 @@ def check_files(
     for line in report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if form == "text":
-        text.show(report, console())
+        show(report, console())
     else:
         print(
             json.dumps(
-                sarif.sarif(report, rules_url or extras.rules_url()) if form == "sarif" else report.as_json(), indent=2
+                sarif(report, rules_url or extras.rules_url()) if form == "sarif" else report.as_json(), indent=2
             )
         )
     raise typer.Exit(report.exit_code)
@@ -140,13 +139,13 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
 
 def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
     """Prints the comparison; the exit code is that of the files here."""
-    from vgp.base.documents.settings_file import FILE_NAME
-    from vgp.check import comparison, markdown
+    from vgp.base.documents.toml_text import FILE_NAME
+    from vgp.check import folder_comparison
     from vgp.vertex.schedules.monthly import declared
 
     now = datetime.now(UTC)
-    before, after = comparison.sides(paths, folder, regions, judged)
+    before, after = folder_comparison.sides(paths, folder, regions, judged)
     before = replace(before, schedules=declared(folder / FILE_NAME, now))
     after = replace(after, schedules=declared(Path(FILE_NAME), now))
-    print(markdown.markdown(before, after, now.date()), end="")
+    print(folder_comparison.markdown(before, after, now.date()), end="")
     return after.report.exit_code

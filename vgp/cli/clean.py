@@ -27,21 +27,21 @@ def clean(
     Stays, however old: what a champion, an open run, a schedule or pins of a younger run name; and whatever the cache
     may still take, which is younger than four weeks. May be killed and repeated.
     """
-    from vgp.vertex.cleaning import plan, remove, view
+    from vgp.vertex.cleaning import cleaning_plan, cleaning_view, remove
 
-    age, loaded = plan.age(older_than), load_settings(settings, environment)
-    planned = plan.plan(loaded, age)
-    console(as_json).print(view.drawn(planned))
+    age, loaded = cleaning_plan.age(older_than), load_settings(settings, environment)
+    planned = cleaning_plan.plan(loaded, age)
+    console(as_json).print(cleaning_view.drawn(planned))
     removed = None
     if planned.going and not dry_run:
         _confirm(f"Delete them from {planned.root.uri}?", yes)
         with console(stderr=True).status("Deleting") as status:
             removed = remove.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
-        say(f"Deleted {removed.objects:,} objects, {view.size(removed.bytes)}.", stderr=as_json)
+        say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
             say(f"{removed.changed:,} were written anew meanwhile, and stay.", stderr=as_json)
     if as_json:
-        print_json(view.as_json(planned, removed))
+        print_json(cleaning_view.as_json(planned, removed))
 
 
 def _confirm(question: str, yes: bool) -> None:

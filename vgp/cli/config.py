@@ -73,7 +73,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
-    from vgp.base.text import files
+    from vgp.base.text import whole_files
     from vgp.settings import FILE_NAME, first_file
 
     path = settings or Path(FILE_NAME)
@@ -85,7 +85,7 @@ def init(
     }  # fmt: skip
     answers = _answers(flags, yes)
     shipped = Path(str(resources.files("vgp.workflow.project"))) / "template" / FILE_NAME
-    files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
+    whole_files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
     if as_json:
         print_json({"path": str(path), "answers": answers})
     else:

@@ -11,11 +11,10 @@ import typer
 from vgp.base.errors import RequestError
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import day
-from vgp.check import text
-from vgp.check.convert import convert, steps
-from vgp.check.convert.convert import Result
-from vgp.check.convert.nearest import replace_machines
-from vgp.check.sources.account import Note
+from vgp.check import check_report
+from vgp.check.convert import any_request, step_job
+from vgp.check.convert.any_request import Result, replace_machines
+from vgp.check.sources.command_line import Note
 from vgp.cli.options import Json, SettingsFile, console, print_json
 
 app = typer.Typer()
@@ -57,15 +56,15 @@ def convert_request(
     if nearest and step is not None:
         raise RequestError("--nearest is for what was written elsewhere: a step of pipelines.toml names what it needs.")
     if step is None:
-        conversion = convert.converted_source(source or "", as_of=day(as_of))
+        conversion = any_request.converted_source(source or "", as_of=day(as_of))
     elif to != "vm":
-        conversion = steps.job(settings, step, _words(args))
+        conversion = step_job.job(settings, step, _words(args))
     else:
-        _print_vm(*steps.vm(settings, step, _words(args)), as_json)
+        _print_vm(*step_job.vm(settings, step, _words(args)), as_json)
         return
     if nearest:
         replace_machines(conversion, as_of=day(as_of))
-    result = convert.result(conversion, as_of=day(as_of))
+    result = any_request.result(conversion, as_of=day(as_of))
     (_print_json if as_json else _print)(result, to)
     raise typer.Exit(int(result.failed))
 
@@ -81,7 +80,7 @@ def _print(result: Result, form: str) -> None:
     """The form on stdout, if it would run; the account of it on stderr."""
     conversion = result.conversion
     _print_notes([*conversion.notes, *(result.sdk_notes if form == "sdk" else ())])
-    text.show(result.report, console(stderr=True))
+    check_report.show(result.report, console(stderr=True))
     for line in result.report.unreadable:
         print(f"error: {line}", file=sys.stderr)
     if result.failed:

@@ -22,9 +22,9 @@ def doctor(
     A night is a time at which a schedule is to start a run. Exit codes: 0 all is well; 1 something is wrong now: a
     night since the last good one failed or was missed, or a schedule is not live as declared.
     """
-    from vgp.vertex.schedules import doctor, doctor_page
+    from vgp.vertex.schedules import doctor_page, schedule_doctor
 
-    diagnoses = doctor.examine(load_settings(settings, environment), names or (), since)
+    diagnoses = schedule_doctor.examine(load_settings(settings, environment), names or (), since)
     well = all(diagnosis.ok for diagnosis in diagnoses)
     if as_json:
         print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})

@@ -46,7 +46,7 @@ def build(
     log comes as it grows; a command that was stopped or lost its connection can simply be repeated.
     """
     from vgp.settings import load
-    from vgp.vertex.images import image
+    from vgp.vertex.images import image_build as image
 
     loaded = load(settings, environment=environment)
     options = image.Options(service_account or loaded.build_service_account, base or None, allow_dirty)

@@ -22,13 +22,13 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
 ) -> None:
     """Print what the steps of a run wrote, from Cloud Logging: time, step, machine, severity, message."""
-    from vgp.vertex.runs import logs
+    from vgp.vertex.runs import run_logs
 
-    selection = logs.Selection(step, since, severity, limit)
+    selection = run_logs.Selection(step, since, severity, limit)
     loaded = load_settings(settings, environment)
-    entries = logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
+    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
     try:
-        for line in logs.lines(entries, as_json=as_json):
+        for line in run_logs.lines(entries, as_json=as_json):
             print(line, flush=follow)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None

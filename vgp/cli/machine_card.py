@@ -1,7 +1,7 @@
 """One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
 from typing import Any
 
@@ -9,18 +9,40 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vgp.base.errors import RequestError
-from vgp.base.text import price_dates
-from vgp.base.text.figures import listed
-from vgp.base.text.table import facts
-from vgp.cli.price_table import WAYS, price_sources, price_table
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.accelerator import Accelerator, Quota
-from vgp.machines.catalog.machine import Machine
-from vgp.machines.catalog.prices import Price
-from vgp.machines.placement import compatibility
-from vgp.machines.placement import tpus as placement_tpus
+from vgp.base.text import times
+from vgp.base.text.figures import dollars, listed
+from vgp.base.text.table import facts, table
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import Accelerator, Machine, Quota
+from vgp.machines.catalog.prices import Price, source
+from vgp.machines.placement import compatibility, tpu_rules
 from vgp.machines.placement.combination import Combination, of_machine
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+
+WAYS = {"standard": "standard", "spot": "Spot", "flex_start": "Flex-start", "reservation": "reservation"}
+
+
+def price_table(titles: tuple[str, ...], prices: Iterable[tuple[tuple[str, ...], Price]]) -> Table:
+    """A row for each of what is priced and each day.
+
+    Args:
+        titles: Of the cells that say what is priced, the region among them.
+        prices: Those cells, and a price.
+    """
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for cells, price in prices:
+        usd = f"{'<= ' if price.at_most else ''}{dollars(price.usd_per_hour)}"
+        rows.setdefault((*cells, price.date), {})[price.provisioning] = usd
+    ways = [way for way in WAYS if any(way in row for row in rows.values())]
+    lines = ((*cells, *(usd.get(way, "") for way in ways), day) for (*cells, day), usd in rows.items())
+    paid = [WAYS[way] for way in ways]
+    return table((*titles, *paid, "price of"), lines, right=paid, whole=("region", *paid))
+
+
+def price_sources(prices: Iterable[Price]) -> dict[str, dict[str, Any]]:
+    """Name of a source -> page, date and words, of every price."""
+    return {key: source(key) for key in sorted({key for price in prices for key in price.sources})}
+
 
 #: GPUs with their number, as our tables write them: 8 x H100, 8xH100.
 _COUNTED = re.compile(r"(?P<count>\d+)\s*[x×*]\s*(?P<gpu>.+)", re.IGNORECASE)
@@ -33,15 +55,15 @@ def machine(name: str) -> Machine:
         RequestError: there is none; names the nearest.
     """
     if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
-        ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpus.board_machine()
+        ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpu_machines.board_machine()
         raise RequestError(f"{gpu.name} is no machine, but part of some: vgp machines {ask}")
     counted = _COUNTED.fullmatch(name)
     if counted and (gpu := catalog.accelerator(counted["gpu"])) and gpu.kind == "gpu":
         ask = f"--accelerator {gpu.name} --count {counted['count']}"
         raise RequestError(f"{name} is no machine, but part of some: vgp machines {ask}")
     if name not in catalog.machines():
-        if placement_tpus.looks_like(name):
-            raise PlacementError(placement_tpus.problems(name, None, 0, None)[0])
+        if tpu_rules.looks_like(name):
+            raise PlacementError(tpu_rules.problems(name, None, 0, None)[0])
         raise PlacementError(compatibility.unknown_machine(name))
     return catalog.machines()[name]
 
@@ -52,9 +74,9 @@ def card(machine: Machine, as_of: date) -> RenderableType:
     prices = list(_prices(machine, as_of))
     if prices:
         parts += ["", "[bold]$/hour on Vertex AI[/]", _price_table(prices)]
-        old = price_dates.too_old((price.date for _, price in prices), as_of)
+        old = times.too_old((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
-        parts += filter(None, [price_dates.without_skus([price for _, price in prices])])
+        parts += filter(None, [times.without_skus([price for _, price in prices])])
     for quota in _quotas(machine, as_of):
         parts += ["", f"[bold]quota to ask for: {quota.what}[/]", facts(_quota_facts(quota))]
     sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in _sources(machine)]

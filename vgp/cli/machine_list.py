@@ -6,14 +6,14 @@ from typing import Any
 from rich.console import RenderableType
 
 from vgp.base.errors import RequestError
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.figures import dollars, listed
 from vgp.base.text.table import above, table
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import short_name
 from vgp.machines.catalog.prices import PROVISIONING
 from vgp.machines.placement import compatibility, provisioning, refusal
-from vgp.machines.placement.rules import PlacementError, refuse
+from vgp.machines.placement.machine_rules import PlacementError, refuse
 from vgp.machines.placement.search import Need, Offer
 
 #: Options of the verb that are not called as in the need.
@@ -28,7 +28,7 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
     """
     gpus = accelerator is None or accelerator.lower() not in ("none", "cpu")
     gpu = catalog.accelerator(accelerator) if accelerator and gpus else None
-    if accelerator and gpus and (gpu is None or tpus.names_generation(accelerator)):
+    if accelerator and gpus and (gpu is None or tpu_machines.names_generation(accelerator)):
         raise PlacementError(compatibility.unknown_accelerator(accelerator, as_of))
     if region:
         refuse(provisioning.region_known(region))
@@ -88,7 +88,7 @@ def as_table(offers: list[Offer], today: date, *, width: int = 80) -> Renderable
         f"{gpu.name} reaches its end of support on {gpu.end_of_support}: then compile refuses it." for gpu in ending
     ]
     prices = [offer.price for offer in offers if offer.price]
-    lines += [price_dates.words((price.date for price in prices), today), price_dates.without_skus(prices)]
+    lines += [times.price_dates((price.date for price in prices), today), times.without_skus(prices)]
     return above(drawn, list(filter(None, lines)))
 
 

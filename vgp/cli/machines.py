@@ -1,17 +1,57 @@
-"""The verb over the catalog: machines."""
+"""The verb over the catalog, machines, with a proposed ladder as lines of pipelines.toml."""
 
+import json
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.figures import dollars, usd
 from vgp.base.text.times import day
 from vgp.cli import machine_card, machine_list, tpu_card
 from vgp.cli.options import Json, console, print_json, say, show
-from vgp.machines.catalog import tpus
+from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.catalog import DEFAULT_REGION
+from vgp.machines.placement.ladder_proposal import Proposal, ProposedRung
 from vgp.machines.placement.search import Need, search
+
+
+def ladder_text(proposal: Proposal) -> str:
+    """The lines for [steps.train], each rung with its price and its reason above it."""
+    paid = f"at most {usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
+    most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
+    lines = [
+        f"# {most}. docs/capacity.md",
+        "[steps.train]",
+        f'deadline = "{_duration(proposal.deadline_s)}"',
+        "capacity = [",
+        *(line for rung in proposal.rungs for line in _lines(rung)),
+        "]",
+        *(f"# {note}" for note in proposal.notes),
+    ]
+    return "\n".join(lines)
+
+
+def ladder_json(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "deadline": _duration(proposal.deadline_s),
+        "max_usd": None if proposal.max_usd is None else round(proposal.max_usd, 2),
+        "rungs": [rung.as_json() for rung in proposal.rungs],
+        "notes": list(proposal.notes),
+        "toml": ladder_text(proposal),
+    }
+
+
+def _lines(rung: ProposedRung) -> list[str]:
+    price = "no price known" if rung.usd_per_hour is None else f"${dollars(rung.usd_per_hour)}/h"
+    keys = ", ".join(f"{name} = {json.dumps(value)}" for name, value in rung.keys.items())
+    return [f"  # {price}, {rung.reason}", f"  {{{keys}}},"]
+
+
+def _duration(seconds: int) -> str:
+    return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"
+
 
 app = typer.Typer()
 
@@ -60,7 +100,7 @@ def machines(
     if refresh:
         return _refresh(project, write, as_json)
     today = day(as_of) or date.today()
-    if name and tpus.is_tpu(name):
+    if name and tpu_machines.is_tpu(name):
         show(tpu_card.as_json(name), as_json, lambda _: tpu_card.card(name, today))
         return
     if name:
@@ -92,10 +132,9 @@ def machines(
 def _ladder(
     need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
 ) -> None:
-    from vgp.check.check import own_regions
-    from vgp.cli import machine_ladder
-    from vgp.machines.placement.ladder import deadline_s
-    from vgp.machines.placement.proposal import proposed
+    from vgp.check.checker import own_regions
+    from vgp.machines.placement.ladder_proposal import proposed
+    from vgp.machines.placement.placed_ladder import deadline_s
 
     if need.provisioning:
         raise RequestError("--ladder has every way to get machines: leave --provisioning out.")
@@ -104,9 +143,9 @@ def _ladder(
     where = region or next(iter(own_regions()), DEFAULT_REGION)
     proposal = proposed(need, region=where, gpus=gpus, deadline_s=deadline_s(deadline), max_usd=max_usd)
     if as_json:
-        print_json(machine_ladder.as_json(proposal))
+        print_json(ladder_json(proposal))
     else:
-        say(machine_ladder.text(proposal))
+        say(ladder_text(proposal))
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from vgp.cli import options
 from vgp.cli.options import Environment, Json, SettingsFile, print_json, say
 
 if TYPE_CHECKING:
-    from vgp.vertex.models.place import Place
+    from vgp.vertex.models.asking import Place
 
 app = typer.Typer()
 models = typer.Typer(
@@ -47,10 +47,10 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the models and their versions, the newest first: alias, state, metrics, data and run."""
-    from vgp.vertex.models import asking, view
+    from vgp.vertex.models import asking, model_view
 
     told = asking.listing(_place(registry, vertex, environment, settings), model)
-    options.show(view.newest(told, limit), as_json, view.listing)
+    options.show(model_view.newest(told, limit), as_json, model_view.listing)
 
 
 @models.command(epilog="Example: vgp models show champion")
@@ -69,10 +69,10 @@ def show(
 
     Of the champion first: since when it runs, why, what it replaced, and where a rollback leads.
     """
-    from vgp.vertex.models import asking, view
+    from vgp.vertex.models import asking, model_view
 
     told = asking.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
-    options.show(told, as_json, lambda told: view.version(told, datetime.now(UTC)))
+    options.show(told, as_json, lambda told: model_view.version(told, datetime.now(UTC)))
 
 
 @models.command(epilog="Example: vgp models compare 6 champion")
@@ -90,10 +90,10 @@ def compare(
     The metrics are those of each version's own run. Where the test windows differ they are of other rows: what was
     tested on the same rows stands in the decision (show), and in the report.
     """
-    from vgp.vertex.models import asking, view
+    from vgp.vertex.models import asking, model_view
 
     told = asking.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
-    options.show(told, as_json, view.comparison)
+    options.show(told, as_json, model_view.comparison)
 
 
 @models.command(epilog='Example: vgp models promote 7 --env prod --why "checked on the Christmas weeks"')
@@ -228,13 +228,13 @@ def clean(
 
     What was written to within a day stays, however it looks: a release may be at work there. No version is touched.
     """
-    from vgp.vertex.models import asking, view
+    from vgp.vertex.models import asking, model_view
 
     place = _place(registry, vertex, environment, settings)
     told = asking.ask(place, "clean", model=model, options=["--dry-run"])
     if dry_run or not any(copy["goes"] for copy in told["copies"]):
-        return options.show(told, as_json, view.copies)
-    options.console(stderr=True).print(view.copies(told))
+        return options.show(told, as_json, model_view.copies)
+    options.console(stderr=True).print(model_view.copies(told))
     _confirm(f"Delete them from {place.root}?", yes)
     told = asking.ask(place, "clean", model=model)
     print_json(told) if as_json else say(told["said"])
@@ -249,9 +249,9 @@ def _confirm(question: str, yes: bool) -> None:
 
 
 def _place(registry: str | None, vertex: bool, environment: str | None, settings: Path | None) -> "Place":
-    from vgp.vertex.models import place
+    from vgp.vertex.models.asking import find_place
 
-    return place.find(settings, environment, registry=registry, vertex=vertex)
+    return find_place(settings, environment, registry=registry, vertex=vertex)
 
 
 def _change(

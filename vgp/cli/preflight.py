@@ -19,7 +19,7 @@ def preflight(
     Credentials, APIs, machines in the region, quota, bucket, image, service account, key, network and repository,
     each with the command that puts it right. What you may not see is unknown, not ok. Exit code 1: there are errors.
     """
-    from vgp.vertex.preflight import preflight, report
+    from vgp.vertex.preflight import preflight, preflight_questions
     from vgp.workflow.compiling.compile import compiled
 
     loaded = load_settings(settings, environment)
@@ -30,9 +30,9 @@ def preflight(
             progress=lambda done, of: status.update(f"looking ... {done} of {of}"),
         )  # fmt: skip
     if as_json:
-        print_json(report.as_json(name, findings))
+        print_json(preflight_questions.findings_json(name, findings))
     else:
-        for line in report.lines(findings):
+        for line in preflight_questions.lines(findings):
             console().print(line, soft_wrap=True)
-        console().print(report.summary(findings), highlight=False)
-    raise typer.Exit(int(report.counts(findings)["error"] > 0))
+        console().print(preflight_questions.summary(findings), highlight=False)
+    raise typer.Exit(int(preflight_questions.counts(findings)["error"] > 0))

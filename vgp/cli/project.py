@@ -29,7 +29,7 @@ def project(
     It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
     file, the wheel of this version. Everything else is yours from now on.
     """
-    from vgp.workflow.project.new import write
+    from vgp.workflow.project.new_project import write
 
     folder = write(name)
     if as_json:
@@ -108,13 +108,13 @@ def table(
     """
     from vgp.base.text.printable import one_line
     from vgp.settings import repository_of
-    from vgp.workflow.project.table import propose
+    from vgp.workflow.local.training_code import propose_table
 
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
-    made = propose(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
+    made = propose_table(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
     if as_json:
         return print_json(made)
     what = "a regression: " if made["kind"] == "regression" else ""

@@ -33,16 +33,16 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from vgp.vertex.runs import report, search, view
+    from vgp.vertex.runs import outputs, run_search, run_view
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    only = search.Filter(pipeline, state or (), since, label or (), schedule, mine)
-    listed = search.listed(loaded, only, limit=limit, now=now)
+    only = run_search.Filter(pipeline, state or (), since, label or (), schedule, mine)
+    listed = run_search.listed(loaded, only, limit=limit, now=now)
     if as_json:
-        print_json([report.brief(loaded, run, now) for run in listed])
+        print_json([outputs.brief_report(loaded, run, now) for run in listed])
         return
     console().print(
-        view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
+        run_view.listing(listed, now) if listed else f"There are no such runs in {loaded.region} of {loaded.project}."
     )
     if limit and len(listed) == limit:
         console(stderr=True).print(f"the newest {limit}; more with --limit", style="dim", highlight=False)
@@ -51,13 +51,13 @@ def runs(
 @app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.vertex.runs import history, report, show
+    from vgp.vertex.runs import outputs, run_history, show
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     shown, rows = show.look(loaded, run)
-    last = history.last_runs(loaded, shown.pipeline, without=shown.id)
+    last = run_history.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
-        print_json({**report.as_json(loaded, shown, rows, now), "last_runs": last.as_json()})
+        print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:
         show.page(console(), loaded, shown, rows, now, last)
 
@@ -96,10 +96,10 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Stop a run. One that has ended already stays as it is; the exit code is 0 then too."""
-    from vgp.vertex.runs import cancel, follow
+    from vgp.vertex.runs import follow
 
     loaded = load_settings(settings, environment)
-    stopped, asked = cancel.cancel(loaded, run)
+    stopped, asked = follow.cancel(loaded, run)
     if wait and not stopped.over:
         outcome = follow.follow(loaded, stopped.name, console(as_json))
         if as_json:
@@ -107,7 +107,7 @@ def cancel(
         # To be cancelled is what was asked for, and to have ended meanwhile is as good.
         raise typer.Exit(outcome.exit_code if outcome.exit_code > 3 else 0)
     if as_json:
-        print_json(cancel.as_json(loaded, stopped, asked))
+        print_json(follow.cancelled_json(loaded, stopped, asked))
     else:
         say(f"{stopped.id} " + ("is being cancelled" if not stopped.over else f"has ended already: {stopped.state}"))
 

@@ -53,11 +53,11 @@ def plan(
     Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now, and the data
     as it is now with that of the schedule's last good run.
     """
-    from vgp.vertex.schedules import outlook, reconcile, view
+    from vgp.vertex.schedules import outlook, reconcile, schedule_view
 
     loaded = load_settings(settings, environment)
     if terraform:
-        from vgp.vertex.schedules.terraform import text
+        from vgp.vertex.schedules.schedule_terraform import text
 
         print(text(loaded, reconcile.declared(loaded, names or ())), end="")
         return
@@ -65,9 +65,9 @@ def plan(
     declared = [action.declaration for action in actions if action.declaration]
     outlooks = {one.name: outlook.outlook(loaded, one) for one in declared if not one.declared.paused}
     if as_json:
-        print_json(view.plan_json(actions, now, outlooks))
+        print_json(schedule_view.plan_json(actions, now, outlooks))
     else:
-        console().print(view.plan(actions, now, full=full, outlooks=outlooks), soft_wrap=full)
+        console().print(schedule_view.plan(actions, now, full=full, outlooks=outlooks), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
@@ -89,30 +89,30 @@ def apply(
     A live schedule is changed in place, its pipeline and parameters included. A command that was killed or lost its
     connection can simply be repeated.
     """
-    from vgp.vertex.schedules import reconcile, view
+    from vgp.vertex.schedules import reconcile, schedule_view
 
     loaded = load_settings(settings, environment)
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    console(as_json).print(view.plan(actions, now))
+    console(as_json).print(schedule_view.plan(actions, now))
     if any(action.pending for action in actions):
-        _confirm(f"{view.summary(actions)}. Go on?", yes)
+        _confirm(f"{schedule_view.summary(actions)}. Go on?", yes)
     tell = partial(say, stderr=as_json)
     outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
-        print_json({"applied": applied, **view.plan_json(actions, now)})
+        print_json({"applied": applied, **schedule_view.plan_json(actions, now)})
 
 
 @schedule.command("list", epilog="Example: vgp schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """List every schedule of the project and region: ours with their last run, and the others."""
-    from vgp.vertex.schedules import listing, view
+    from vgp.vertex.schedules import schedule_list, schedule_view
 
-    rows = listing.rows(load_settings(settings, environment))
+    rows = schedule_list.rows(load_settings(settings, environment))
     if as_json:
         print_json([row.as_json() for row in rows])
     else:
-        console().print(view.listing(rows) if rows else "There are no schedules: vgp schedule apply.")
+        console().print(schedule_view.listing(rows) if rows else "There are no schedules: vgp schedule apply.")
 
 
 @schedule.command(epilog="Example: vgp schedule pause nightly")
@@ -203,10 +203,10 @@ def delete(
 
     One that is known to be gone already is no error: it is declared, or runs of it are there.
     """
-    from vgp.vertex.schedules import control
+    from vgp.vertex.schedules import schedule_control
 
     loaded = load_settings(settings, environment)
-    deleted = control.delete(loaded, name, confirm=lambda: _confirm(f"Delete the schedule {name}?", yes))
+    deleted = schedule_control.delete(loaded, name, confirm=lambda: _confirm(f"Delete the schedule {name}?", yes))
     if as_json:
         print_json({"name": name, "deleted": deleted})
         return
@@ -219,16 +219,16 @@ def _set_state(
     name: str, target: str, catch_up: bool | None, file: Path | None, environment: str | None, as_json: bool
 ) -> None:
     """Pauses or resumes, and says what the next apply makes of it."""
-    from vgp.vertex.schedules import control
+    from vgp.vertex.schedules import schedule_control
 
     loaded = load_settings(file, environment)
-    changes = control.set_state(loaded, name, target, catch_up=catch_up)
+    changes = schedule_control.set_state(loaded, name, target, catch_up=catch_up)
     if as_json:
         print_json(changes)
         return
     for change in changes:
         say(f"{change['name']} is{'' if change['changed'] else ' already'} {change['state']}")
-    declared = control.declared_state(loaded, changes)
+    declared = schedule_control.declared_state(loaded, changes)
     if declared:
         keep = "false" if declared == "paused" else "true"
         say(f"The file says otherwise: the next apply makes it {declared}. To keep it: paused = {keep}.")

@@ -23,7 +23,7 @@ def shell(
 
     Waits until the machines are there. Of a step with a ladder it is the job of the moment.
     """
-    from vgp.vertex.runs.shell import shells
+    from vgp.vertex.runs.job_shell import shells
 
     loaded = load_settings(settings, environment)
     try:

@@ -111,7 +111,7 @@ def submit(
     4 nothing was started: a run of the same request goes on (--wait follows it), or still answers for it;
     124 not over after --timeout (--wait).
     """
-    from vgp.vertex.runs import submission
+    from vgp.vertex.runs import run_submission
 
     _refuse_timeout(timeout, wait=wait)
     flags = {
@@ -119,11 +119,11 @@ def submit(
         "experiment": experiment, "encryption_key": encryption_key,
     }  # fmt: skip
     loaded = load_settings(settings, environment, flags)
-    options = submission.Options(
+    options = run_submission.Options(
         template=template, id=id_, key=key, window=window, retry=retry, if_exists=if_exists, new=new, caching=caching,
         labels=label or (), max_usd=max_usd, preflight=preflight, dry_run=dry_run,
     )  # fmt: skip
-    result = submission.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
+    result = run_submission.submit(name, set_ or (), settings=loaded, options=options, console=console(as_json))
     follow = wait and not dry_run and (result["started"] or if_exists != "fail")
     _conclude(loaded, result, wait=follow, timeout_s=timeout, as_json=as_json)
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from vgp.base.documents.reading import refuse_address
-from vgp.base.text import files
+from vgp.base.documents.bounded_text import refuse_address
+from vgp.base.text import whole_files
 from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
 from vgp.settings.template_reference import parse
 
 if TYPE_CHECKING:
     from vgp.vertex.templates.upload import Uploaded
-    from vgp.workflow.compiling.commit import Commit
+    from vgp.workflow.compiling.source_commit import Commit
 
 app = typer.Typer()
 
@@ -44,7 +44,7 @@ def upload(
     It gets the tags `latest`, the git commit (if nothing was changed since), and your own. The same content is one
     version, however often it is uploaded, so a command that was interrupted can simply be repeated.
     """
-    from vgp.vertex.templates.publish import publish
+    from vgp.vertex.templates.upload import publish
 
     loaded = load_settings(settings, environment)
     done, commit = publish(name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd)
@@ -89,13 +89,13 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the templates, or all versions of one with their tags, newest first."""
-    from vgp.vertex.templates import listing, view
+    from vgp.vertex.templates import template_list
 
     loaded = load_settings(settings, environment)
     if name is None:
-        rows, table = listing.packages(loaded, place=place), view.packages
+        rows, table = template_list.packages(loaded, place=place), template_list.packages_table
     else:
-        rows, table = listing.versions(loaded, name, place=place), view.versions
+        rows, table = template_list.versions(loaded, name, place=place), template_list.versions_table
     shown = rows[: limit or None]
     show(shown, as_json, table)
     if len(shown) < len(rows):
@@ -111,10 +111,10 @@ def show_(
     as_json: Json = False,
 ) -> None:
     """Show one version: digest, tags, and the parameters that a run of it takes."""
-    from vgp.vertex.templates import listing, view
+    from vgp.vertex.templates import template_list
 
-    version = listing.detail(load_settings(settings, environment), template, place=place)
-    show(version, as_json, view.card)
+    version = template_list.detail(load_settings(settings, environment), template, place=place)
+    show(version, as_json, template_list.card)
 
 
 @templates.command(epilog="Example: vgp templates pin training:v3")
@@ -144,7 +144,7 @@ def download(
     if out is None:
         typer.echo(content, nl=False)
         return
-    files.write(out, content)
+    whole_files.write(out, content)
 
 
 @templates.command(epilog="Example: vgp templates tag training@sha256:4be6d0f1 stable")

@@ -6,13 +6,13 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.table import facts
-from vgp.cli.price_table import WAYS, price_sources, price_table
-from vgp.machines.catalog import tpu_prices, tpus
+from vgp.cli.machine_card import WAYS, price_sources, price_table
+from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.prices import Price
-from vgp.machines.catalog.tpus import TpuBoard, TpuMachine
-from vgp.machines.placement import tpus as placement
+from vgp.machines.catalog.tpu_machines import TpuBoard, TpuMachine
+from vgp.machines.placement import tpu_rules
 
 #: A slice, such as 2x4 or TPU_V3 x 8, and its price.
 Priced = tuple[str, Price]
@@ -20,15 +20,15 @@ Priced = tuple[str, Price]
 
 def card(name: str, as_of: date) -> RenderableType:
     """A table of facts, and a table of the prices that are known; `name` is a TPU machine."""
-    prices, machine = list(_prices(name)), tpus.machines().get(name)
+    prices, machine = list(_prices(name)), tpu_machines.machines().get(name)
     parts: list[RenderableType] = [f"[bold]{name}[/]", facts(_machine(machine) if machine else _boards())]
     if prices:
         parts += ["", "[bold]$/hour of all machines of a slice, training on Vertex AI[/]"]
         parts.append(price_table(("slice", "region"), (((size, price.region), price) for size, price in prices)))
-        old = price_dates.too_old((price.date for _, price in prices), as_of)
+        old = times.too_old((price.date for _, price in prices), as_of)
         parts += [f"prices{old.removeprefix(',')}"] if old else []
-        parts += [] if machine else [f"not certain: {tpu_prices.OF_CORES}"]
-    sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpus.sources(name)]
+        parts += [] if machine else [f"not certain: {tpu_machines.OF_CORES}"]
+    sources = [f"{row['what']}: {row['page']} ({row['date']})" for row in tpu_machines.sources(name)]
     sources += [
         f"prices of {row['date']}: {row['page']}" for row in price_sources(price for _, price in prices).values()
     ]
@@ -37,10 +37,10 @@ def card(name: str, as_of: date) -> RenderableType:
 
 def as_json(name: str) -> dict[str, Any]:
     """Everything that the catalog knows about the TPU machine; null = no page tells it."""
-    machine, prices = tpus.machines().get(name), list(_prices(name))
+    machine, prices = tpu_machines.machines().get(name), list(_prices(name))
     return {
         "machine_type": name,
-        **(_machine_json(machine) if machine else {"accelerators": list(map(_board_json, tpus.boards().values()))}),
+        **(_machine_json(machine) if machine else _boards_json()),
         "prices": [
             {
                 "slice": size, "region": price.region, "provisioning": price.provisioning,
@@ -49,9 +49,9 @@ def as_json(name: str) -> dict[str, Any]:
             }
             for size, price in prices
         ],
-        "price_note": None if machine else tpu_prices.OF_CORES,
+        "price_note": None if machine else tpu_machines.OF_CORES,
         "price_sources": price_sources(price for _, price in prices),
-        "sources": tpus.sources(name),
+        "sources": tpu_machines.sources(name),
     }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def _machine(machine: TpuMachine) -> Iterator[tuple[str, str]]:
 
 
 def _boards() -> Iterator[tuple[str, str]]:
-    for board in tpus.boards().values():
+    for board in tpu_machines.boards().values():
         yield board.accelerator, f"accelerator_count {board.single}: one board, {board.single} cores"
         yield "regions", ", ".join(sorted(board.regions))
         yield "Pods", f"{board.pod} to {board.largest} cores, in steps of {board.pod}"
@@ -78,17 +78,17 @@ def _prices(name: str) -> Iterator[Priced]:
     for size, accelerator, count, topology, regions in _slices(name):
         for region in regions:
             parts = name, accelerator, count, topology
-            ways = (way for way in WAYS if way != "spot" or not placement.spot(*parts))
-            found = (tpu_prices.price(*parts, region, way) for way in ways)
+            ways = (way for way in WAYS if way != "spot" or not tpu_rules.spot(*parts))
+            found = (tpu_machines.slice_price(*parts, region, way) for way in ways)
             yield from ((size, price) for price in found if price)
 
 
 def _slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Iterable[str]]]:
     """What a slice is called; accelerator, count and topology that ask for it; and the regions that have it."""
-    if machine := tpus.machines().get(name):
+    if machine := tpu_machines.machines().get(name):
         yield from ((size, None, 1, size, sorted(machine.training_regions)) for size in machine.topologies)
         return
-    for kind, board in tpus.boards().items():
+    for kind, board in tpu_machines.boards().items():
         yield f"{kind} x {board.single}", kind, board.single, None, sorted(board.regions)
         yield f"{kind} x {board.pod}", kind, board.pod, None, sorted(board.pod_regions)
 
@@ -104,6 +104,10 @@ def _machine_json(machine: TpuMachine) -> dict[str, Any]:
         "training_regions": sorted(machine.training_regions),
         "serving_regions": sorted(machine.serving_regions),
     }
+
+
+def _boards_json() -> dict[str, Any]:
+    return {"accelerators": list(map(_board_json, tpu_machines.boards().values()))}
 
 
 def _board_json(board: TpuBoard) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vgp.base.documents.reading import refuse_address
+from vgp.base.documents.bounded_text import refuse_address
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.cli.options import (
     Environment,
@@ -81,8 +81,8 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.base.text import price_dates
-    from vgp.check import cost
+    from vgp.base.text import times
+    from vgp.check import cost_bound
     from vgp.workflow.compiling.compile import (
         compile_all,
         different_worlds,
@@ -96,7 +96,7 @@ def compile_(
     compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
     steps = [row for made in compiled.values() for row in made.report.steps]
-    say(*filter(None, [price_dates.words(cost.price_dates(steps))]), stderr=as_json)
+    say(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
     notes = [*loaded.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
     notes += [*different_worlds(compiled.values()), *placeholder_image(loaded)]
     say(*notes, stderr=as_json)
@@ -105,13 +105,14 @@ def compile_(
 
 
 def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]:
-    from vgp.check import cost, text
+    from vgp.check import cost_bound
+    from vgp.check.check_report import headline
 
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
-    terminal.print(cost.steps_table(report.steps, width=terminal.width, dated=False))
-    say(*map(text.headline, report.of_severity("warning")), stderr=as_json)
-    most = cost.as_json(report.steps)
+    terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))
+    say(*map(headline, report.of_severity("warning")), stderr=as_json)
+    most = cost_bound.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 
 
@@ -149,7 +150,7 @@ def run_(
     Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
     """
     from vgp.settings import repository_of
-    from vgp.workflow.local import display, portable, run
+    from vgp.workflow.local import display, local_run, portable
 
     refuse_address(resume or out, "--resume" if resume else "--out")
     if resume and set_:
@@ -158,12 +159,12 @@ def run_(
         raise RequestError("--resume goes on with the run's own commands: leave out --env, or start a new run.")
     terminal, processes = console(as_json), {"nproc": nproc, "nodes": nodes}
     if resume:
-        request = run.resumed(name, resume, repository_of(settings), **processes)
+        request = local_run.resumed(name, resume, repository_of(settings), **processes)
     else:
-        request = run.started(name, set_ or (), load_settings(settings, environment), out, **processes)
+        request = local_run.started(name, set_ or (), load_settings(settings, environment), out, **processes)
     say(f"{name} -> {request.folder}", *portable.notes(request.spec), stderr=as_json)
     with display.Progress(terminal, [step.name for step in request.spec.steps]) as progress:
-        result = run.finished(request, progress)
+        result = local_run.finished(request, progress)
     display.show(result, terminal)
     if as_json:
         print_json(result.as_json())

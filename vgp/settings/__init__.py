@@ -11,28 +11,25 @@ project = "my-project-prod"
 
 Every key: docs/settings.md. What is in effect, and why: `vgp config`.
 
-loading.py      file, environment, variables and flags become `Settings`, or one message
+settings_loading.py  file, environment, variables and flags become `Settings`, or one message
 repository.py   the repository that a command serves, and the workflows in it
-document.py     the file as text: values, the line of each, one value written
-layers.py       settings of several places laid over one another; every value remembers its place
-variables.py    environment variables as settings
-model.py        the settings as all code sees them
-schedule.py     a recurring run, as the file declares it
-notify.py       who is told of a run's end
-mlflow.py       the MLflow server that is told of trainings
-rules.py        what one value must look like
+settings_text.py  the file as text: values, the line of each, one value written
+layers.py       settings of several places laid over one another, environment variables among them
+settings_model.py  the settings as all code sees them
+schedule_settings.py  a recurring run, as the file declares it
+notify.py       who is told of runs: people, an MLflow server
+value_rules.py  what one value must look like
 messages.py     what is wrong with a value, as one line
 effective.py    `vgp config`: every value and its place
-first_file.py   `vgp init`: what it asks, and the text that it writes
-gcloud.py       the project that gcloud is set to, as a default to offer
+first_file.py   `vgp init`: what it asks, gcloud's project, and the text that it writes
 template_reference.py   training:latest, training@sha256:..., an address"""
 
-from vgp.base.documents.settings_file import FILE_NAME
-from vgp.settings.document import write_value
+from vgp.base.documents.toml_text import FILE_NAME
 from vgp.settings.layers import Source
-from vgp.settings.loading import load, repository_of
-from vgp.settings.model import Settings
 from vgp.settings.repository import Repository
-from vgp.settings.schedule import Schedule
+from vgp.settings.schedule_settings import Schedule
+from vgp.settings.settings_loading import load, repository_of
+from vgp.settings.settings_model import Settings
+from vgp.settings.settings_text import write_value
 
 __all__ = ["FILE_NAME", "Repository", "Schedule", "Settings", "Source", "load", "repository_of", "write_value"]

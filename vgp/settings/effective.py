@@ -13,7 +13,7 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import printable
 from vgp.base.text.table import table
 from vgp.settings.layers import is_whole
-from vgp.settings.model import Settings
+from vgp.settings.settings_model import Settings
 
 
 def overview(settings: Settings) -> dict[str, Any]:

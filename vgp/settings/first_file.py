@@ -1,6 +1,11 @@
-"""The first pipelines.toml: what `vgp init` has to know, and the text that it writes."""
+"""The first pipelines.toml: what `vgp init` has to know, gcloud's project, and the text that it writes.
 
+Places as gcloud has them: https://cloud.google.com/sdk/docs/configurations
+"""
+
+import configparser
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +13,11 @@ from pathlib import Path
 from vgp.base.documents import toml_text
 from vgp.base.errors import RequestError
 from vgp.base.text import google_names
-from vgp.base.text.image_name import image_name
-from vgp.base.text.secret import is_secret
-from vgp.settings import gcloud, rules
-from vgp.settings.document import read
-from vgp.settings.model import Settings
+from vgp.base.text.google_names import image_name
+from vgp.base.text.printable import is_secret
+from vgp.settings import value_rules
+from vgp.settings.settings_model import Settings
+from vgp.settings.settings_text import read
 
 Answers = dict[str, str]
 
@@ -42,7 +47,7 @@ class Question:
 
 
 def _known_project(_: Answers) -> str | None:
-    project = gcloud.project()
+    project = gcloud_project()
     try:
         return google_names.project(project) if project else None
     except ValueError:
@@ -59,14 +64,14 @@ QUESTIONS = (
     Question(
         "prod_project", "Project of the environment prod", google_names.project, lambda answers: answers["project"]
     ),
-    Question("region", "Region (its GPUs: vgp machines --region ...)", rules.region, lambda _: Settings().region),
-    Question("bucket", "Bucket of the runs", rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
+    Question("region", "Region (its GPUs: vgp machines --region ...)", value_rules.region, lambda _: Settings().region),
+    Question("bucket", "Bucket of the runs", value_rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
     Question(
         "image", "Image of the steps", image_name,
         lambda known: f"{known['region']}-docker.pkg.dev/{_path(known['project'])}/pipelines-images/training:0.1.0",
     ),
     Question(
-        "template_repository", "Repository of pipeline templates", rules.template_repository,
+        "template_repository", "Repository of pipeline templates", value_rules.template_repository,
         lambda answers: f"https://{answers['region']}-kfp.pkg.dev/{answers['project']}/pipelines-templates",
     ),
     Question(
@@ -179,3 +184,21 @@ project = {prod_project}
 # The machine of each step, by Google's name or by need: accelerator = "L4", count = 4.
 {steps}
 """
+
+
+def gcloud_project() -> str | None:
+    """GOOGLE_CLOUD_PROJECT, or the project of gcloud's active configuration; None if there is neither."""
+    return os.environ.get("GOOGLE_CLOUD_PROJECT") or os.environ.get("CLOUDSDK_CORE_PROJECT") or _active_configuration()
+
+
+def _active_configuration() -> str | None:
+    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
+    try:
+        marker = folder / "active_config"
+        named = os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME")
+        name = named or (marker.read_text().strip() if marker.is_file() else "default")
+        properties = configparser.ConfigParser(interpolation=None)
+        properties.read(folder / "configurations" / f"config_{name}")
+    except (OSError, ValueError, configparser.Error):
+        return None
+    return properties.get("core", "project", fallback=None)

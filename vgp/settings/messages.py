@@ -8,22 +8,20 @@ from pydantic import BaseModel, ValidationError
 
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
-from vgp.base.text.secret import is_secret
+from vgp.base.text.printable import is_secret
 from vgp.machines.placement import custom_job_fields
-from vgp.machines.placement.engines import BigQuery, Dataflow
+from vgp.machines.placement.engine_request import BigQuery, Dataflow
 from vgp.machines.placement.job_options import PrivateServiceConnect
-from vgp.machines.placement.request import ReductionServer, Request
-from vgp.machines.placement.rung import Rung
-from vgp.machines.placement.script import ParameterServer
-from vgp.machines.placement.sizes import Size
+from vgp.machines.placement.rung import Rung, Size
+from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.step_request import ReductionServer, Request
 from vgp.protocol import placeholders
-from vgp.settings import rules
-from vgp.settings.document import Keys
+from vgp.settings import value_rules
 from vgp.settings.layers import Merged, Source
-from vgp.settings.mlflow import Mlflow
-from vgp.settings.model import Settings
-from vgp.settings.notify import Notify
-from vgp.settings.schedule import Schedule
+from vgp.settings.notify import Mlflow, Notify
+from vgp.settings.schedule_settings import Schedule
+from vgp.settings.settings_model import Settings
+from vgp.settings.settings_text import Keys
 
 #: pydantic's kinds of mistakes, as a person says them.
 _TAKES = {
@@ -65,11 +63,11 @@ def refuse_hosts(merged: Merged) -> list[str]:
     Variables are of the person who runs the command: they may name any host.
     """
     addresses: list[tuple[Keys, Callable[[], str]]] = [
-        (("endpoints", api), partial(rules.endpoint_of_a_file, value))
+        (("endpoints", api), partial(value_rules.endpoint_of_a_file, value))
         for api, value in merged.values.get("endpoints", {}).items()
     ]
     addresses += [
-        ((*keys, name), partial(rules.host_of_variable, name, str(value)))
+        ((*keys, name), partial(value_rules.host_of_variable, name, str(value)))
         for keys, table in _tables_of_variables(merged.values.get("steps", {}), ("steps",))
         for name, value in table.items()
     ]

@@ -10,7 +10,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from vgp.base.documents.settings_file import FILE_NAME, settings_file
+from vgp.base.documents.toml_text import FILE_NAME, settings_file
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 

@@ -1,7 +1,7 @@
 """A run becomes part of a Vertex AI experiment, from within: whoever started it, a schedule or the console.
 
-As `submit` does from outside (vgp/vertex/runs/experiment.py), with the names that Google's SDK gives. The console then
-shows the run's parameters and the metrics of its artifacts beside those of the experiment's other runs.
+As `submit` does from outside (vgp/vertex/runs/run_submission.py), with the names that Google's SDK gives. The console
+then shows the run's parameters and the metrics of its artifacts beside those of the experiment's other runs.
 https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
 """
 

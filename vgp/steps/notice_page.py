@@ -3,8 +3,8 @@
 import re
 
 from vgp.base.text.figures import took, usd
-from vgp.base.text.price_dates import words
 from vgp.base.text.printable import one_line, printable
+from vgp.base.text.times import price_dates
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary
 
@@ -21,7 +21,7 @@ def markdown(summary: Summary) -> str:
         parts.append(_plain(summary.words))
     if summary.steps:
         parts.append("\n".join(["| step | state | took | cost | made by |", "|---|---|---|---|---|", *_rows(summary)]))
-    parts += [f"{dates[0].upper()}{dates[1:]}."] if (dates := words(summary.price_dates)) else []
+    parts += [f"{dates[0].upper()}{dates[1:]}."] if (dates := price_dates(summary.price_dates)) else []
     parts += [f"{_plain(way.step)}: {_plain(way.words)}." for way in summary.ways]
     parts += [_error(step) for step in summary.failed if step.error]
     if summary.links:

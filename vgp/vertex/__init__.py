@@ -2,12 +2,10 @@
 
 clients.py            Google's generated clients, made from the settings; how long a call may take
 rest.py               the APIs that have no generated REST client here
-errors.py             Google's errors as what happened and what to do
-permissions.py        which permission each call takes, and which roles hold it
-service_accounts.py   where an account is at home, and the command that lets somebody act as it
-cache_epoch.py        for how long a result is taken from the cache
-patience.py           reads that outlast the network
-names.py              resource names and links
+google_errors.py      Google's errors as what happened and what to do
+permissions.py        which permission each call takes, which roles hold it, and who acts as a service account
+patient_reads.py      reads that outlast the network
+resource_names.py     resource names and links; the cache epoch
 refresh.py            the catalog's prices and machine types from Google's APIs
 runs/                 runs: started, found, followed, inspected, repeated, compared
 schedules/            recurring runs: declared, planned, applied

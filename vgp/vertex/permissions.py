@@ -1,4 +1,4 @@
-"""Which permission each call of one of Google's APIs takes, and which predefined roles hold it.
+"""Which permission each call of one of Google's APIs takes, and which roles hold it; service accounts.
 
 data/permissions.csv: a row for every call that this product makes or causes. Whoever adds a call adds its row.
 
@@ -79,3 +79,25 @@ def _call(row: dict[str, str]) -> Call:
 def _rows(name: str) -> Iterator[dict[str, str]]:
     with (_DATA / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
+
+
+ACT_AS = "iam.serviceAccounts.actAs"
+#: How the address of Compute Engine's default account ends; its project's number stands before.
+COMPUTE = "-compute@developer.gserviceaccount.com"
+_OWN = ".iam.gserviceaccount.com"
+
+
+def home_project(email: str, project: str) -> str:
+    """Id of the project that the account is of: its address says it, or it is one of Google's own in `project`."""
+    domain = email.partition("@")[2]
+    return domain.removesuffix(_OWN) if domain.endswith(_OWN) else project
+
+
+def act_as(email: str, member: str, project: str) -> str:
+    """The command that lets `member` act as the account, which is named by its address or by its number."""
+    return f"{command_to_act_as(email, project)} --member {member} --role {role_for(ACT_AS)}"
+
+
+def command_to_act_as(email: str, project: str) -> str:
+    """The command that grants a role on the account, without member and role."""
+    return f"gcloud iam service-accounts add-iam-policy-binding {email} --project {home_project(email, project)}"

@@ -13,10 +13,10 @@ from typing import Any
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.machines.catalog import billing, catalog, changes, vertex_ai
+from vgp.machines.catalog import billing, catalog, fresh_figures, skus
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
-from vgp.vertex.errors import explained
+from vgp.vertex.google_errors import explained
 
 #: Seconds for one page: 5,000 prices take their time.
 PAGE_S = 60.0
@@ -24,7 +24,7 @@ PAGE_S = 60.0
 CONFIRMED_DAYS = 30
 
 
-def refresh(settings: Settings, *, write: bool, console: Console, folder: Path = changes.DATA) -> int:
+def refresh(settings: Settings, *, write: bool, console: Console, folder: Path = fresh_figures.DATA) -> int:
     """Reads, shows the difference, and writes it if asked. Returns 0.
 
     Raises:
@@ -41,19 +41,19 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
     if not rates or not types:
         raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
-    rows, differences = changes.new_prices(changes.price_rows(folder), billing.machine_prices(rates))
-    sku_ids, told = changes.new_skus(changes.sku_rows(folder), rates)
+    rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), billing.machine_prices(rates))
+    sku_ids, told = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
     differences += told
-    differences += (found := changes.shapes(types))
-    changes.new_types(machines, found)
-    changes.new_regions(machines, types)
+    differences += (found := fresh_figures.shapes(types))
+    fresh_figures.new_types(machines, found)
+    fresh_figures.new_regions(machines, types)
     for change in differences:
         console.print(str(change), highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(differences)} differences.", highlight=False)
     today = date.today()
     read = date.fromisoformat(prices["sources"][prices["reading"]]["date"])
     if write and (differences or (today - read).days >= CONFIRMED_DAYS):
-        changes.write(folder, rows, sku_ids, prices, machines, today)
+        fresh_figures.write(folder, rows, sku_ids, prices, machines, today)
         console.print(f"written to {folder}. Review it: git diff", highlight=False, soft_wrap=True)
     elif differences:
         console.print("Nothing is written; --write does.", highlight=False)
@@ -63,7 +63,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
 def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
     query = {"currencyCode": "USD", "pageSize": 5000}
-    for service in (billing.COMPUTE_ENGINE, vertex_ai.SERVICE):
+    for service in (billing.COMPUTE_ENGINE, skus.VERTEX_AI):
         for page in _pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
             yield from page.get("skus", ())
 

@@ -7,7 +7,7 @@ from loopback.cloud import Cloud
 
 from vgp.api import RequestError, submit
 from vgp.base.errors import WorkFailed
-from vgp.vertex.patience import Clock
+from vgp.vertex.patient_reads import Clock
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from vgp.api import load
-from vgp.api.progress import Notebook
 from vgp.api.run import Run
-from vgp.workflow.local.output import Event
+from vgp.api.run_progress import Notebook
+from vgp.workflow.local.process import Event
 
 
 @pytest.fixture

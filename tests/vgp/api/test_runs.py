@@ -8,7 +8,7 @@ import pytest
 
 from vgp.api import Run, RunFailed, load, resume, run
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.workflow.local import run as local
+from vgp.workflow.local import local_run as local
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_is_refused_in_pythons_words_before_anything_starts(
 
 
 def test_a_class_stands_for_its_name_and_one_of_a_notebook_is_refused_with_the_fix() -> None:
-    from vgp.api.values import _text
+    from vgp.api.parameter_values import _text
 
     class Here:
         pass

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vgp.machines.catalog import catalog, changes, prices, skus
-from vgp.machines.catalog.accelerator import short_name
+from vgp.machines.catalog import catalog, fresh_figures, prices, skus
+from vgp.machines.catalog.hardware import short_name
 from vgp.machines.placement.combination import combinations, without_gpus
 
 PAGE = (Path(__file__).parents[3] / "docs/machines.md").read_text()
@@ -148,7 +148,7 @@ def test_prices_are_known_in_as_many_training_regions_as_the_page_says(page):
 
 def test_prices_are_the_sums_of_the_skus_that_are_named():
     """The recorded answer and the copies of the catalog are of different days: few prices moved in between."""
-    document, ids, rows = catalog.document("prices.json"), changes.sku_rows(), changes.price_rows()
+    document, ids, rows = catalog.document("prices.json"), fresh_figures.sku_rows(), fresh_figures.price_rows()
     regions, compared = {region for _, region, _ in ids}, Counter()
     sums = [(name, list(skus.parts(machine))) for name, machine in catalog.machines().items()]
     sums += [(name, [(part, 1)]) for name, part in skus.ATTACHED.items()]
@@ -166,7 +166,7 @@ def test_prices_are_the_sums_of_the_skus_that_are_named():
 
 def own_and_compute(usage):
     """The price of each SKU of Vertex AI beside that of Compute Engine's of the same part and region."""
-    table = changes.sku_rows()
+    table = fresh_figures.sku_rows()
     for (part, region, kind), row in table.items():
         compute = table.get((part, region, "OnDemand"))
         if kind == usage and compute and compute["source"] == row["source"]:
@@ -248,7 +248,7 @@ def test_every_price_is_from_sources_that_have_a_page_and_a_date():
         assert 1 <= len(known.sources) <= 2 and known.date == min(prices.source(key)["date"] for key in known.sources)
         # A host and the GPUs on it may be from two; what is built in is from one.
         assert len(known.sources) == 1 or row.machine.family == "n1"
-    tables = [*changes.price_rows().values(), *changes.sku_rows().values()]
+    tables = [*fresh_figures.price_rows().values(), *fresh_figures.sku_rows().values()]
     used = {row["source"] or document["reading"] for row in tables} | {"flex_start"}
     assert used == set(document["sources"]), "no row without a source, no source without a row"
     for source in document["sources"].values():
@@ -257,7 +257,7 @@ def test_every_price_is_from_sources_that_have_a_page_and_a_date():
 
 def test_a_price_names_all_skus_that_are_in_it_or_none():
     """Those that are billed; the rule names Compute Engine's on demand, on which it reckons the fee."""
-    table = changes.sku_rows()
+    table = fresh_figures.sku_rows()
     for row, known in every_price():
         parts = [part for part, _ in skus.parts(row.machine, row.accelerator_type, row.count)]
 

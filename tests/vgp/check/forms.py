@@ -2,8 +2,7 @@
 
 import json
 
-from vgp.check.sarif import sarif
-from vgp.check.text import lines
+from vgp.check.check_report import lines, sarif
 
 
 def rendered(report):

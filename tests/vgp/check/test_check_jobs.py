@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from vgp.base.documents.document import parse
-from vgp.check.check import check
+from vgp.check.checker import check
 
 DAY = date(2026, 11, 20)
 IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from vgp.base.documents.document import Document
-from vgp.check.check import check
+from vgp.check.checker import check
 
 DAY = date(2026, 11, 20)
 

@@ -6,8 +6,8 @@ from tests.vgp.check.test_check_jobs import errors, job, judged, pool, snake
 from vgp.__main__ import main
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Computed
-from vgp.check.check import check
-from vgp.check.sources.reading import parse
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
 
 PARENT = "projects/p/locations/us-central1"
 ENVELOPES = {

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from vgp.base.documents.document import parse
-from vgp.check.check import check
-from vgp.machines.catalog import tpus, vertex_ai
+from vgp.check.checker import check
+from vgp.machines.catalog import skus, tpu_machines
 
 IMAGE = {"imageUri": "us-docker.pkg.dev/p/r/i:1"}
 #: The table of custom training: machine type, topology, number of machines.
@@ -42,7 +42,7 @@ def told(report, severity="error"):
 
 @pytest.mark.parametrize(("machine", "topology", "vms"), TABLE)
 def test_every_row_of_the_table_passes_and_is_so_many_machines(machine, topology, vms):
-    assert tpus.machines()[machine].vms(topology) == vms
+    assert tpu_machines.machines()[machine].vms(topology) == vms
     assert not told(judged(job(machine, topology))) + told(judged(job(machine, topology)), "warning")
 
 
@@ -178,4 +178,4 @@ def test_without_a_region_a_slice_has_the_price_of_the_default_one():
     ],
 )
 def test_a_refresh_knows_skus_of_tpus_by_their_words(description, sold):
-    assert vertex_ai.part(description) == sold
+    assert skus.vertex_ai_part(description) == sold

@@ -10,9 +10,8 @@ import pytest
 
 from vgp.__main__ import main
 from vgp.base.errors import RequestError
-from vgp.check.check import check
-from vgp.check.comparison import Recurring, State, sides
-from vgp.check.markdown import code, markdown
+from vgp.check.checker import check
+from vgp.check.folder_comparison import Recurring, State, code, markdown, sides
 
 JOB = """\
 displayName: fit

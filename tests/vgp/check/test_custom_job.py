@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from vgp.base.documents.document import parse
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.machines.placement import plain
 
 DAY = date(2026, 11, 20)

@@ -13,9 +13,9 @@ from vgp.__main__ import main
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import fix as fixing
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.fix import Options, fixes
-from vgp.machines.catalog import catalog, tpus
+from vgp.machines.catalog import catalog, tpu_machines
 
 OPTIONS = Options(as_of=DAY)
 
@@ -198,7 +198,7 @@ def misspelled(chance, word):
 def wrong_request(chance):
     """A job, a prediction or a persistent resource with whatever machine, GPU, count, region and strategy."""
     tpu = chance.random() < 0.15
-    kinds = [*tpus.machines(), tpus.board_machine()] if tpu else [*catalog.machines()]
+    kinds = [*tpu_machines.machines(), tpu_machines.board_machine()] if tpu else [*catalog.machines()]
     spec = {"machineType": misspelled(chance, chance.choice(kinds)) if not tpu else chance.choice(kinds)}
     if chance.random() < 0.8:
         spec["acceleratorType"] = misspelled(chance, chance.choice([*catalog.accelerators()]))

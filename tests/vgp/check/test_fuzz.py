@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.vgp.check.forms import rendered
 from vgp.base.documents.document import Document, parse
-from vgp.check.check import check
+from vgp.check.checker import check
 
 JOB = {
     "displayName": "j", "location": "us-central1",

@@ -17,11 +17,11 @@ from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
 from vgp.__main__ import main
 from vgp.base.documents import budget
 from vgp.base.documents import document as documents
-from vgp.base.documents.reading import MAX_BYTES
+from vgp.base.documents.bounded_text import MAX_BYTES
 from vgp.check import plain_step
-from vgp.check.check import check
-from vgp.check.sarif import sarif
-from vgp.check.sources.reading import parse
+from vgp.check.check_report import sarif
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
 
 DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])
@@ -83,7 +83,7 @@ def test_files_that_grow_when_they_are_read_stay_within_their_memory(tmp_path):
     for name in growing:
         (tmp_path / name).write_text(FILES[name], encoding="utf-8")
     code = (
-        "import sys\nfrom vgp.check.check import check\nfrom vgp.check.text import lines\n"
+        "import sys\nfrom vgp.check.checker import check\nfrom vgp.check.check_report import lines\n"
         "assert list(lines(check(sys.argv[1:])))\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from vgp.check.check import check
-from vgp.check.sources.reading import parse
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"
 POOL = {

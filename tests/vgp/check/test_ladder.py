@@ -11,9 +11,9 @@ from rich.console import Console
 
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check import cost
-from vgp.check.check import check
-from vgp.check.report import Report
+from vgp.check import cost_bound
+from vgp.check.check_report import Report
+from vgp.check.checker import check
 from vgp.machines.placement.dearest import Held
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
@@ -84,7 +84,7 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     assert (dear.held, cheap.held) == (Held(36000), Held(18000)), "10 hours of the dearest, then 5 of what is left"
     climbs = row.usd_per_hour * 2
     assert row.max_usd == pytest.approx(climbs + 10 * dear.usd_per_hour + 5 * cheap.usd_per_hour)
-    assert cost.most_usd(report.steps) == pytest.approx(row.max_usd)
+    assert cost_bound.most_usd(report.steps) == pytest.approx(row.max_usd)
     assert [each["name"] for each in row.as_json()["rungs"]] == [each.name for each in row.rungs]
 
 
@@ -100,7 +100,7 @@ def test_probes_count_with_the_dearest_spot_for_each_hour_on_demand():
         (5, pytest.approx(50 / 60)), (10, 0),
     ]  # fmt: skip
     with pytest.raises(RequestError) as refused:
-        cost.refuse_above([row], 1)
+        cost_bound.refuse_above([row], 1)
     assert f"rung 1 (spot, us-central1) for 5h 00m, rung 2 (standard, europe-west4) for 10h 00m; {beside}" in str(
         refused.value
     )
@@ -115,7 +115,7 @@ def test_without_a_deadline_it_is_seven_days_or_the_timeouts():
 
 def drawn(steps):
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(cost.steps_table(steps, width=140))
+    console.print(cost_bound.steps_table(steps, width=140))
     return console.export_text()
 
 
@@ -162,7 +162,7 @@ def test_a_rung_without_a_price_leaves_no_ceiling():
 @pytest.mark.parametrize("plan", ["{nope", '{"rungs": 5}', "[]", '{"rungs": [5]}', '{"rungs": [], "texts": 3}', "{}"])
 def test_a_plan_that_is_none_is_no_free_step(plan):
     report = judged(plan)
-    assert report.findings and cost.as_json(report.steps)["max_usd"] is None
+    assert report.findings and cost_bound.as_json(report.steps)["max_usd"] is None
     assert not any(finding.rule == "GPU031" for finding in report.findings)
 
 
@@ -175,4 +175,4 @@ def test_the_table_has_a_line_for_each_rung_and_says_what_is_counted():
 def test_what_costs_too_much_is_told_by_its_rungs():
     way = r"the dearest way up its ladder, rung 1 .* for 5h 00m, rung 2 .* for 10h 00m"
     with pytest.raises(Exception, match=rf"{way}(.|\n)*Shorten its deadline, take cheaper rungs"):
-        cost.refuse_above(judged().steps, 1)
+        cost_bound.refuse_above(judged().steps, 1)

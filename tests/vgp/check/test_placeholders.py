@@ -7,9 +7,9 @@ import yaml
 
 from tests.vgp.check.test_check_jobs import job, judged, pool, snake
 from vgp.base.documents.node import placeholder
-from vgp.check.check import check
-from vgp.check.sources.reading import parse
-from vgp.machines.catalog import catalog, tpus
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
+from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.placement import job_fields, provisioning
 
 PLACEHOLDERS = [
@@ -96,9 +96,9 @@ def test_a_list_that_yaml_makes_of_brackets_is_a_placeholder():
 
 def test_no_name_of_the_catalog_is_a_placeholder():
     names = [
-        *catalog.machines(), *catalog.accelerators(), *catalog.regions(), *tpus.machines(), *provisioning.STRATEGIES,
-        *job_fields.AFFINITIES, *job_fields.DISK_TYPES, "ACCELERATOR_TYPE_UNSPECIFIED", "STRATEGY_UNSPECIFIED",
-        job_fields.RESERVATION_KEY, *catalog.document("legacy.json")["scale_tiers"],
+        *catalog.machines(), *catalog.accelerators(), *catalog.regions(), *tpu_machines.machines(),
+        *provisioning.STRATEGIES, *job_fields.AFFINITIES, *job_fields.DISK_TYPES, "ACCELERATOR_TYPE_UNSPECIFIED",
+        "STRATEGY_UNSPECIFIED", job_fields.RESERVATION_KEY, *catalog.document("legacy.json")["scale_tiers"],
         *catalog.document("legacy.json")["machine_types"], "CUSTOM", "3600s", "2x2x1",
     ]  # fmt: skip
     assert not [name for name in names if placeholder(name)]

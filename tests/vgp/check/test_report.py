@@ -7,9 +7,9 @@ import pytest
 from jsonschema import Draft7Validator
 
 from tests.vgp.check.forms import rendered
-from vgp.check.check import check
-from vgp.check.sarif import sarif
-from vgp.machines.placement.rules import RULES
+from vgp.check.check_report import sarif
+from vgp.check.checker import check
+from vgp.machines.placement.machine_rules import RULES
 
 TEXT = """\
 workerPoolSpecs:

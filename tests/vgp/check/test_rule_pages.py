@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from vgp.check.check import check
-from vgp.check.sources.reading import parse
-from vgp.machines.placement.rules import RULES
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
+from vgp.machines.placement.machine_rules import RULES
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"
 
@@ -21,7 +21,7 @@ def blocks(text: str, language: str) -> list[str]:
 def example(text: str) -> tuple[str, list[str], str, str]:
     """The file's name, the options, the example and the fix of a page."""
     command = shlex.split(blocks(text, "console")[0].removeprefix("$ "))
-    assert command[:2] == ["pipelines", "check"]
+    assert command[:2] == ["vgp", "check"]
     broken, fix = blocks(text, {".yaml": "yaml", ".sh": "sh"}[Path(command[2]).suffix])
     return command[2], command[3:], broken, fix
 

@@ -6,7 +6,7 @@ import pytest
 
 from vgp.base.documents.node import Computed, Node
 from vgp.check.services import Service, ended_early, of
-from vgp.machines.catalog import services as prices
+from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
 
 BOTH = {"bigquery": {"max_gb": 1024, "location": "US"}, "dataflow": {"max_hours": 2, "region": "us-central1"}}

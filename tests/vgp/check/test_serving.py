@@ -5,7 +5,7 @@ import pytest
 from tests.vgp.check.test_check_requests import deployed, machine
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Computed
-from vgp.check.check import check
+from vgp.check.checker import check
 
 RUN = Computed("the program computes it")
 H100 = machine("a3-highgpu-1g", "NVIDIA_H100_80GB")

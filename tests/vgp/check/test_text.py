@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from vgp.base.documents.document import parse
-from vgp.check.check import check
-from vgp.check.text import lines, show
+from vgp.check.check_report import lines, show
+from vgp.check.checker import check
 
 
 @pytest.fixture

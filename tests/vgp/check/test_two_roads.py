@@ -14,13 +14,13 @@ import pytest
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Computed, Node
 from vgp.check import custom_job
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.judgement import Judgement
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.job_fields import RESERVATION_KEY
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
 
 DAY, IMAGE, COUNT = date(2026, 11, 20), "us-docker.pkg.dev/p/r/i:1", 12345
 WORKING = {"machine": "g2-standard-24", "accelerator": "NVIDIA_L4", "count": 2, "strategy": "standard"}

@@ -9,7 +9,7 @@ import kfp.registry
 from killing import serve
 
 from vgp.__main__ import main
-from vgp.vertex.templates.publish import publish
+from vgp.vertex.templates.upload import publish
 
 assert kfp.registry and publish, "imported once, before the forks"
 

@@ -13,13 +13,13 @@ from rich.console import Console
 from vgp.__main__ import main
 from vgp.base.errors import RequestError
 from vgp.cli import machine_card, machine_list
-from vgp.machines.catalog import catalog, changes, skus
+from vgp.machines.catalog import catalog, fresh_figures, skus
 from vgp.machines.catalog.prices import source
 from vgp.machines.placement.combination import combinations, without_gpus
-from vgp.machines.placement.ladder import ladder
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.placed_ladder import ladder
+from vgp.machines.placement.placing import place
 from vgp.machines.placement.search import Offer, search
+from vgp.machines.placement.step_request import Request
 
 TODAY = date(2026, 11, 20)
 JOB = """\
@@ -85,7 +85,7 @@ def test_standard_input_is_read(capsys, monkeypatch):
 
 def test_checking_imports_neither_kfp_nor_torch_nor_google():
     code = (
-        "import sys; from vgp.check.check import check; check(['right.yaml']);"
+        "import sys; from vgp.check.checker import check; check(['right.yaml']);"
         "print(sorted(set(sys.modules) & {'kfp', 'torch', 'google.protobuf', 'pydantic', 'training'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -266,7 +266,7 @@ def test_a_price_tells_its_source_and_whether_its_skus_are_known(capsys):
     }
     t4 = prices["NVIDIA_TESLA_T4", 1, "us-central1", "standard"]
     parts = "N1 Predefined Instance Core", "N1 Predefined Instance Ram", "Nvidia Tesla T4 GPU"
-    table = changes.sku_rows()
+    table = fresh_figures.sku_rows()
     own = [table.get((part, "us-central1", "Training")) for part in parts]
     assert t4["skus"] == [table[part, "us-central1", "Training" if all(own) else "OnDemand"]["sku"] for part in parts]
     named = [detail["price_sources"][key] for key in t4["sources"]]
@@ -283,12 +283,12 @@ def test_a_price_tells_its_source_and_whether_its_skus_are_known(capsys):
 
 def _sources(*names):
     """What the prices of these in us-central1 are from."""
-    reading, rows = catalog.document("prices.json")["reading"], changes.price_rows()
+    reading, rows = catalog.document("prices.json")["reading"], fresh_figures.price_rows()
     return [source(rows[name, "us-central1"]["source"] or reading) for name in names]
 
 
 def test_a_list_tells_how_many_of_its_prices_have_no_known_sku(capsys, monkeypatch):
-    known = {key: row for key, row in changes.sku_rows().items() if key[1] == "us-central1"}
+    known = {key: row for key, row in fresh_figures.sku_rows().items() if key[1] == "us-central1"}
     monkeypatch.setattr(skus, "_table", lambda: known)
     here, there = (["machines", "--accelerator", "L4", "--provisioning", "standard", "--region", region]
                    for region in ("us-central1", "europe-west4"))  # fmt: skip

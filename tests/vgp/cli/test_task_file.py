@@ -10,12 +10,11 @@ from loopback.cloud import Cloud
 
 from vgp.__main__ import main
 from vgp.base.text.printable import abridged
-from vgp.check.spec.defaults import with_defaults
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults
 from vgp.settings import load, repository_of
 from vgp.vertex.schedules import reconcile
-from vgp.workflow.compiling import workflows
-from vgp.workflow.compiling.target import Local
+from vgp.workflow.compiling import workflow_files
+from vgp.workflow.compiling.compile_target import Local
 
 ROOT = Path(__file__).parents[3]
 TOML = 'target = "y"\nclasses = ["0", "1"]\n[columns]\ny = "category"\nx = "float"\n'
@@ -102,10 +101,10 @@ def test_a_schedule_reads_the_file_beside_its_settings(tmp_path: Path, monkeypat
 
 def test_a_default_that_is_a_file_is_compiled_as_its_text(folder: Path) -> None:
     repository = repository_of(ROOT / "pipelines.toml")
-    spec = workflows.compiled("training", Local(), repository)
+    spec = workflow_files.compiled("training", Local(), repository)
     spec.content["root"]["inputDefinitions"]["parameters"]["task"]["defaultValue"] = "a.toml"
     fresh = PipelineSpec(spec.content)
-    made = with_defaults(fresh, lambda values: workflows.expanded("training", values, repository, folder))
+    made = with_defaults(fresh, lambda values: workflow_files.expanded("training", values, repository, folder))
     assert (made.defaults["task"], made.defaults["task_options"]) == ("table", {"declaration": TOML})
     assert fresh.defaults["task"] == "a.toml" and with_defaults(fresh, dict) is fresh
 

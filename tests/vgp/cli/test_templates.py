@@ -14,7 +14,7 @@ from killing import ask, ended, forks
 from loopback.cloud import Cloud, lost_response, slow
 
 from vgp.__main__ import main
-from vgp.workflow.compiling import commit
+from vgp.workflow.compiling import source_commit
 
 REPOSITORY = "https://us-central1-kfp.pkg.dev/test-project/pipelines"
 VERSIONS = "artifactregistry.projects.locations.repositories.packages.versions"
@@ -25,7 +25,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.fixture(autouse=True)
 def committed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "current", lambda folder: commit.Commit(SHA))
+    monkeypatch.setattr(source_commit, "current", lambda folder: source_commit.Commit(SHA))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -71,7 +71,9 @@ def test_upload_tells_people_what_it_did(
     cloud: Cloud, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(capsys, "upload", "training", "--tag", "v3")
-    monkeypatch.setattr(commit, "current", lambda folder: commit.Commit(SHA, "code.py changed since 0123456789ab"))
+    monkeypatch.setattr(
+        source_commit, "current", lambda folder: source_commit.Commit(SHA, "code.py changed since 0123456789ab")
+    )
     code, out, _ = run(capsys, "upload", "training", "--tag", "v4")
     version = next(iter(cloud.artifacts.content)).rpartition("/")[2]
     lines = out.splitlines()

@@ -13,20 +13,20 @@ from components.collect import collect
 from components.train import train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check.check import check
-from vgp.check.spec.engines import of_steps
-from vgp.check.spec.ladder import first_container, worlds
+from vgp.check.checker import check
+from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import scripts
+from vgp.check.spec.spec_engines import engines_of_steps
+from vgp.check.spec.spec_ladder import first_container, worlds
 from vgp.launch.capacity.jobs import probe_body
 from vgp.machines.catalog import catalog
-from vgp.machines.placement.proposal import proposed
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.ladder_proposal import proposed
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.search import Need
+from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan, filled
 from vgp.settings import Settings
-from vgp.workflow.compiling.base_image import base_image
+from vgp.workflow.compiling.capacity import base_image
 from vgp.workflow.compiling.compile import different_worlds
 from vgp.workflow.compiling.vertex import Vertex
 
@@ -209,7 +209,7 @@ def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):
     assert len(container["args"][1]) < 60_000, "the launching text stands there once"
     script = scripts(PipelineSpec(spec))["train"]
     assert script.command[-1] == "{epochs}" and script.launch == "torchrun"
-    assert of_steps(PipelineSpec(spec)) == {}
+    assert engines_of_steps(PipelineSpec(spec)) == {}
     assert (first_container(container) or {})["imageUri"] == IMAGE
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vgp.workflow.compiling import commit
+from vgp.workflow.compiling import source_commit
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def git(folder: Path, *arguments: str) -> str:
 
 def test_a_clean_tree_has_the_commit_in_short_and_in_full(checkout: Path) -> None:
     sha = git(checkout, "rev-parse", "HEAD")
-    found = commit.current(checkout)
-    assert found == commit.Commit(sha) and found.tags == (sha[:12], sha)
+    found = source_commit.current(checkout)
+    assert found == source_commit.Commit(sha) and found.tags == (sha[:12], sha)
 
 
 def test_files_that_git_does_not_track_do_not_count(checkout: Path) -> None:
     (checkout / "gha-creds-1.json").write_text("{}")
-    assert commit.current(checkout).tags
+    assert source_commit.current(checkout).tags
 
 
 @pytest.mark.parametrize("staged", [False, True])
@@ -40,18 +40,18 @@ def test_a_change_leaves_no_tag_and_is_named(checkout: Path, staged: bool) -> No
     (checkout / "more.py").write_text("b = 2\n")
     if staged:
         git(checkout, "add", "code.py", "more.py")
-    found = commit.current(checkout)
+    found = source_commit.current(checkout)
     assert found.tags == ()
     assert found.because == f"code.py and 1 more changed since {git(checkout, 'rev-parse', 'HEAD')[:12]}"
 
 
 def test_without_a_repository_git_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    found = commit.current(tmp_path)
+    found = source_commit.current(tmp_path)
     assert found.tags == () and found.because.startswith("git says: fatal: not a git repository")
 
 
 def test_without_git_there_is_no_tag(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    found = commit.current(checkout)
+    found = source_commit.current(checkout)
     assert found.tags == () and found.because.startswith("git does not run")

@@ -12,13 +12,12 @@ import pytest
 
 from vgp import settings
 from vgp.base.errors import RequestError
-from vgp.check import cost
+from vgp.check import cost_bound
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
-from vgp.workflow.compiling import compile, workflows
-from vgp.workflow.compiling import strict_spec as strict
-from vgp.workflow.compiling.difference import differences
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.step_request import Request
+from vgp.workflow.compiling import compile, workflow_files
+from vgp.workflow.compiling.machine_difference import differences
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
@@ -30,7 +29,7 @@ STEPS = ("components", "comp-exit-handler-1", "dag", "tasks")
 
 @pytest.fixture(scope="module")
 def compiled() -> PipelineSpec:
-    return workflows.compiled("training", Vertex(settings.load(FILE)), settings.repository_of(FILE))
+    return workflow_files.compiled("training", Vertex(settings.load(FILE)), settings.repository_of(FILE))
 
 
 def compile_in(folder: Path, seed: str) -> bytes:
@@ -63,7 +62,7 @@ def test_the_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Pat
 
 
 def test_the_spec_parses_strictly_and_the_sdk_takes_it(compiled: PipelineSpec, tmp_path: Path) -> None:
-    strict.verify(compiled)
+    compile.verify(compiled)
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import aiplatform
 
@@ -95,7 +94,7 @@ def test_a_broken_spec_is_refused(compiled: PipelineSpec, path: tuple[str, ...],
         place = place[key]
     place[path[-1]] = value
     with pytest.raises(RequestError, match=message):
-        strict.verify(PipelineSpec(broken))
+        compile.verify(PipelineSpec(broken))
 
 
 def test_every_parameter_has_a_description_and_a_default(compiled: PipelineSpec) -> None:
@@ -120,7 +119,7 @@ def test_train_is_a_custom_job_on_the_machine_of_the_settings(compiled: Pipeline
 def test_the_environment_of_a_job_reaches_the_container_and_not_the_launcher() -> None:
     train = Request(machine="a2-highgpu-2g", nodes=3, strategy="spot", env={"NCCL_DEBUG": "INFO"})
     target = Vertex(settings.Settings(steps={"train": train}))
-    compiled = workflows.compiled("training", target, settings.repository_of(FILE)).content
+    compiled = workflow_files.compiled("training", target, settings.repository_of(FILE)).content
     inputs = compiled["components"]["comp-train"]["inputDefinitions"]["parameters"]
     pools = inputs["worker_pool_specs"]["defaultValue"]
     assert [pool["replica_count"] for pool in pools] == [1, 2]
@@ -199,9 +198,9 @@ def test_mail_adds_nothing_to_the_most_and_its_step_has_no_settings(tmp_path: Pa
     own, plain = settings.load(tmp_path / "pipelines.toml"), settings.load(FILE)
     with_mail, without = compile.compiled("training", own, max_usd=20), compile.compiled("training", plain)
     assert step in [each.name for each in with_mail.spec.steps]
-    assert cost.most_usd(with_mail.report.steps) == cost.most_usd(without.report.steps) and not cost.unpriced(
-        with_mail.report.steps
-    )
-    every = [compile.compiled(name, own) for name in workflows.find(own.repository)]
+    assert cost_bound.most_usd(with_mail.report.steps) == cost_bound.most_usd(
+        without.report.steps
+    ) and not cost_bound.unpriced(with_mail.report.steps)
+    every = [compile.compiled(name, own) for name in workflow_files.find(own.repository)]
     [line] = [line for line in compile.unknown_steps(own, every) if step in line]
     assert line.startswith(f"warning: [steps.{step}] of the settings has no effect")

@@ -8,7 +8,7 @@ from kfp import dsl
 
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.workflow.compiling import strict_spec as strict
+from vgp.workflow.compiling import compile
 from vgp.workflow.compiling.email import with_email
 
 NAME = "vertex-pipelines-notification-email"
@@ -47,7 +47,7 @@ def bare() -> None:
 def test_both_exit_tasks_are_told_how_the_steps_ended(tmp_path: Path) -> None:
     before = compiled(handled, tmp_path)
     spec = with_email(before, ["a@example.com", "b@example.com"])
-    strict.verify(spec)
+    compile.verify(spec)
     tasks = spec.content["root"]["dag"]["tasks"]
     ours, mail = tasks["told"], tasks[NAME]
     assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["a@example.com", "b@example.com"]

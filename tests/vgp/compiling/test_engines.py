@@ -13,12 +13,11 @@ from vgp import settings
 from vgp.base.documents.document import Document
 from vgp.base.engine_settings import VARIABLE, engines
 from vgp.base.errors import RequestError
-from vgp.check import check
-from vgp.machines.catalog.services import dataflow_usd
-from vgp.machines.placement.rules import PlacementError
-from vgp.workflow.compiling import compile, workflows
-from vgp.workflow.compiling.engines import on_vertex
-from vgp.workflow.compiling.target import Local, Target
+from vgp.check import checker
+from vgp.machines.catalog.prices import dataflow_usd
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.workflow.compiling import compile, workflow_files
+from vgp.workflow.compiling.compile_target import Local, Target, engines_on_vertex
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
@@ -54,7 +53,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> settings.Settings:
 
 
 def compiled(target: Target) -> dict[str, Any]:
-    spec = workflows.compiled("training", target, settings.repository_of(REPOSITORY / "pipelines.toml"))
+    spec = workflow_files.compiled("training", target, settings.repository_of(REPOSITORY / "pipelines.toml"))
     return dict(spec.content)
 
 
@@ -112,9 +111,9 @@ def test_a_subnetwork_of_another_region_than_the_jobs_is_refused() -> None:
     with pytest.raises(
         RequestError, match=r"prepare.dataflow.subnetwork is in europe-west4, .* name a subnetwork of us"
     ):
-        on_vertex(settings.Settings.model_validate(given), "prepare", "", IMAGE)
+        engines_on_vertex(settings.Settings.model_validate(given), "prepare", "", IMAGE)
     near = settings.Settings.model_validate(given | {"region": "europe-west4"})
-    assert on_vertex(near, "prepare", "", IMAGE).dataflow
+    assert engines_on_vertex(near, "prepare", "", IMAGE).dataflow
 
 
 def test_workers_with_gpus_have_no_price_since_the_rates_are_without_them() -> None:
@@ -140,7 +139,7 @@ def test_here_only_bigquery_counts(loaded) -> None:
 
 def test_what_a_step_uses_besides_its_machine_counts_in_every_try(vertex, loaded) -> None:
     target, spec = vertex
-    report = check.check([Document("p.json", spec, "")], regions=["us-central1"])
+    report = checker.check([Document("p.json", spec, "")], regions=["us-central1"])
     rows = {row.step: row for row in report.steps}
     bigquery, dataflow = rows["prepare"].services
     assert bigquery.usd == pytest.approx(200 / 1024 * 6.25)

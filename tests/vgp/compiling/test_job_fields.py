@@ -8,8 +8,8 @@ from google.cloud.aiplatform_v1.types import CustomJob
 from google.protobuf import json_format
 
 from tests.vgp.compiling.test_vertex import IMAGE, compiled
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vgp.protocol import launching
-from vgp.workflow.compiling.compact import compact
-from vgp.workflow.compiling.joined import joined
+from vgp.workflow.compiling.script_step import compact, joined_package
 
 MODULES = [path for path in Path(launching.__path__[0]).glob("*.py") if path.name != "__init__.py"]
-TEXT = joined(launching)
+TEXT = joined_package(launching)
 
 
 def meanings(text: str, module: str) -> Iterator[tuple[str, str]]:

@@ -16,20 +16,17 @@ from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 from components.image import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check import launcher_job
-from vgp.check.check import check
-from vgp.check.spec import script_arguments
+from vgp.check import task_inputs
+from vgp.check.checker import check
+from vgp.check.spec.container_settings import OF_THE_RUN, START, read, refuse_arguments, scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import OF_THE_RUN, START, read, scripts
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.protocol import launching
 from vgp.protocol.image import IMAGE
 from vgp.settings import Settings, load
-from vgp.workflow.compiling import compile, script
-from vgp.workflow.compiling import strict_spec as strict
-from vgp.workflow.compiling.compact import compact
-from vgp.workflow.compiling.joined import joined
-from vgp.workflow.compiling.target import Local
+from vgp.workflow.compiling import compile, script_step
+from vgp.workflow.compiling.compile_target import Local
+from vgp.workflow.compiling.script_step import compact, joined_package
 from vgp.workflow.compiling.vertex import Vertex
 
 OURS, MINE = "us-docker.pkg.dev/p/r/ours:1", "us-docker.pkg.dev/p/r/mine@sha256:" + "0" * 64
@@ -94,7 +91,7 @@ def job_of(spec: PipelineSpec, inputs: dict[str, Any]) -> Any:
     values = {**defaults, "project": "p", "location": "l", **inputs}
     container = spec.content["deploymentSpec"]["executors"][component["executorLabel"]]["container"]
     (payload,) = [word for word in container["args"] if "worker_pool_specs" in word]
-    text = launcher_job._joined(payload, None)
+    text = task_inputs._joined(payload, None)
 
     def value(match: re.Match[str]) -> str:
         found = values.get(match[1], {})
@@ -110,7 +107,7 @@ def job_of(spec: PipelineSpec, inputs: dict[str, Any]) -> Any:
 def test_every_word_reaches_the_custom_job_as_it_is(compiled: Callable[[Any], dict[str, Any]]) -> None:
     asked = settings("python", "train.py", *NASTY, "--epochs={epochs}", "{size}/{word}/{on}/{nodes}", nodes=2)
     spec = PipelineSpec(compiled(pipeline(Vertex(asked))))
-    strict.verify(spec)
+    compile.verify(spec)
     job = job_of(spec, {"epochs": 3.0, "size": 7, "word": "w = '1'", "on": True, "pins": "gs://b/pins/1"})
     chief, workers = job.job_spec.worker_pool_specs
     assert workers.replica_count == 1 and workers.container_spec == chief.container_spec
@@ -199,7 +196,7 @@ def test_another_command_launch_or_image_has_other_checkpoints() -> None:
     keys = set()
     for fields in asked:
         request = settings(*fields.pop("command", ()), **fields).steps["train"]
-        component = script.with_command(script.in_image(train, request, OURS), request)
+        component = script_step.with_command(script_step.in_image(train, request, OURS), request)
         container = component.component_spec.implementation.container
         keys.add(container.args[container.args.index("--key") + 1])
     assert len(keys) == len(asked)
@@ -227,7 +224,7 @@ def test_parameter_servers_run_the_command_in_pool_two_and_are_paid(compiled: Ca
 
 
 def test_the_launching_text_without_comments_is_the_same_program() -> None:
-    text = joined(launching)
+    text = joined_package(launching)
 
     def parsed(source: str) -> str:
         tree = ast.parse(source)
@@ -260,14 +257,14 @@ def test_a_parameter_that_the_command_does_not_take_is_refused_unless_it_has_its
     target: Any, compiled: Callable[[Any], dict[str, Any]]
 ) -> None:
     spec = PipelineSpec(compiled(pipeline(target(settings("t", "{epochs}", "{word}")))))
-    script_arguments.refuse(spec, {"epochs": 5.0, "on": True, "size": 9, "word": "x"}, remote=True)  # size: collect's
+    refuse_arguments(spec, {"epochs": 5.0, "on": True, "size": 9, "word": "x"}, remote=True)  # size: collect's
     with pytest.raises(RequestError, match=r"does not take on. Write {on} into it, or leave on at its default, True"):
-        script_arguments.refuse(spec, {"on": False}, remote=False)
+        refuse_arguments(spec, {"on": False}, remote=False)
     with pytest.raises(RequestError, match="does not take options. Those are settings of the step's own Python"):
-        script_arguments.refuse(spec, {"options": {"a": 1}}, remote=False)
+        refuse_arguments(spec, {"options": {"a": 1}}, remote=False)
     with pytest.raises(RequestError, match="no quotation mark, backslash or line break"):
-        script_arguments.refuse(spec, {"word": 'a "b"'}, remote=True)
-    script_arguments.refuse(spec, {"word": 'a "b"'}, remote=False)
+        refuse_arguments(spec, {"word": 'a "b"'}, remote=True)
+    refuse_arguments(spec, {"word": 'a "b"'}, remote=False)
 
 
 def test_settings_of_collect_are_placed_or_said_to_have_no_effect(tmp_path: Path) -> None:

@@ -9,15 +9,15 @@ from pydantic import ValidationError
 from components.image import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check.check import check
-from vgp.check.spec import sizes
+from vgp.check.checker import check
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
+from vgp.workflow.compiling.compile import verify
 from vgp.workflow.compiling.sizes import with_sizes
-from vgp.workflow.compiling.strict_spec import verify
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
@@ -71,7 +71,7 @@ def test_the_parameter_reaches_the_launcher_through_the_groups_around_it(spec):
     assert group["dag"]["tasks"]["train"]["inputs"]["parameters"]["size"] == given
     (outer,) = (each for each in spec.content["root"]["dag"]["tasks"].values())
     assert outer["inputs"]["parameters"][channel] == {"componentInputParameter": "train_size"}
-    assert sizes.choices(spec) == {"train_size": ("small", "large")}
+    assert spec_ladder.size_choices(spec) == {"train_size": ("small", "large")}
     args = spec.containers["train"]["args"]
     assert args[args.index("--size") + 1] == "{{$.inputs.parameters['size']}}"
     plan = Plan.from_json(args[args.index("--plan") + 1])
@@ -98,10 +98,10 @@ def test_all_sizes_are_checked_and_the_dearest_counts(spec):
 
 
 def test_a_run_that_names_no_size_of_the_template_is_refused(spec):
-    sizes.refuse(spec, {})
-    sizes.refuse(spec, {"train_size": "large"})
+    spec_ladder.refuse_sizes(spec, {})
+    spec_ladder.refuse_sizes(spec, {"train_size": "large"})
     with pytest.raises(RequestError, match=r"train_size = 'lagre': there is no such size. Did you mean large\?"):
-        sizes.refuse(spec, {"train_size": "lagre"})
+        spec_ladder.refuse_sizes(spec, {"train_size": "lagre"})
 
 
 def test_the_default_is_the_one_that_the_settings_name(tmp_path):
@@ -111,9 +111,9 @@ def test_the_default_is_the_one_that_the_settings_name(tmp_path):
 
 def test_without_sizes_no_parameter_appears(tmp_path):
     spec = compiled(train, tmp_path, machine="g2-standard-4")
-    assert set(spec.parameters) == {"x", "go"} and sizes.choices(spec) == {}
-    ladder = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
-    assert set(ladder.parameters) == {"x", "go"} and "--size" not in ladder.containers["train"]["args"]
+    assert set(spec.parameters) == {"x", "go"} and spec_ladder.size_choices(spec) == {}
+    climbing = compiled(train, tmp_path, capacity=SIZES["large"]["capacity"])
+    assert set(climbing.parameters) == {"x", "go"} and "--size" not in climbing.containers["train"]["args"]
 
 
 def test_a_size_that_cannot_be_is_refused_by_its_name(tmp_path):

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Repository, Settings, repository_of
-from vgp.workflow.compiling import strict_spec as strict
-from vgp.workflow.compiling import workflows
-from vgp.workflow.compiling.target import Local
+from vgp.workflow.compiling import compile, workflow_files
+from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[3]
@@ -112,33 +111,33 @@ def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() ->
     sizes = {"small": {"machine": "g2-standard-4"}, "large": {"machine": "g2-standard-4", "nodes": 3}}
     asked = {"train": Request.model_validate({"sizes": sizes, "timeout": "2h"})}
     repository = repository_of(REPOSITORY / "pipelines.toml")
-    spec = workflows.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
-    workflows.check("training", spec, {"train_size": "large"}, repository)
+    spec = workflow_files.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
+    workflow_files.check("training", spec, {"train_size": "large"}, repository)
     with pytest.raises(RequestError, match="train_size = 'huge': there is no such size"):
-        workflows.check("training", spec, {"train_size": "huge"}, repository)
+        workflow_files.check("training", spec, {"train_size": "huge"}, repository)
     exact = {"training_options": {"exact": True}}
-    workflows.check("training", spec, {"train_size": "small", **exact}, repository)
+    workflow_files.check("training", spec, {"train_size": "small", **exact}, repository)
     with pytest.raises(
         RequestError, match="not 4 microbatches on 3 processes, one for each GPU of the step's machines"
     ):
-        workflows.check("training", spec, {"train_size": "large", **exact}, repository)
+        workflow_files.check("training", spec, {"train_size": "large", **exact}, repository)
 
 
 def test_the_machines_of_a_step_without_a_ladder_are_told_too() -> None:
     asked = {"train": Request.model_validate({"machine": "g2-standard-4", "nodes": 3})}
     repository = repository_of(REPOSITORY / "pipelines.toml")
-    spec = workflows.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
-    workflows.check("training", spec, {}, repository)
+    spec = workflow_files.compiled("training", Vertex(Settings(image="example.com/own:1", steps=asked)), repository)
+    workflow_files.check("training", spec, {}, repository)
     with pytest.raises(RequestError, match="on 3 processes, one for each GPU"):
-        workflows.check("training", spec, {"training_options": {"exact": True}}, repository)
+        workflow_files.check("training", spec, {"training_options": {"exact": True}}, repository)
 
 
 def test_a_check_is_told_what_it_asks_for() -> None:
     def asking(parameters: object, *, commands: object) -> None: ...
     def older(parameters: object, *, remote: bool = False) -> None: ...
 
-    assert workflows._told(asking, remote=True, commands=("train",)) == {"commands": ("train",)}
-    assert workflows._told(older, remote=True, commands=()) == {"remote": True}
+    assert workflow_files._told(asking, remote=True, commands=("train",)) == {"commands": ("train",)}
+    assert workflow_files._told(older, remote=True, commands=()) == {"remote": True}
 
 
 def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(hostile: Repository) -> None:
@@ -169,14 +168,14 @@ def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(
 def test_a_file_with_build_is_a_workflow_and_none_is_imported_to_know(
     write: Callable[..., Repository], text: str, is_one: bool
 ) -> None:
-    found = workflows.find(write({"pipelines/it.py": f"{text}\n"}))
+    found = workflow_files.find(write({"pipelines/it.py": f"{text}\n"}))
     assert list(found) == (["it"] if is_one else [])
 
 
 def test_a_folder_a_pipe_and_a_hidden_file_are_no_workflows(write: Callable[..., Repository]) -> None:
     repository = write({"pipelines/.hidden.py": FLOW, "pipelines/folder.py/x": "", "pipelines/_own.py": FLOW})
     os.mkfifo(repository.folder / "pipe.py")
-    assert workflows.find(repository) == {}
+    assert workflow_files.find(repository) == {}
 
 
 def test_a_repository_without_a_workflow_is_told_so(write: Callable[..., Repository]) -> None:
@@ -211,13 +210,13 @@ def test_without_settings_nothing_is_compiled(tmp_path: Path) -> None:
 def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repository], text: str, message: str) -> None:
     repository = write({"pipelines/mine.py": text, "lib.py": "\nit = 1 / 0\n"})
     with pytest.raises(RequestError) as refused:
-        workflows.compiled("mine", Local(), repository)
+        workflow_files.compiled("mine", Local(), repository)
     assert str(refused.value).startswith(message)
 
 
 def test_an_unknown_workflow_is_refused_with_the_near_one(write: Callable[..., Repository]) -> None:
     with pytest.raises(RequestError, match="no pipeline 'trainning'. Did you mean training?"):
-        workflows.compiled("trainning", Local(), write({"pipelines/training.py": FLOW}))
+        workflow_files.compiled("trainning", Local(), write({"pipelines/training.py": FLOW}))
 
 
 @pytest.mark.parametrize("folder", ["/etc", "../other", "", "a\\u0000b"])
@@ -242,14 +241,14 @@ def test_a_settings_file_of_somebody_else_above_is_not_taken(
 def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_writes(name: str) -> None:
     repository = repository_of(REPOSITORY / "pipelines.toml")
     own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")
-    spec = workflows.compiled(name, Vertex(own), repository)
-    strict.verify(spec)
+    spec = workflow_files.compiled(name, Vertex(own), repository)
+    compile.verify(spec)
     assert spec.content["defaultPipelineRoot"] == "gs://bucket/team/runs"
     assert spec.defaults["registry"] == "gs://bucket/registry-dev"
-    usual = workflows.compiled(name, Vertex(own.model_copy(update={"registry": None})), repository)
+    usual = workflow_files.compiled(name, Vertex(own.model_copy(update={"registry": None})), repository)
     assert usual.defaults["registry"] == "gs://bucket/team/registry"
     for target in (Vertex(Settings(image="example.com/own:1")), Local(own)):
-        open_ = workflows.compiled(name, target, repository)
+        open_ = workflow_files.compiled(name, target, repository)
         assert open_.defaults["registry"] == "" and "defaultPipelineRoot" not in open_.content
 
 
@@ -260,5 +259,5 @@ def test_a_parameter_of_another_meaning_keeps_its_default(write: Callable[..., R
     lines = [line for line in flow.splitlines() if not line.startswith(("import queue", "from "))]
     imports = "from kfp import dsl\n" + HELLO.replace("from kfp import dsl", "")
     repository = write({"flows/training.py": imports + "\n".join(lines)}, 'workflows = "flows"\n')
-    spec = workflows.compiled("training", Vertex(Settings(bucket="gs://bucket")), repository)
+    spec = workflow_files.compiled("training", Vertex(Settings(bucket="gs://bucket")), repository)
     assert spec.defaults["registry"] in ("", "gs://mine") and spec.content["defaultPipelineRoot"] == "gs://bucket/runs"

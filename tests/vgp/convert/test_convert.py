@@ -16,12 +16,12 @@ from tests.vgp.convert.verb import DAY, convert
 from vgp.__main__ import main
 from vgp.base.documents.document import parse
 from vgp.base.errors import RequestError
-from vgp.check.convert import convert as conversions
-from vgp.check.convert import job_body, steps
+from vgp.check.convert import any_request as conversions
+from vgp.check.convert import job_body, step_job
 from vgp.check.convert.conversion import as_yaml
 from vgp.check.sources import gcloud_line
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
 
 # The two examples of Google's legacy page on GPUs.
 FIRST = {
@@ -280,7 +280,7 @@ def test_tries_of_a_step_are_said_to_be_lost(to, tmp_path, capsys):
 
 
 def test_a_step_of_ours_is_a_config_that_the_api_knows():
-    config = steps.job_config(
+    config = step_job.job_config(
         placement(
             machine="a3-megagpu-8g", nodes=4, env={"A": "b"}, timeout="2h",
             reservation="projects/p/zones/us-central1-a/reservations/r",
@@ -321,7 +321,7 @@ def test_a_step_of_ours_is_a_config_that_the_api_knows():
     ],
 )
 def test_a_step_of_ours_is_a_compute_engine_command(asked, flags):
-    text = steps.vm_line(placement(**asked, env={"A": "b c"}), "train", "r/i:1", ["python", "-m", "x"])
+    text = step_job.vm_line(placement(**asked, env={"A": "b c"}), "train", "r/i:1", ["python", "-m", "x"])
     assert "#" not in text.split("--metadata")[0]
     words = shlex.split(text)
     assert words[:5] == ["gcloud", "compute", "instances", "create", "train"]
@@ -361,7 +361,7 @@ def vertex():
 @pytest.mark.parametrize("source", ["legacy", "step"])
 def test_gcloud_sends_our_config_as_we_wrote_it(vertex, tmp_path, source):
     url, bodies = vertex
-    config = converted(FIRST).config if source == "legacy" else steps.job_config(
+    config = converted(FIRST).config if source == "legacy" else step_job.job_config(
         placement(machine="g2-standard-24", nodes=2, strategy="spot", env={"A": "1"}), "r/i:1", ["x"]
     )  # fmt: skip
     path = tmp_path / "config.yaml"
@@ -410,8 +410,8 @@ def test_a_step_with_a_command_of_its_own_is_not_converted_and_one_with_an_image
     file = tmp_path / "pipelines.toml"
     file.write_text('[steps.train]\ncommand = ["python", "train.py"]\n[steps.prepare]\nimage = "r/own:1"\n')
     with pytest.raises(RequestError, match="a command of its own"):
-        steps.job(file, "train")
-    pools = steps.job(file, "prepare").config["workerPoolSpecs"]
+        step_job.job(file, "train")
+    pools = step_job.job(file, "prepare").config["workerPoolSpecs"]
     assert pools[0]["containerSpec"]["imageUri"] == "r/own:1"
 
 

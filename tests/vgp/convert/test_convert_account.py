@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from tests.vgp.convert.verb import convert
-from vgp.base.documents.field_path import dotted
+from vgp.base.documents.bounded_text import dotted
 from vgp.base.errors import RequestError
+from vgp.check.convert.any_request import converted, source_document
 from vgp.check.convert.conversion import as_yaml, leaves
-from vgp.check.convert.convert import converted
-from vgp.check.convert.source import document
 
 #: The short run is the same every time; a long one: FUZZ_EXAMPLES=2000 pytest tests/vgp/convert/test_convert_account.py
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 40))
@@ -263,11 +262,11 @@ def test_flags_lie_over_the_file_of_config_as_in_gcloud(tmp_path, monkeypatch):
         )
     )
     line = "gcloud ai custom-jobs create --region=us-central1 --display-name=j --config=c.yaml --args=q,^ --args=r"
-    spec = converted(document(line)[0]).config
+    spec = converted(source_document(line)[0]).config
     assert spec["scheduling"] == {"timeout": "61s", "strategy": "SPOT"} and spec["serviceAccount"] == "a@b"
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["q", "^", "r"]
     line += " --service-account=c@d --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x:1"
-    spec = converted(document(line)[0]).config
+    spec = converted(source_document(line)[0]).config
     assert spec["serviceAccount"] == "c@d" and [pool["replicaCount"] for pool in spec["workerPoolSpecs"]] == [1]
     assert spec["workerPoolSpecs"][0]["machineSpec"] == {"machineType": "n1-standard-4"}
 
@@ -314,4 +313,4 @@ def test_other_documents_and_repeated_keys_are_named(tmp_path):
 )  # fmt: skip
 def test_a_line_that_says_nothing_sound_is_refused_in_a_sentence(line, why):
     with pytest.raises(RequestError, match=re.escape(why)):
-        document(line)
+        source_document(line)

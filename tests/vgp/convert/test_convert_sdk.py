@@ -13,8 +13,8 @@ from google.protobuf import json_format
 from tests.vgp.convert.verb import DAY, convert
 from vgp.__main__ import main
 from vgp.base.documents.document import parse
+from vgp.check.convert.any_request import converted
 from vgp.check.convert.conversion import Conversion
-from vgp.check.convert.convert import converted
 from vgp.check.convert.job_body import SPEC
 from vgp.check.convert.sdk_program import V1, program
 

@@ -7,7 +7,7 @@ import yaml
 
 from tests.vgp.convert.verb import DAY, convert
 from vgp.base.documents.document import parse
-from vgp.check.check import check
+from vgp.check.checker import check
 
 IMAGE = "us-docker.pkg.dev/p/r/i:1"
 STUDY = {

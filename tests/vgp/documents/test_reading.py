@@ -5,7 +5,7 @@ import os
 import pytest
 
 from vgp.__main__ import main
-from vgp.base.documents.reading import Unreadable, read
+from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.errors import RequestError
 
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from vgp.base.documents.reading import Unreadable
+from vgp.base.documents.bounded_text import Unreadable
 from vgp.base.documents.toml_text import MAX_BYTES, MAX_LEVELS, levels, load, loads
 
 DEEP = 100_000

@@ -17,11 +17,11 @@ from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
 from vgp.workflow.local import execution, worker
-from vgp.workflow.local import folder as folders
-from vgp.workflow.local.folder import Run
-from vgp.workflow.local.output import Event
+from vgp.workflow.local import local_folder as folders
+from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.local_run import Result, finished, resumed
+from vgp.workflow.local.process import Event
 from vgp.workflow.local.proof import prove
-from vgp.workflow.local.run import Result, finished, resumed
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 REPOSITORY = repository_of(SMALL)
@@ -162,7 +162,7 @@ COMMAND = """
 import json, sys
 from pathlib import Path
 from vgp.workflow.local import execution, process
-from vgp.workflow.local.folder import Run
+from vgp.workflow.local.local_folder import Run
 from vgp.settings import repository_of
 folder, pids = Path(sys.argv[1]), sys.argv[2]
 repository = repository_of(Path(sys.argv[3]))
@@ -212,7 +212,7 @@ HERE = """
 import json, sys
 from pathlib import Path
 from vgp.workflow.local import execution
-from vgp.workflow.local.folder import Run
+from vgp.workflow.local.local_folder import Run
 from vgp.settings import repository_of
 run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
 steps = execution.execute(run, lambda event: None)

@@ -68,9 +68,9 @@ def test_a_container_without_a_python_function_is_refused_before_any_work(
 
 def test_the_shipped_pipeline_runs_here_as_it_is(tmp_path: Path) -> None:
     from vgp.settings import repository_of
-    from vgp.workflow.compiling import workflows
-    from vgp.workflow.compiling.target import Local
+    from vgp.workflow.compiling import workflow_files
+    from vgp.workflow.compiling.compile_target import Local
 
-    made = workflows.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
+    made = workflow_files.compiled("training", Local(), repository_of(REPOSITORY / "pipelines.toml"))
     portable.refuse(made, tmp_path, REPOSITORY)
     assert portable.notes(made) == []

@@ -12,12 +12,12 @@ from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
 from vgp.vertex.schedules import outlook
-from vgp.workflow.compiling import workflows
-from vgp.workflow.compiling.target import Local, marked
+from vgp.workflow.compiling import workflow_files
+from vgp.workflow.compiling.compile_target import Local, marked
 from vgp.workflow.local import execution
-from vgp.workflow.local.folder import Run
+from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.local_run import Result
 from vgp.workflow.local.proof import prove
-from vgp.workflow.local.run import Result
 
 REPOSITORY = repository_of(Path(__file__).parents[3] / "pipelines.toml")
 #: What the steps return in place of their work.
@@ -45,7 +45,7 @@ class Hollow(Local):
 
 @pytest.fixture(scope="module")
 def spec() -> dict[str, Any]:
-    return dict(workflows.compiled("retraining", Hollow(), REPOSITORY).content)
+    return dict(workflow_files.compiled("retraining", Hollow(), REPOSITORY).content)
 
 
 @pytest.mark.parametrize(("force", "branch"), [(False, "skipped"), (True, "succeeded")])
@@ -81,7 +81,7 @@ def test_a_plan_of_its_schedule_does_not_say_that_all_steps_run(spec: dict[str, 
 
 
 def test_behind_its_branch_it_is_the_pipeline_training(spec: dict[str, Any]) -> None:
-    training = workflows.compiled("training", Hollow(), REPOSITORY)
+    training = workflow_files.compiled("training", Hollow(), REPOSITORY)
     ours, theirs = (inputs(PipelineSpec(dict(content)).root) for content in (spec, training.content))
     assert {step: ours[step] for step in BRANCH} == {step: theirs[step] for step in BRANCH}
 

@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
-from vgp.machines.placement.alternatives import alternatives
 from vgp.machines.placement.combination import Combination, combinations, known
 from vgp.machines.placement.compatibility import problems_of
+from vgp.machines.placement.refusal import alternatives
 
 TODAY = date(2026, 11, 21)
 HERE = "us-central1"

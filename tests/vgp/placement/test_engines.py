@@ -7,15 +7,19 @@ import pytest
 from pydantic import ValidationError
 
 import vgp.base.engine_settings as step
-from vgp.machines.placement import engines
-from vgp.machines.placement.request import Request
+from vgp.machines.placement import engine_request
+from vgp.machines.placement.step_request import Request
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [(engines.BigQuery, step.BigQuery), (engines.Job, step.Dataflow), (engines.Engines, step.Engines)],
+    [
+        (engine_request.BigQuery, step.BigQuery),
+        (engine_request.Job, step.Dataflow),
+        (engine_request.Engines, step.Engines),
+    ],
 )
 def test_the_step_knows_every_key_and_has_the_same_defaults(ours, theirs):
     inner = {"bigquery", "dataflow"}
@@ -27,22 +31,24 @@ def test_the_pages_tell_the_settings_of_dataflow_that_there_are():
     for page, after in (("dataflow.md", "| setting |"), ("settings.md", "`.dataflow`, for")):
         table = (DOCS / page).read_text().split(after)[1].split("\n\n")[0 if "setting" in after else 1]
         told = re.findall(r"`?(\w+)`?", "".join(line.split("|")[1] for line in table.splitlines()[1:] if "|" in line))
-        assert set(told) - {"key"} == set(engines.Dataflow.model_fields), page
+        assert set(told) - {"key"} == set(engine_request.Dataflow.model_fields), page
 
 
 def test_what_the_settings_say_is_what_the_step_reads():
-    asked = engines.Engines(
+    asked = engine_request.Engines(
         memory_gb=12.5,
-        bigquery=engines.BigQuery(project="my-project", location="EU", max_gb=500),
-        dataflow=engines.Job(machine="n2-highmem-8", region="us-central1", temp="gs://b/dataflow", image="i@sha256:1"),
+        bigquery=engine_request.BigQuery(project="my-project", location="EU", max_gb=500),
+        dataflow=engine_request.Job(
+            machine="n2-highmem-8", region="us-central1", temp="gs://b/dataflow", image="i@sha256:1"
+        ),
     )
     read = step.engines(asked.environment())
     assert read.model_dump() == asked.model_dump()
-    assert engines.Engines.model_validate_json(asked.environment()[engines.VARIABLE]) == asked
+    assert engine_request.Engines.model_validate_json(asked.environment()[engine_request.VARIABLE]) == asked
 
 
 def test_who_asks_for_nothing_gets_no_variable():
-    assert engines.Engines().environment() == {}
+    assert engine_request.Engines().environment() == {}
 
 
 @pytest.mark.parametrize(

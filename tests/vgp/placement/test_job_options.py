@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from vgp.machines.placement.custom_job_fields import FIELDS, told
 from vgp.machines.placement.job_options import JobOptions
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"
 ATTACHMENT = "projects/my-project/regions/us-central1/networkAttachments/training"

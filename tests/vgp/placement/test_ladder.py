@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.peaks import peak_tflops
-from vgp.machines.placement import ladder as module
+from vgp.machines.catalog.hardware import peak_tflops
+from vgp.machines.placement import placed_ladder as module
 from vgp.machines.placement.dearest import Terms, dearest_way
-from vgp.machines.placement.ladder import ladder
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.rung import Rung
+from vgp.machines.placement.step_request import Request
 from vgp.train.loop.progress import peak_flops
 
 TODAY = date(2026, 11, 20)
@@ -117,7 +117,7 @@ def test_a_persistent_resource_is_a_rung_without_strategy():
 
 
 def test_a_ladder_on_a_plain_step_is_refused_with_what_to_do():
-    from vgp.machines.placement.place import place
+    from vgp.machines.placement.placing import place
 
     asked = Request.model_validate({"capacity": [H100]})
     with pytest.raises(PlacementError, match=r"capacity is not possible there(?s:.)*retries = 5"):

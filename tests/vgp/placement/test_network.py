@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from vgp.check.spec import script
+from vgp.check.spec import container_settings
 from vgp.machines.catalog.catalog import machines
-from vgp.machines.placement import network
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
+from vgp.machines.placement import gpu_network
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
 
 SCRIPT = "/usr/local/gib/scripts/set_nccl_env.sh"
 
@@ -25,7 +25,7 @@ def test_the_command_of_several_machines_with_rdma_begins_with_googles_script(ma
     chief, worker = pools(machine, 2)
     assert chief["command"] == worker["command"]
     assert chief["command"][3:] == [SCRIPT, "python", "train.py"]
-    assert network.without(chief["command"]) == ["python", "train.py"]
+    assert gpu_network.without_network(chief["command"]) == ["python", "train.py"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,10 @@ def run(tmp_path: Path, words: list[str], text: str | None) -> "subprocess.Compl
     nccl = tmp_path / "set_nccl_env.sh"
     if text is not None:
         nccl.write_text(text)
-    full = [word.replace(SCRIPT, str(nccl)) for word in network.command(words, machines()["a4-highgpu-8g"], 2, {})]
+    full = [
+        word.replace(SCRIPT, str(nccl))
+        for word in gpu_network.network_command(words, machines()["a4-highgpu-8g"], 2, {})
+    ]
     return subprocess.run(full, capture_output=True, text=True)
 
 
@@ -75,8 +78,10 @@ def test_without_the_script_the_command_starts_all_the_same_and_says_so(
 
 
 def test_a_users_command_is_known_below_it() -> None:
-    started = [*script.START, "text"]
-    words = network.command(started, machines()["a4-highgpu-8g"], 2, {})
+    started = [*container_settings.START, "text"]
+    words = gpu_network.network_command(started, machines()["a4-highgpu-8g"], 2, {})
     arguments = ["--launch", "plain", "--", "python", "train.py"]
     assert words != started
-    assert script.read({"command": words, "args": arguments}) == script.read({"command": started, "args": arguments})
+    assert container_settings.read({"command": words, "args": arguments}) == container_settings.read(
+        {"command": started, "args": arguments}
+    )

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from vgp.base.documents.document import Document
-from vgp.check.check import check
+from vgp.check.checker import check
+from vgp.check.plain_step import memory_gb_of, vcpu_of
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import plain
 from vgp.machines.placement.combination import combinations
-from vgp.machines.placement.place import place
-from vgp.machines.placement.quantities import memory_gb_of, vcpu_of
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
 
 DAY = date(2026, 8, 20)
 

@@ -7,10 +7,10 @@ import pytest
 from vgp.base.errors import RequestError
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import plain
-from vgp.machines.placement.ladder import ladder
-from vgp.machines.placement.proposal import Proposal, proposed
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.ladder_proposal import Proposal, proposed
+from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.search import Need
+from vgp.machines.placement.step_request import Request
 
 TODAY = date(2026, 11, 20)
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.script import process_launcher
+from vgp.machines.placement.script_command import process_launcher
+from vgp.machines.placement.step_request import Request
 
 COMMAND = ["python", "train.py", "--epochs", "{epochs}"]
 

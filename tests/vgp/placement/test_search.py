@@ -10,10 +10,10 @@ from vgp.machines.catalog import catalog
 from vgp.machines.catalog.prices import PROVISIONING
 from vgp.machines.placement import refusal
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
-from vgp.machines.placement.place import place
-from vgp.machines.placement.request import Request
-from vgp.machines.placement.rules import PlacementError
+from vgp.machines.placement.machine_rules import PlacementError
+from vgp.machines.placement.placing import place
 from vgp.machines.placement.search import Need, search
+from vgp.machines.placement.step_request import Request
 
 DAY = date(2026, 11, 20)
 COUNTS = (1, 2, 3, 4, 8, 16)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.machines.catalog import tpus as catalog
-from vgp.machines.placement import tpus
+from vgp.machines.catalog import tpu_machines as catalog
+from vgp.machines.placement import tpu_rules
 
 V5E, V7 = "ct5lp-hightpu-4t", "tpu7x-standard-4t"
 BOARD = "cloud-tpu"
@@ -14,7 +14,7 @@ def told(problems):
 
 
 def in_region(machine=None, accelerator=None, count=0, where="us-west1", serving=False):
-    return [problem.message for problem in tpus.region(machine, accelerator, count, where=where, serving=serving)]
+    return [problem.message for problem in tpu_rules.region(machine, accelerator, count, where=where, serving=serving)]
 
 
 def test_a_region_that_nobody_knows_is_another_rules_business():
@@ -43,52 +43,52 @@ def test_a_board_has_regions_where_it_trains_and_what_is_no_tpu_has_none():
 
 @pytest.mark.parametrize(("topology", "pods"), [("2x2", 0), ("2x4", 1), ("9x9", 0), ("", 0), (None, 0)])
 def test_only_a_slice_of_several_machines_is_a_pod(topology, pods):
-    assert len(tpus.spot(V5E, None, 0, topology)) == pods
+    assert len(tpu_rules.spot(V5E, None, 0, topology)) == pods
 
 
 def test_a_board_is_a_pod_above_its_own_cores():
-    assert not tpus.spot(BOARD, "TPU_V2", 8, "") and tpus.spot(BOARD, "TPU_V2", 9, "")
-    assert not tpus.spot(BOARD, None, 32, "") and not tpus.spot(None, None, 0, None)
+    assert not tpu_rules.spot(BOARD, "TPU_V2", 8, "") and tpu_rules.spot(BOARD, "TPU_V2", 9, "")
+    assert not tpu_rules.spot(BOARD, None, 32, "") and not tpu_rules.spot(None, None, 0, None)
 
 
 @pytest.mark.parametrize(("count", "rule"), [(-1, "GPU005"), (0, "GPU005"), (1, "GPU003"), (7, "GPU003"), (8, None)])
 def test_cores_that_are_missing_are_told_from_those_that_are_wrong(count, rule):
-    assert [problem.rule for problem in tpus.plain("TPU_V2", count)] == ([rule] if rule else [])
+    assert [problem.rule for problem in tpu_rules.plain("TPU_V2", count)] == ([rule] if rule else [])
 
 
 def test_a_plain_step_has_the_boards_that_are_listed_for_it():
-    assert told(tpus.plain("TPU_V5_LITEPOD", 8)) == [("GPU014", "warning")]
+    assert told(tpu_rules.plain("TPU_V5_LITEPOD", 8)) == [("GPU014", "warning")]
 
 
 def test_the_chips_that_are_built_in_may_be_named():
     machine = catalog.machines()[V5E]
     assert machine.accelerator and machine.chips == 4
-    named = [told(tpus.problems(V5E, machine.accelerator, count, "2x2")) for count in (3, 4, 5)]
+    named = [told(tpu_rules.problems(V5E, machine.accelerator, count, "2x2")) for count in (3, 4, 5)]
     assert named == [[("GPU003", "warning")], [], [("GPU003", "warning")]]
-    assert told(tpus.problems(V5E, None, 1, "2x2")) == [("GPU005", "warning")]
-    assert told(tpus.problems(V5E, None, 0, "2x2")) == []
+    assert told(tpu_rules.problems(V5E, None, 1, "2x2")) == [("GPU005", "warning")]
+    assert told(tpu_rules.problems(V5E, None, 0, "2x2")) == []
 
 
 def test_a_topology_is_needed_where_it_trains_and_judged_where_it_is_known():
-    assert told(tpus.problems(V5E, None, 0, None)) == []
-    assert told(tpus.problems(V5E, None, 0, "")) == [("GPU032", "warning")]
-    assert told(tpus.problems(V5E, None, 0, "", serving=True)) == []
-    assert told(tpus.problems(V5E, None, 0, "3x3", serving=True)) == [("GPU032", "warning")]
+    assert told(tpu_rules.problems(V5E, None, 0, None)) == []
+    assert told(tpu_rules.problems(V5E, None, 0, "")) == [("GPU032", "warning")]
+    assert told(tpu_rules.problems(V5E, None, 0, "", serving=True)) == []
+    assert told(tpu_rules.problems(V5E, None, 0, "3x3", serving=True)) == [("GPU032", "warning")]
 
 
 def test_a_topology_of_other_machines_names_them_and_the_nearest_has_about_as_many_chips():
-    (theirs,) = tpus.problems(V5E, None, 0, "2x2x1")
+    (theirs,) = tpu_rules.problems(V5E, None, 0, "2x2x1")
     assert theirs.suggestion.endswith(f" 2x2x1 is a topology of {V7}.") and theirs.nearest == (("tpuTopology", "2x2"),)
-    (nobodys,) = tpus.problems(V5E, None, 0, "5x7")
+    (nobodys,) = tpu_rules.problems(V5E, None, 0, "5x7")
     assert "is a topology of" not in nobodys.suggestion and nobodys.nearest == (("tpuTopology", "4x8"),)
     smallest = (("tpuTopology", "2x2"),)
     for none in ("2x4y", "axb", "1x1x1x1x9999", "9" * 5000):
-        (problem,) = tpus.problems(V5E, None, 0, none)
+        (problem,) = tpu_rules.problems(V5E, None, 0, none)
         assert problem.nearest == smallest, none
 
 
 def test_what_a_board_does_not_take_is_told_with_what_it_does():
-    assert told(tpus.problems(BOARD, None, 8, None)) == [("GPU006", "")]
-    assert told(tpus.problems(BOARD, "TPU_V2", 8, "")) == [] == told(tpus.problems(BOARD, "TPU_V2", 8, None))
-    assert told(tpus.problems(BOARD, "TPU_V2", 8, "2x2")) == [("GPU032", "warning")]
-    assert told(tpus.problems(BOARD, "TPU_V2", 8, "", serving=True)) == [("GPU001", "")]
+    assert told(tpu_rules.problems(BOARD, None, 8, None)) == [("GPU006", "")]
+    assert told(tpu_rules.problems(BOARD, "TPU_V2", 8, "")) == [] == told(tpu_rules.problems(BOARD, "TPU_V2", 8, None))
+    assert told(tpu_rules.problems(BOARD, "TPU_V2", 8, "2x2")) == [("GPU032", "warning")]
+    assert told(tpu_rules.problems(BOARD, "TPU_V2", 8, "", serving=True)) == [("GPU001", "")]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.workflow.project import wheel
-from vgp.workflow.project.new import PIN, contents, write
+from vgp.workflow.project import originals
+from vgp.workflow.project.new_project import PIN, contents, write
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -58,14 +58,14 @@ def test_workflows_steps_and_dockerfile_are_our_own_but_for_the_task(files: dict
 
 
 def test_the_wheel_is_this_library_and_the_pin_is_its_hash(files: dict[str, bytes], tmp_path: Path) -> None:
-    assert files[PIN].decode() == wheel.requirement(files[wheel.NAME])
-    with zipfile.ZipFile(io.BytesIO(files[wheel.NAME])) as archive:
+    assert files[PIN].decode() == originals.requirement(files[originals.WHEEL_NAME])
+    with zipfile.ZipFile(io.BytesIO(files[originals.WHEEL_NAME])) as archive:
         names = archive.namelist()
         assert archive.read("vgp/train/fit.py") == (REPOSITORY / "vgp/train/fit.py").read_bytes()
         assert archive.read("vgp/originals/constraints.txt") == (REPOSITORY / "constraints.txt").read_bytes()
     assert {"vgp/machines/catalog/data/machines.json", "vgp/originals/pipelines/training.py"} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
-    (tmp_path / wheel.NAME).write_bytes(files[wheel.NAME])
+    (tmp_path / originals.WHEEL_NAME).write_bytes(files[originals.WHEEL_NAME])
     (tmp_path / PIN).write_bytes(files[PIN])
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-index", "--no-deps", "--require-hashes"]
     done = subprocess.run(
@@ -75,7 +75,7 @@ def test_the_wheel_is_this_library_and_the_pin_is_its_hash(files: dict[str, byte
 
 
 def test_the_wheel_has_the_same_bytes_every_time(files: dict[str, bytes]) -> None:
-    assert wheel.content() == files[wheel.NAME]
+    assert originals.library_wheel() == files[originals.WHEEL_NAME]
 
 
 def test_the_image_of_a_project_is_built_from_its_own_code_and_the_wheel(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_image_of_a_project_is_built_from_its_own_code_and_the_wheel(tmp_pat
     (folder / "training/.env").write_text("TOKEN=x")
     source = find(folder)
     assert source.dockerfile == "training/Dockerfile"
-    assert {"training/tasks/digits.py", wheel.NAME, PIN, "requirements.txt"} < set(source.files)
+    assert {"training/tasks/digits.py", originals.WHEEL_NAME, PIN, "requirements.txt"} < set(source.files)
     assert not [name for name in source.files if name.startswith(("pipelines/", "tests/")) or ".env" in name]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.workflow.project import wheel
-from vgp.workflow.project.new import PIN, write
+from vgp.workflow.project.new_project import PIN, write
+from vgp.workflow.project.originals import WHEEL_NAME
 from vgp.workflow.project.update import apply, plan
 
 OLD = "vgp-0.0.9-py3-none-any.whl"
@@ -22,14 +22,14 @@ def project(tmp_path: Path) -> Path:
 def age(project: Path, **originals: str) -> None:
     """Gives the project an older wheel, in which these originals had another text."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as older, zipfile.ZipFile(project / wheel.NAME) as now:
+    with zipfile.ZipFile(packed, "w") as older, zipfile.ZipFile(project / WHEEL_NAME) as now:
         for name in now.namelist():
             if name.startswith("vgp/originals/"):
                 text = now.read(name)
                 for place, line in originals.items():
                     text = line.encode() + text if name == f"vgp/originals/components/{place}.py" else text
                 older.writestr(name, text)
-    (project / wheel.NAME).unlink()
+    (project / WHEEL_NAME).unlink()
     (project / OLD).write_bytes(packed.getvalue())
     (project / PIN).write_text(f"./{OLD} --hash=sha256:{'0' * 64}\n")
 
@@ -51,7 +51,7 @@ def test_an_older_project_takes_the_wheel_and_a_second_update_does_nothing(proje
     age(project)
     update = plan(project)
     assert (update.before, update.after, sorted(update.writes), update.removes) == (
-        "0.0.9", "0.1.0", [wheel.NAME, PIN], OLD,
+        "0.0.9", "0.1.0", [WHEEL_NAME, PIN], OLD,
     )  # fmt: skip
     apply(update)
     assert contents(project) == fresh
@@ -75,7 +75,7 @@ def test_an_update_that_was_cut_off_goes_on(project: Path) -> None:
     """The wheel is there already, the pin is the old one."""
     fresh = contents(project)
     age(project)
-    (project / wheel.NAME).write_bytes(fresh[wheel.NAME])
+    (project / WHEEL_NAME).write_bytes(fresh[WHEEL_NAME])
     update = plan(project)
     assert list(update.writes) == [PIN]
     apply(update)

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from vgp.base.errors import RequestError
-from vgp.settings.document import Document, read, write_value
+from vgp.settings.settings_text import Document, read, write_value
 
 TEXT = '''\
 # where

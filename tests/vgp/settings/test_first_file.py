@@ -9,7 +9,7 @@ import pytest
 
 from vgp import settings
 from vgp.base.errors import RequestError
-from vgp.settings import first_file, gcloud
+from vgp.settings import first_file
 from vgp.settings.first_file import QUESTIONS
 
 REPOSITORY = Path(__file__).parents[3]
@@ -116,13 +116,13 @@ def gcloud_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_project_is_that_of_gclouds_active_configuration(
     gcloud_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert gcloud.project() == "from-default"
+    assert first_file.gcloud_project() == "from-default"
     (gcloud_folder / "active_config").write_text("work\n")
-    assert gcloud.project() == "from-work"
+    assert first_file.gcloud_project() == "from-work"
     monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "default")
-    assert gcloud.project() == "from-default"
+    assert first_file.gcloud_project() == "from-default"
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "from-variable")
-    assert gcloud.project() == "from-variable"
+    assert first_file.gcloud_project() == "from-variable"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from vgp import settings
-from vgp.machines.placement.request import Request
-from vgp.settings import Schedule, Settings, rules
-from vgp.settings.mlflow import Mlflow
-from vgp.settings.notify import Notify
+from vgp.machines.placement.step_request import Request
+from vgp.settings import Schedule, Settings, value_rules
+from vgp.settings.notify import Mlflow, Notify
 
 PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text()
 
@@ -43,7 +42,7 @@ def test_the_page_has_a_row_for_every_key_and_no_other(model: type) -> None:
 
 def test_the_page_names_every_api() -> None:
     section = PAGE.split("### endpoints")[1]
-    assert set(rules.APIS) <= set(re.findall(r"`(\w+)`", section))
+    assert set(value_rules.APIS) <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:

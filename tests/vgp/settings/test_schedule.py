@@ -9,8 +9,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from vgp.settings import schedule
-from vgp.settings.schedule import Schedule, moment
+from vgp.settings import schedule_settings
+from vgp.settings.schedule_settings import Schedule, moment
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -30,11 +30,11 @@ def test_a_schedule_needs_a_pipeline_and_a_time_and_has_careful_defaults() -> No
     "value", ["* * * * *", "*/15 0-6 1,15 * 1-5", "0 0 29 2 *", "0 2 * JAN MON", "0 0 31 JUL *", "5 4 * * 7"]
 )
 def test_unix_cron_is_taken(value: str) -> None:
-    assert schedule.cron(value) == value
+    assert schedule_settings.cron(value) == value
 
 
 def test_spaces_between_fields_are_one() -> None:
-    assert schedule.cron(" 0  2\t* * * ") == "0 2 * * *"
+    assert schedule_settings.cron(" 0  2\t* * * ") == "0 2 * * *"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_spaces_between_fields_are_one() -> None:
 )
 def test_other_cron_is_refused_with_the_field(value: str, message: str) -> None:
     with pytest.raises(ValueError) as refused:
-        schedule.cron(value)
+        schedule_settings.cron(value)
     assert message in str(refused.value)
 
 
@@ -79,7 +79,7 @@ def test_other_cron_is_refused_with_the_field(value: str, message: str) -> None:
 )
 def test_an_unknown_time_zone_is_refused_with_the_nearest(value: str, message: str) -> None:
     with pytest.raises(ValueError) as refused:
-        schedule.time_zone(value)
+        schedule_settings.time_zone(value)
     assert message in str(refused.value)
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.settings import variables
-from vgp.settings.model import Settings
+from vgp.settings import layers
+from vgp.settings.settings_model import Settings
 
 FIELDS = set(Settings.model_fields) - {"environment"}
 DECLARED = {"steps": {"train": {}, "train-large": {}}, "schedules": {"nightly-eu": {}}}
 
 
 def values(environ: dict[str, str]) -> Any:
-    return variables.layer(environ, FIELDS, DECLARED).values
+    return layers.layer_of_variables(environ, FIELDS, DECLARED).values
 
 
 @pytest.mark.parametrize(

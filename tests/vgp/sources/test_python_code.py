@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from vgp.check.check import check
-from vgp.check.sources.reading import parse
+from vgp.check.checker import check
+from vgp.check.sources.source_files import parse
 
 POOLS = """
 from google.cloud import aiplatform

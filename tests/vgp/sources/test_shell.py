@@ -2,8 +2,8 @@
 
 import pytest
 
-from vgp.check.check import check
-from vgp.check.sources.reading import load, parse
+from vgp.check.checker import check
+from vgp.check.sources.source_files import load, parse
 
 POOL = (
     "--worker-pool-spec=machine-type={machine},accelerator-type={kind},accelerator-count={count},"

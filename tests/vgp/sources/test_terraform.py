@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.fix import Options, fixes
-from vgp.check.sources.reading import parse
+from vgp.check.sources.source_files import parse
 
 MACHINE = """
       machine_spec {{

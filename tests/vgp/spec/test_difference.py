@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vgp.check.spec.difference import differences
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_difference import differences
 
 TRAINING = PipelineSpec.read(Path(__file__).parents[2] / "golden" / "training.json")
 HANDLER = "comp-exit-handler-1"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from vgp.check.spec.difference import differences
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_difference import differences
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
 TRAINING = PipelineSpec.read(Path(__file__).parents[2] / "golden" / "training.json")

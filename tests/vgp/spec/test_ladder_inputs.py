@@ -9,7 +9,7 @@ from components.image import step
 from vgp.base.errors import RequestError
 from vgp.check.spec.ladder_inputs import refuse
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vgp.base.documents.document import Document
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "training.json"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.base.text.bucket_uri import cut, join
+from vgp.base.text.google_names import cut_uri, join_uri
 
 
 @pytest.mark.parametrize(
@@ -13,15 +13,15 @@ from vgp.base.text.bucket_uri import cut, join
     ],
 )  # fmt: skip
 def test_bucket_and_object(uri, parts):
-    assert cut(uri) == parts
+    assert cut_uri(uri) == parts
 
 
 @pytest.mark.parametrize("uri", ["", "gs://", "gs:///a", "b/a", "https://b/a", "/gcs/b/a"])
 def test_what_is_no_address_is_refused(uri):
     with pytest.raises(ValueError, match="no gs://BUCKET/OBJECT"):
-        cut(uri)
+        cut_uri(uri)
 
 
 def test_parts_are_joined_by_one_slash():
-    assert join("b") == join("b", "") == "gs://b"
-    assert join("b", "folder/", "", "/a.json") == "gs://b/folder/a.json"
+    assert join_uri("b") == join_uri("b", "") == "gs://b"
+    assert join_uri("b", "folder/", "", "/a.json") == "gs://b/folder/a.json"

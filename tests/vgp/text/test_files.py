@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.base.text import files
+from vgp.base.text import whole_files
 
 
 def test_a_new_file_and_its_folders_are_made(tmp_path):
-    files.write(tmp_path / "a" / "b.txt", "é")
+    whole_files.write(tmp_path / "a" / "b.txt", "é")
     assert (tmp_path / "a" / "b.txt").read_bytes() == "é".encode()
     assert os.listdir(tmp_path / "a") == ["b.txt"]
 
@@ -21,7 +21,7 @@ def test_rights_stay_and_a_link_stays_a_link(tmp_path):
     target.write_text("old")
     target.chmod(0o640)
     link.symlink_to(target)
-    files.write(link, b"new")
+    whole_files.write(link, b"new")
     assert link.is_symlink() and target.read_text() == "new" and stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
@@ -34,7 +34,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RequestError, match="a cannot be written: No space left"):
-        files.write(path, "new")
+        whole_files.write(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["a"]
 
 
@@ -44,7 +44,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        files.write(tmp_path / "a", "new")
+        whole_files.write(tmp_path / "a", "new")
     assert os.listdir(tmp_path) == []
 
 
@@ -53,7 +53,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path, kind):
     path = tmp_path / "a"
     path.mkdir() if kind == "folder" else os.mkfifo(path)
     with pytest.raises(RequestError, match="a cannot be written: it is no regular file"):
-        files.write(path, "new")
+        whole_files.write(path, "new")
     assert not path.is_file() and os.listdir(tmp_path) == ["a"]
 
 
@@ -65,7 +65,7 @@ def test_readers_see_the_old_text_or_the_new_one(tmp_path):
 
     def alternate():
         for number in range(60):
-            files.write(path, texts[number % 2])
+            whole_files.write(path, texts[number % 2])
         done.set()
 
     writer = threading.Thread(target=alternate)
@@ -78,7 +78,7 @@ def test_readers_see_the_old_text_or_the_new_one(tmp_path):
 
 def test_writers_at_the_same_time_leave_the_whole_text_of_one(tmp_path):
     path = tmp_path / "a"
-    writers = [threading.Thread(target=files.write, args=(path, letter * 200_000)) for letter in "abcd"]
+    writers = [threading.Thread(target=whole_files.write, args=(path, letter * 200_000)) for letter in "abcd"]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -89,5 +89,5 @@ def test_writers_at_the_same_time_leave_the_whole_text_of_one(tmp_path):
 
 def test_a_name_of_the_longest_kind_can_be_written(tmp_path):
     path = tmp_path / ("é" * 127)
-    files.write(path, "x")
+    whole_files.write(path, "x")
     assert path.read_text() == "x"

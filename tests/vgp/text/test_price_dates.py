@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from vgp.base.text import price_dates
+from vgp.base.text import times
 
 DAY = date(2026, 8, 1)
 
@@ -20,9 +20,9 @@ DAY = date(2026, 8, 1)
     ],
 )
 def test_the_days_of_prices_are_told_from_the_oldest(dates, text):
-    assert price_dates.words(dates, DAY) == text
+    assert times.price_dates(dates, DAY) == text
 
 
 def test_prices_of_more_than_sixty_days_ago_are_said_to_be_old():
-    text = price_dates.words(["2026-07-30", "2026-06-01"], DAY)
+    text = times.price_dates(["2026-07-30", "2026-06-01"], DAY)
     assert text.startswith("prices of 2026-06-01 to 2026-07-30, up to 61 days old: refresh them")

@@ -11,9 +11,9 @@ from loopback.cloud import Cloud
 
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.patience import Clock
+from vgp.vertex.patient_reads import Clock
 from vgp.vertex.runs import pipeline_job
-from vgp.vertex.runs.state import Run, read
+from vgp.vertex.runs.remote_run import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
 

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from vgp.protocol import epoch as pins
-from vgp.vertex import cache_epoch
+from vgp.vertex import resource_names
 
 
 def test_the_epoch_is_that_of_the_training_code() -> None:
-    assert pins.EPOCH_DAYS == cache_epoch.EPOCH_DAYS
+    assert pins.EPOCH_DAYS == resource_names.EPOCH_DAYS
     for day in range(40):
         moment = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC) + timedelta(days=day)
-        assert pins.epoch(moment) == cache_epoch.epoch(moment)
-        assert pins.epoch(cache_epoch.end(moment)) == pins.epoch(moment) + 1
+        assert pins.epoch(moment) == resource_names.epoch(moment)
+        assert pins.epoch(resource_names.epoch_end(moment)) == pins.epoch(moment) + 1

@@ -6,15 +6,15 @@ from loopback.cloud import Cloud, status
 from vgp.base import google_api
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 
 
 def runs(settings: Settings) -> list[object]:
     client = clients.pipeline_service(settings)
-    return list(client.list_pipeline_jobs(parent=names.location(settings), **clients.reading()))
+    return list(client.list_pipeline_jobs(parent=resource_names.location(settings), **clients.reading()))
 
 
 def test_vertex_is_called_in_the_region_and_the_others_at_their_own_host() -> None:

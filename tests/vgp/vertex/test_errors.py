@@ -10,8 +10,8 @@ from loopback.cloud import Cloud, reset, status
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import advice, explained
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import advice, explained
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 
@@ -20,7 +20,11 @@ def answer(cloud: Cloud, settings: Settings, *faults: object) -> str:
     """The message of a call that meets the faults."""
     cloud.fail(LIST, *faults, forever=True)
     with pytest.raises(WorkFailed) as failure, explained("list the runs", settings):
-        list(clients.pipeline_service(settings).list_pipeline_jobs(parent=names.location(settings), **clients.once()))
+        list(
+            clients.pipeline_service(settings).list_pipeline_jobs(
+                parent=resource_names.location(settings), **clients.once()
+            )
+        )
     return str(failure.value)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
-from vgp.vertex import names
+from vgp.vertex import resource_names
 
 SETTINGS = Settings(project="my-project", region="us-central1")
 FULL = "projects/my-project/locations/us-central1/pipelineJobs/training-1"
@@ -23,18 +23,18 @@ FULL = "projects/my-project/locations/us-central1/pipelineJobs/training-1"
     ],
 )
 def test_a_run_is_found_by_id_by_resource_name_and_by_console_link(given: str) -> None:
-    assert names.job(SETTINGS, given) == FULL
+    assert resource_names.job(SETTINGS, given) == FULL
 
 
 def test_a_run_in_another_region_is_refused_with_both_regions() -> None:
     with pytest.raises(RequestError, match="europe-west4.*us-central1"):
-        names.job(SETTINGS, FULL.replace("us-central1", "europe-west4"))
+        resource_names.job(SETTINGS, FULL.replace("us-central1", "europe-west4"))
 
 
 @given(st.text(max_size=40))
 def test_no_text_gets_out_of_the_place_of_an_id(text: str) -> None:
     try:
-        name = names.job(SETTINGS, text)
+        name = resource_names.job(SETTINGS, text)
     except RequestError:
         return
     assert name.count("/") == 5
@@ -50,20 +50,20 @@ def test_labels_are_taken_only_as_google_takes_them(labels: dict[str, str]) -> N
         for key, value in labels.items()
     )  # fmt: skip
     if fine:
-        assert names.labels(labels) == labels
+        assert resource_names.labels(labels) == labels
     else:
         with pytest.raises(RequestError, match="label"):
-            names.labels(labels)
+            resource_names.labels(labels)
 
 
 def test_more_labels_than_google_takes_are_refused() -> None:
     with pytest.raises(RequestError, match="65 labels; a resource takes at most 64"):
-        names.labels({f"key{number}": "" for number in range(65)})
+        resource_names.labels({f"key{number}": "" for number in range(65)})
 
 
 def test_links_lead_to_the_console_of_the_project() -> None:
     link = (
         "https://console.cloud.google.com/vertex-ai/locations/us-central1/pipelines/runs/training-1?project=my-project"
     )
-    assert names.run_link(SETTINGS, "training-1") == link
-    assert names.job(SETTINGS, link) == FULL
+    assert resource_names.run_link(SETTINGS, "training-1") == link
+    assert resource_names.job(SETTINGS, link) == FULL

@@ -8,7 +8,7 @@ import requests
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError, TransportError
 
-from vgp.vertex.patience import LONGEST_S, Clock, Patience, passing
+from vgp.vertex.patient_reads import LONGEST_S, Clock, Patience, passing
 
 
 class Fast(Clock):

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.machines.catalog import catalog, changes, skus
+from vgp.machines.catalog import catalog, fresh_figures, skus
 from vgp.machines.placement import compatibility
 from vgp.settings import Settings, load
 from vgp.vertex import clients
@@ -158,7 +158,7 @@ def google(cloud, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    return shutil.copytree(changes.DATA, tmp_path / "data")
+    return shutil.copytree(fresh_figures.DATA, tmp_path / "data")
 
 
 def shown(folder, *, write=False):
@@ -181,7 +181,7 @@ def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
         "NVIDIA_TESLA_T4": "0.36 on demand, no Spot",
     }
     for name, told in after.items():
-        row = changes.price_rows()[name, "us-central1"]
+        row = fresh_figures.price_rows()[name, "us-central1"]
         was = f"{row['on_demand_usd_h']} on demand, {row['spot_usd_h']} Spot"
         assert f"price of {name} in us-central1: {was} -> {told}" in text
     assert re.search(r"ids of SKUs: \d+ known -> \d+ known, \d+ of them new", text)
@@ -194,7 +194,7 @@ def test_the_difference_is_shown_and_nothing_written(google, folder, cloud):
 def test_written_prices_are_those_of_the_parts(google, folder):
     began = date.today()
     shown(folder, write=True)
-    rows = changes.price_rows(folder)
+    rows = fresh_figures.price_rows(folder)
     # 12 vCPU, 170 GB, 1 GPU: the 80 GB GPU, not the 40 GB one whose SKU begins alike.
     assert float(rows["a2-ultragpu-1g", "us-central1"]["on_demand_usd_h"]) == pytest.approx(12 * 0.03 + 170 * 0.004 + 3)
     assert float(rows["g2-standard-96", "us-central1"]["on_demand_usd_h"]) == pytest.approx(
@@ -202,14 +202,14 @@ def test_written_prices_are_those_of_the_parts(google, folder):
     )
     # What the answer lacks keeps its price, and where it is from.
     for key in (("g2-standard-4", "europe-west4"), ("NVIDIA_TESLA_T4", "europe-west4")):
-        old = changes.price_rows()[key]
+        old = fresh_figures.price_rows()[key]
         assert rows[key] == {**old, "source": old["source"] or catalog.document("prices.json")["reading"]}
     assert rows["g2-standard-4", "us-central1"]["source"] == rows["NVIDIA_TESLA_T4", "us-central1"]["source"] == ""
     assert rows["NVIDIA_TESLA_T4", "us-central1"]["on_demand_usd_h"] == "0.36"
     prices = json.loads((folder / "prices.json").read_text())
     reading = prices["sources"][prices["reading"]]
     assert "--refresh" in reading["source"] and began <= date.fromisoformat(reading["date"]) <= date.today()
-    named = {row["source"] for row in [*rows.values(), *changes.sku_rows(folder).values()]} - {""}
+    named = {row["source"] for row in [*rows.values(), *fresh_figures.sku_rows(folder).values()]} - {""}
     assert set(prices["sources"]) == named | {prices["reading"], "flex_start"}, "what no row is from any more is gone"
     known = catalog.document("machines.json")["new_types"]
     assert json.loads((folder / "machines.json").read_text())["new_types"] == sorted({*known, "a9-ultragpu-8g"})
@@ -217,9 +217,9 @@ def test_written_prices_are_those_of_the_parts(google, folder):
 
 def test_every_price_of_the_answer_has_the_ids_of_its_skus(google, folder):
     shown(folder, write=True)
-    table, asked = changes.sku_rows(folder), {each["description"]: each["skuId"] for each in SKUS}
+    table, asked = fresh_figures.sku_rows(folder), {each["description"]: each["skuId"] for each in SKUS}
     machines, checked = catalog.machines(), 0
-    for (name, region), row in changes.price_rows(folder).items():
+    for (name, region), row in fresh_figures.price_rows(folder).items():
         if row["source"] == "":
             parts = [part for part, _ in skus.parts(machines[name])] if name in machines else [skus.ATTACHED[name]]
             found = [table[part, region, "OnDemand"] for part in parts]
@@ -232,13 +232,13 @@ def test_every_price_of_the_answer_has_the_ids_of_its_skus(google, folder):
     assert gpu["usd_h"] == "0.2"
     # The answer has none of it: the id stays, with where it is from.
     elsewhere = "Nvidia L4 GPU", "us-east4", "OnDemand"
-    before = changes.sku_rows()[elsewhere]
+    before = fresh_figures.sku_rows()[elsewhere]
     assert table[elsewhere] == {**before, "source": before["source"] or catalog.document("prices.json")["reading"]}
 
 
 def test_parts_are_found_by_every_name_that_the_catalog_has_for_them(google, folder):
     shown(folder, write=True)
-    rows = changes.price_rows(folder)
+    rows = fresh_figures.price_rows(folder)
 
     def usd(name, region="us-central1"):
         row = rows[name, region]
@@ -256,7 +256,7 @@ def test_parts_are_found_by_every_name_that_the_catalog_has_for_them(google, fol
 
 def test_what_vertex_ai_asks_for_itself_is_read_from_its_own_service(google, folder):
     shown(folder, write=True)
-    table = {key: row["usd_h"] for key, row in changes.sku_rows(folder).items() if row["source"] == ""}
+    table = {key: row["usd_h"] for key, row in fresh_figures.sku_rows(folder).items() if row["source"] == ""}
     own = {key: usd for key, usd in table.items() if key[2] in ("Training", "Fee")}
     assert own == {
         ("G2 Instance Core", "us-central1", "Training"): "0.036",
@@ -286,9 +286,9 @@ def test_a_machine_type_that_is_new_is_told_once_and_named_to_who_asks_for_it(go
 
 
 def test_prices_that_have_not_changed_are_confirmed_after_a_month(google, folder, monkeypatch):
-    monkeypatch.setattr(changes, "new_prices", lambda rows, fresh: (rows, []))
-    monkeypatch.setattr(changes, "new_skus", lambda rows, fresh: (rows, []))
-    monkeypatch.setattr(changes, "shapes", lambda types: [])
+    monkeypatch.setattr(fresh_figures, "new_prices", lambda rows, fresh: (rows, []))
+    monkeypatch.setattr(fresh_figures, "new_skus", lambda rows, fresh: (rows, []))
+    monkeypatch.setattr(fresh_figures, "shapes", lambda types: [])
     monkeypatch.setattr("vgp.vertex.refresh.CONFIRMED_DAYS", 10**6)
     before = files(folder)
     shown(folder, write=True)
@@ -316,4 +316,4 @@ def test_a_project_is_needed(folder):
 
 def test_the_data_files_are_kept_in_the_form_that_refresh_writes():
     for name in ("machines.json", "prices.json", "accelerators.json"):
-        assert changes.as_text(catalog.document(name)) == (changes.DATA / name).read_text()
+        assert fresh_figures.as_text(catalog.document(name)) == (fresh_figures.DATA / name).read_text()

@@ -1,7 +1,7 @@
-"""Files as documents: JSON or YAML (several in one file), loaded safely, with the line on which each key stands."""
+"""Files as documents: JSON or YAML (several in one file), loaded safely, with the place on which each key stands."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,25 @@ from typing import Any
 import yaml
 
 from vgp.base.documents import json_text, yaml_lines, yaml_text
+from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
 from vgp.base.documents.budget import Exhausted
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.json_text import Repeating
-from vgp.base.documents.place import Place
-from vgp.base.documents.reading import Unreadable, read
+
+
+@dataclass(frozen=True)
+class Place:
+    """`line`: of the file, from 1. `cell`: "cell 3, line 7" in a notebook, whose file nobody reads by its lines."""
+
+    line: int
+    cell: str = ""
+
+    def __str__(self) -> str:
+        return self.cell or f"line {self.line}"
+
+
+#: The place of a line of a text, from 1. `Place` itself is that of a text that fills its file.
+At = Callable[[int], Place]
+
 
 MAX_DOCUMENTS, MAX_REPEATED = 2_000, 20
 #: Each line of such a file is a document.

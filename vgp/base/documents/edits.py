@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import Document, parse
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import spellings
 from vgp.base.documents.yaml_lines import Level, Words
 from vgp.base.documents.yaml_text import events

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.bounded_text import FieldPath
 
 Repeating = list[tuple[dict[Any, Any], Any]]
 

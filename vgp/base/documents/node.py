@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any, Protocol
 
 from vgp.base.documents import json_text
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.budget import spend
 from vgp.base.documents.document import LIMITS
-from vgp.base.documents.field_path import FieldPath
 
 _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"{}]+)['\"]\]\}\}")
 #: Anything that some program would have to fill in: {{...}}, ${NAME}, $(NAME).

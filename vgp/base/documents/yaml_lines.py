@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.yaml_text import events
 
 #: Aliases of aliases that a line is looked for behind; each costs one more reading of the text.

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from vgp.base.documents.field_path import FieldPath
-from vgp.check.finding import Finding
-from vgp.check.sources.account import Note
+from vgp.base.documents.bounded_text import FieldPath
+from vgp.check.check_finding import Finding
+from vgp.check.sources.command_line import Note
 
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
 

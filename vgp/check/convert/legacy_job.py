@@ -9,8 +9,7 @@ from typing import Any
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Node
 from vgp.check.convert.conversion import Conversion, text_of
-from vgp.check.convert.legacy_input import LegacyInput
-from vgp.check.convert.legacy_pools import worker_pools
+from vgp.check.convert.legacy_pools import LegacyInput, worker_pools
 from vgp.check.convert.tuning import tuning
 from vgp.check.judgement import Judgement
 

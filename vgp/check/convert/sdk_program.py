@@ -4,15 +4,16 @@
 API's v1 does not know is in neither, and lost.
 """
 
+import json
+import math
 from dataclasses import replace
 from typing import Any
 
 from vgp.base.documents.node import spellings
-from vgp.base.text import bucket_uri
+from vgp.base.text import google_names
 from vgp.check.convert.conversion import Conversion
 from vgp.check.convert.job_body import SPEC
-from vgp.check.convert.python_text import Name, call, literal
-from vgp.check.sources.account import Note
+from vgp.check.sources.command_line import Note
 from vgp.machines.placement.job_fields import duration_s
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
 
@@ -120,7 +121,7 @@ def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, 
 def _bucket(folder: str | None) -> str:
     """The bucket of the folder; BUCKET where it names none."""
     try:
-        return bucket_uri.join(bucket_uri.cut(str(folder or ""))[0])
+        return google_names.join_uri(google_names.cut_uri(str(folder or ""))[0])
     except ValueError:
         return "gs://BUCKET"
 
@@ -148,3 +149,34 @@ def snake(value: Any) -> Any:
     if isinstance(value, dict):
         return {spellings(key)[1]: snake(item) for key, item in value.items()}
     return value
+
+
+class Name(str):
+    """Python that is written as it is."""
+
+
+def call(name: str, arguments: dict[str, Any]) -> str:
+    lines = [f"    {argument}={literal(value, 1)},\n" for argument, value in arguments.items()]
+    return f"{name}(\n{''.join(lines)})" if lines else f"{name}()"
+
+
+def literal(value: Any, depth: int = 0) -> str:
+    """The value as Python: short lists and objects on one line, in plain ASCII."""
+    if isinstance(value, Name):
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if value in ({}, []) or isinstance(value, bool | int | float | None):
+        return repr(value)
+    if not isinstance(value, dict | list):
+        return json.dumps(str(value)).replace("\x7f", "\\x7f")
+    opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    if isinstance(value, dict):
+        items = [f"{literal(str(key))}: {literal(item, depth + 1)}" for key, item in value.items()]
+    else:
+        items = [literal(item, depth + 1) for item in value]
+    flat = ", ".join(items)
+    if "\n" not in flat and len(flat) + 4 * depth < 90:
+        return f"{opening}{flat}{closing}"
+    pad = "    " * (depth + 1)
+    return f"{opening}\n{''.join(f'{pad}{item},{chr(10)}' for item in items)}{'    ' * depth}{closing}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from vgp.base.documents.node import Node, placeholder, whole_number
 from vgp.check.convert.conversion import text_of
-from vgp.check.convert.legacy_input import LegacyInput
+from vgp.check.convert.legacy_pools import LegacyInput
 
 _ALGORITHMS = ("GRID_SEARCH", "RANDOM_SEARCH")
 _TRIALS = {

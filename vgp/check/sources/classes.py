@@ -1,12 +1,14 @@
-"""What an attribute of a class of the program stands for: `Config.MACHINE`, `config.machine`, `Machine.TRAIN.value`.
+"""What attributes of the program's classes and its flags stand for: `Config.MACHINE`, `Machine.TRAIN.value`.
 
 Followed are values in the body of a class, defaults of dataclasses, what one call of it gives instead, members of
 enums, what `__init__` alone sets, and fields of a SimpleNamespace. An attribute that is set anywhere else is unknown.
 """
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from vgp.check.sources.program_names import is_void
 
 _ENUMS = {"Enum", "StrEnum", "IntEnum"}
 #: Classes of a file, and bases of a class, beyond which an attribute is unknown: a look-up visits all.
@@ -180,3 +182,43 @@ def _word(node: ast.AST) -> str:
 
 def _holds(node: ast.ClassDef, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+_DEFINES = ("DEFINE_string", "DEFINE_integer", "DEFINE_enum")
+
+
+def environment_default(node: ast.Call) -> ast.expr | None:
+    """The default of os.environ.get(NAME, DEFAULT) and os.getenv; None where there is none."""
+    function = ast.unparse(node.func) if isinstance(node.func, ast.Name | ast.Attribute) else ""
+    if function not in ("os.environ.get", "environ.get", "os.getenv", "getenv"):
+        return None
+    given = node.args[1] if len(node.args) > 1 else _text_of(node, "default")
+    return None if given is None or is_void(given) else given
+
+
+def flags(calls: Iterable[ast.Call]) -> Mapping[str, ast.expr]:
+    """Name of a flag -> its default, for those that the program defines once."""
+    found: dict[str, ast.expr | None] = {}
+    for call in calls:
+        name, default = _flag(call)
+        if name:
+            found[name] = None if name in found else default
+    return {name: default for name, default in found.items() if default is not None and not is_void(default)}
+
+
+def _flag(call: ast.Call) -> tuple[str, ast.expr | None]:
+    """The flag that a call defines, and its default."""
+    function = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    texts = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    if function == "add_argument" and texts:
+        name = next((text for text in texts if text.startswith("--")), texts[0])
+        given = _text_of(call, "dest")
+        name = str(given.value) if isinstance(given, ast.Constant) else name
+        return name.lstrip("-").replace("-", "_"), _text_of(call, "default")
+    if function in _DEFINES and texts:
+        return texts[0], call.args[1] if len(call.args) > 1 else _text_of(call, "default")
+    return "", None
+
+
+def _text_of(call: ast.Call, name: str) -> ast.expr | None:
+    return next((word.value for word in call.keywords if word.arg == name), None)

@@ -1,4 +1,4 @@
-"""The words of a gcloud command line: its flags with their values, as gcloud reads them."""
+"""The words of a gcloud command line: its flags with their values, as gcloud reads them, and what became of each."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,19 @@ from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.check.sources import shell_words
-from vgp.check.sources.account import Note
+
+#: Stands where a request names no image: for the user to fill in.
+IMAGE = "IMAGE"
+
+
+@dataclass(frozen=True)
+class Note:
+    """What happened to one field of the input."""
+
+    field: str
+    became: str
+    dropped: bool = False
+
 
 #: Flags that take no value.
 _BOOLEAN = (

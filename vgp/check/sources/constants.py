@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.budget import spend
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import Computed, spellings
-from vgp.check.sources.classes import Classes
-from vgp.check.sources.defaults import flags, of_environment
-from vgp.check.sources.names import Names, changed
+from vgp.check.sources.classes import Classes, environment_default, flags
+from vgp.check.sources.program_names import Names, changed
 
 MAX_DEPTH = 30
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -208,7 +207,7 @@ class Constants:
                 return {"str": str, "int": int, "float": float}[name](value)
             except (TypeError, ValueError, OverflowError):
                 pass
-        if (default := of_environment(node)) is not None:
+        if (default := environment_default(node)) is not None:
             return self.value(default, path, places, depth + 1)
         if name == "format" and isinstance(node.func, ast.Attribute) and not node.keywords:
             return self._formatted(node, node.func.value, path, depth)

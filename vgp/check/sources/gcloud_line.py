@@ -7,11 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vgp.check.sources import command_line
-from vgp.check.sources.account import Note
-from vgp.check.sources.command_line import LOST, REPEATED, FlagError, Line
-from vgp.check.sources.deploy_flags import deployment
-from vgp.check.sources.job_flags import custom_job, tuning_job
-from vgp.check.sources.legacy_flags import legacy_job
+from vgp.check.sources.command_line import LOST, REPEATED, FlagError, Line, Note
+from vgp.check.sources.gcloud_flags import custom_job, deployment, legacy_job, tuning_job
 
 #: Words of commands -> what their flags say.
 _JOBS = {

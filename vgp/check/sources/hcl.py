@@ -9,20 +9,26 @@ import math
 import operator
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import json_text
+from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.budget import Exhausted, spend
-from vgp.base.documents.field_path import FieldPath
 from vgp.base.documents.node import Computed
-from vgp.base.documents.reading import Unreadable, read
+from vgp.check.sources.hcl_blocks import (
+    MAX_CHARACTERS,
+    Block,
+    blocks,
+    filled_block,
+    parsed,
+    trees,
+    word,
+)
 
 SUFFIXES = (".tf", ".tf.json")
-MAX_CHARACTERS, MAX_FILES, MAX_DEPTH, MAX_TEXT = 300_000, 200, 60, 100_000
+MAX_FILES, MAX_DEPTH, MAX_TEXT = 200, 60, 100_000
 Scope = Mapping[str, Any]
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
@@ -38,98 +44,6 @@ class _Absent(Computed):
     """A field that a known object does not have, for which try() has another value."""
 
     __slots__ = ()
-
-
-@dataclass
-class Block:
-    """`resource "google_x" "y" {...}`: kind, labels, attributes with their lines, and the blocks inside."""
-
-    kind: str
-    labels: list[str]
-    line: int
-    attributes: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    blocks: list["Block"] = field(default_factory=list)
-
-
-def blocks(name: str, text: str) -> list[Block]:
-    """The blocks of a file.
-
-    Raises:
-        Unreadable: it is no Terraform.
-        Exhausted: it is too large.
-    """
-    if len(text) > MAX_CHARACTERS:
-        raise Exhausted(f"The file has more than {MAX_CHARACTERS:,} characters of Terraform.")
-    if name.endswith(".json"):
-        return _of_json(name, text)
-    return _body(_parsed(name, text), Block("", [], 1)).blocks
-
-
-@lru_cache(maxsize=32)
-def _parsed(name: str, text: str) -> Any:
-    """The body of a text of HCL, as a tree of its grammar."""
-    from hcl2.api import parses_to_tree
-    from lark.exceptions import UnexpectedInput
-
-    try:
-        return parses_to_tree(text).children[0]
-    except UnexpectedInput as error:
-        line, column = getattr(error, "line", 1), getattr(error, "column", 1)
-        raise Unreadable(name, f"no Terraform: line {line}, column {column} is not understood") from None
-
-
-def _body(tree: Any, block: Block) -> Block:
-    for child in _trees(tree):
-        name = _word(child.children[0])
-        if child.data == "attribute":
-            block.attributes[name] = child.children[-1], child.meta.line
-        else:
-            labels = [_word(each) for each in _trees(child)[1:] if each.data != "body"]
-            block.blocks.append(_body(_trees(child)[-1], Block(name, labels, child.meta.line)))
-    return block
-
-
-def _trees(tree: Any) -> list[Any]:
-    """The parts of a tree that are no punctuation and no comment."""
-    return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
-
-
-def _word(tree: Any) -> str:
-    return "".join(str(token) for token in tree.scan_values(lambda token: token != '"'))
-
-
-def _of_json(name: str, text: str) -> list[Block]:
-    """The resources, variables, locals and providers of a file of Terraform's JSON, whose expressions are texts."""
-    try:
-        data = json_text.loads(text)[0]
-    except (ValueError, RecursionError) as error:
-        raise Unreadable(name, f"no JSON: {error}") from None
-    depths = {"resource": 2, "variable": 1, "provider": 1, "locals": 0}
-    given = data if isinstance(data, dict) else {}
-    found = [
-        (Block(kind, list(labels), 1), value, path)
-        for kind, depth in depths.items()
-        for labels, value, path in _labelled(given.get(kind), depth, (kind,))
-    ]
-    paths = {at for _, value, path in found for at in [path, *((*path, key) for key in value)]}
-    lines = json_text.lines(text, paths)
-    for block, value, path in found:
-        block.line = lines[path]
-        block.attributes = {key: (item, lines[(*path, key)]) for key, item in value.items()}
-    return [block for block, _, _ in found]
-
-
-def _labelled(value: Any, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], Any, FieldPath]]:
-    """(labels, body, path) of each block of JSON, which may stand in lists."""
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _labelled(item, depth, (*path, index))
-    elif isinstance(value, dict) and depth:
-        for key, item in value.items():
-            for labels, body, where in _labelled(item, depth - 1, (*path, key)):
-                yield (key, *labels), body, where
-    elif isinstance(value, dict):
-        yield (), value, path
 
 
 class Module:
@@ -161,14 +75,14 @@ class Module:
             return Computed("it refers to too much")
         if not hasattr(node, "data"):
             return self._of_json(node, scope, depth)
-        inside = _trees(node)
+        inside = trees(node)
         match node.data:
             case "int_lit" | "float_lit":
-                return _number(_word(node))
+                return _number(word(node))
             case "literal_value":
-                return {"true": True, "false": False}.get(_word(node))
-            case "identifier" if _word(node) in scope:
-                return scope[_word(node)]
+                return {"true": True, "false": False}.get(word(node))
+            case "identifier" if word(node) in scope:
+                return scope[word(node)]
             case "string":
                 return self._text(node, scope, depth)
             case "heredoc_template" | "heredoc_template_trim":
@@ -207,21 +121,21 @@ class Module:
         whole = re.fullmatch(r"\$\{([^{}]*)\}", value)
         text = f"({whole.group(1)})" if whole else json.dumps(value)
         try:
-            return self.value(_trees(_parsed("", f"x = {text}"))[0].children[-1], scope, depth + 1)
+            return self.value(trees(parsed("", f"x = {text}"))[0].children[-1], scope, depth + 1)
         except Unreadable:
             return Computed(f"Terraform computes {value[:60]}")
 
     def _text(self, node: Any, scope: Scope, depth: int) -> Any:
         """A text, with the values of its ${...}."""
         parts = []
-        for part in _trees(node):
-            if not _trees(part):
-                parts.append(_unescaped(_word(part) if part.children[0] != '"' else ""))
+        for part in trees(node):
+            if not trees(part):
+                parts.append(_unescaped(word(part) if part.children[0] != '"' else ""))
                 continue
-            value = self.value(_trees(part)[0], scope, depth + 1)
+            value = self.value(trees(part)[0], scope, depth + 1)
             if isinstance(value, Computed):
                 return value
-            if isinstance(value, dict | list | None) and len(_trees(node)) > 1:
+            if isinstance(value, dict | list | None) and len(trees(node)) > 1:
                 return _computed(node)
             parts.append(value)
         if len(parts) == 1:
@@ -231,12 +145,12 @@ class Module:
     def _object(self, elements: list[Any], scope: Scope, depth: int) -> Any:
         values = {}
         for element in elements:
-            key, value = _trees(element)
+            key, value = trees(element)
             inner = key.children[0]
             is_name = inner.data == "keyword" or (
                 inner.data == "expr_term" and getattr(inner.children[0], "data", "") in ("identifier", "literal_value")
             )
-            name = _word(key) if is_name else self.value(key, scope, depth + 1)
+            name = word(key) if is_name else self.value(key, scope, depth + 1)
             if isinstance(name, Computed | dict | list):
                 return _computed(element)
             values[_as_text(name)] = self.value(value, scope, depth + 1)
@@ -244,12 +158,12 @@ class Module:
 
     def _binary(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
         left = self.value(inside[0], scope, depth + 1)
-        symbol, right_node = _trees(inside[1])
+        symbol, right_node = trees(inside[1])
         right = self.value(right_node, scope, depth + 1)
         if isinstance(left, Computed | dict | list) or isinstance(right, Computed | dict | list):
             return _computed(node)
         try:
-            value = _OPERATORS[_word(symbol)](left, right)
+            value = _OPERATORS[word(symbol)](left, right)
         except (TypeError, ArithmeticError, ValueError):
             return _computed(node)
         if isinstance(value, float) and not (math.isfinite(value) and abs(value) < 2**53):
@@ -259,8 +173,8 @@ class Module:
     def _item(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
         """var.x, local.x, each.value, and fields and items of what is known."""
         owner, last = inside
-        name = _word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
-        origin = _word(owner) if len(_trees(owner)) == 1 and _trees(owner)[0].data == "identifier" else ""
+        name = word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
+        origin = word(owner) if len(trees(owner)) == 1 and trees(owner)[0].data == "identifier" else ""
         if origin == "var" and name:
             return self._variable(name, depth)
         if origin == "local" and name in self.locals:
@@ -286,8 +200,8 @@ class Module:
         return self.value(block.attributes["default"][0], {}, depth + 1)
 
     def _call(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
-        name = _word(inside[0])
-        arguments = _trees(inside[1]) if len(inside) == 2 else []
+        name = word(inside[0])
+        arguments = trees(inside[1]) if len(inside) == 2 else []
         if len(inside) > 2 or any(str(each) == "..." for each in (inside[1].children if arguments else ())):
             return _computed(node)
         values = [self.value(each, scope, depth + 1) for each in arguments]
@@ -342,7 +256,7 @@ def _unescaped(text: str) -> str:
 
 def _heredoc(node: Any) -> Any:
     """<<EOT ... EOT, where nothing is to be filled in."""
-    first, *lines = _word(node).rstrip("\n").split("\n")
+    first, *lines = word(node).rstrip("\n").split("\n")
     text = "\n".join([*lines[:-1], ""])
     if re.search(r"(?<!\$)\$\{|(?<!%)%\{", text):
         return _computed(node)
@@ -391,6 +305,6 @@ def _values(path: Path) -> dict[str, tuple[Any, int]]:
         text = read(path, MAX_CHARACTERS)
         if path.name.endswith(".json"):
             return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
-        return _body(_parsed(path.name, text), Block("", [], 1)).attributes
+        return filled_block(parsed(path.name, text), Block("", [], 1)).attributes
     except (Unreadable, ValueError, AttributeError, RecursionError):
         return {}

@@ -13,15 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgp.base.documents import budget
-from vgp.base.documents.document import Document, numbered
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
+from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.base.documents.node import Computed
-from vgp.base.documents.place import At, Place
-from vgp.base.documents.reading import Unreadable
-from vgp.check.sources.calls import CALLS, Found
-from vgp.check.sources.clusters import message, ray_cluster
 from vgp.check.sources.constants import Constants, called
-from vgp.check.sources.kfp_limits import limits
+from vgp.check.sources.kfp_limits import limits, message, ray_cluster
+from vgp.check.sources.sdk_calls import CALLS, Found
 
 MAX_CHARACTERS = 2_000_000
 #: Keys by which a dictionary is recognised as a request.

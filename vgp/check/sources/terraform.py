@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import budget, json_text
-from vgp.base.documents.document import Document, numbered
-from vgp.base.documents.field_path import FieldPath
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
+from vgp.base.documents.document import Document, Place, numbered
 from vgp.base.documents.node import Computed, spellings
-from vgp.base.documents.place import Place
-from vgp.base.documents.reading import Unreadable
 from vgp.check.sources import hcl
-from vgp.check.sources.hcl import Block, Module, Scope
+from vgp.check.sources.hcl import Module, Scope
+from vgp.check.sources.hcl_blocks import Block, blocks
 
 PREFIX = "google_vertex_ai_"
 #: Of count and for_each, so many resources are judged.
@@ -64,7 +63,7 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
         return []
     try:
         with budget.document():
-            own = hcl.blocks(file, text)
+            own = blocks(file, text)
             module = hcl.module(file, own, folder)
             resources = [each for block in own if _is_ours(block) for each in _instances(module, block)]
             region = module.region()

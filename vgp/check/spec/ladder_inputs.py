@@ -13,7 +13,7 @@ from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
-from vgp.check.spec import ladder
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
@@ -49,7 +49,7 @@ def refuse(spec: PipelineSpec, arguments: Mapping[str, Any] | None = None) -> No
     Raises:
         RequestError: two launchers of one run would be given the same.
     """
-    if not any(ladder.position(container) is not None for container in spec.containers.values()):
+    if not any(spec_ladder.position(container) is not None for container in spec.containers.values()):
         return
     values = {} if arguments is None else {**spec.defaults, **arguments}
     around = _Around(given={name: _Source(f"parameter {name}") for name in spec.parameters})
@@ -57,7 +57,7 @@ def refuse(spec: PipelineSpec, arguments: Mapping[str, Any] | None = None) -> No
     for task, place, given in _climbing(spec, spec.root, around, values, 0):
         for loop, items in place.loops.items():
             _refuse_turns(task, loop, items, given)
-        told = ladder.plan(table(spec.executor(task), "container")) or {}
+        told = spec_ladder.plan(table(spec.executor(task), "container")) or {}
         key = (
             str(told.get("step")),
             *place.branches,
@@ -96,7 +96,7 @@ def _climbing(
         made[task.name] = frozenset(turn for source in given.values() for turn in source.turns)
         if task.component.is_group and depth < 50:
             yield from _climbing(spec, task.component, _inside(task, around, given, values), values, depth + 1)
-        elif ladder.position(table(spec.executor(task), "container")) is not None:
+        elif spec_ladder.position(table(spec.executor(task), "container")) is not None:
             yield task, around, given
 
 

@@ -1,11 +1,16 @@
-"""A compiled pipeline, read once: all that anybody asks of a spec.
+r"""A compiled pipeline, read once: all that anybody asks of a spec, its one textual form, and the defaults of its form.
 
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto
+
+Vertex's SDK and its template registry read YAML 1.1, to which 1e-05 is a text and \ud83d\ude00 two broken characters:
+written as 1.0e-05 and as the character itself, both are the same in JSON and in YAML.
 """
 
+import copy
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +18,21 @@ from typing import Any
 
 from vgp.check.spec.dag import Component, Json, Task, table
 from vgp.check.spec.parameters import Parameter
-from vgp.check.spec.text import as_text
+
+_STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P<exponent>e[+-]\d+)')
+_ESCAPE = re.compile(r"(?P<pair>\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\.")
+
+
+def as_text(value: object) -> str:
+    """The text of a JSON value, keys in order; equal values have equal texts."""
+    return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(value, indent=2, sort_keys=True)) + "\n"
+
+
+def _as_yaml(match: re.Match[str]) -> str:
+    if match["whole"]:
+        return f"{match['whole']}.0{match['exponent']}"
+    return _ESCAPE.sub(lambda escape: json.loads(f'"{escape[0]}"') if escape["pair"] else escape[0], match[0])
+
 
 #: More than Google runs; a spec whose components contain each other would have no end.
 _MAX_NESTING = 50
@@ -135,3 +154,43 @@ def _walk(group: Component, way: str, depth: int) -> Iterator[tuple[str, Task]]:
         yield f"{way}{name}", task
         if depth < _MAX_NESTING:
             yield from _walk(task.component, f"{way}{task.way}", depth + 1)
+
+
+#: A pipeline with both parameters uses our registry of models: vgp/registry.
+_OF_A_REGISTRY = ("registry", "model_name")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a run writes, and the root of the registry of models; "" leaves it open."""
+
+    runs: str = ""
+    registry: str = ""
+
+
+def with_places(spec: PipelineSpec, places: Places) -> PipelineSpec:
+    """The spec with the places as its defaults: a run that the console starts with another folder for its output has
+    the same registry.
+    """
+    if places.registry and registry_is(spec, [""]):
+        spec = spec.with_defaults({_OF_A_REGISTRY[0]: places.registry})
+    return PipelineSpec({**spec.content, "defaultPipelineRoot": places.runs}) if places.runs else spec
+
+
+def registry_is(spec: PipelineSpec, roots: Collection[str]) -> bool:
+    """Whether the pipeline uses our registry of models, and its default is one of `roots`; "" is the run's place."""
+    has_both = all(name in spec.parameters for name in _OF_A_REGISTRY)
+    return has_both and spec.defaults.get(_OF_A_REGISTRY[0]) in roots
+
+
+def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> PipelineSpec:
+    """The spec with the defaults that `changed` makes of its own; the same one where it leaves them as they are."""
+    values = changed(spec.defaults)
+    if values == spec.defaults:
+        return spec
+    content = copy.deepcopy(dict(spec.content))
+    declared = content["root"]["inputDefinitions"]["parameters"]
+    for name in spec.defaults:
+        if values[name] != spec.defaults[name]:
+            declared[name]["defaultValue"] = values[name]
+    return PipelineSpec(content)

@@ -1,14 +1,43 @@
-"""What a step of a compiled pipeline is, part by part, so that two of them can be compared."""
+"""What a step of a compiled pipeline is, part by part, with its ladder and its inputs, so that two can be compared."""
 
 import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.check.spec import ladder, ladder_difference
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Json, table
-from vgp.check.spec.flow import flow
-from vgp.check.spec.leaves import leaves
 from vgp.check.spec.pipeline_spec import PipelineSpec
+
+
+def given_to_tasks(spec: PipelineSpec) -> dict[str, dict[str, Any]]:
+    """The constants among a task's inputs, such as prices, and how often it is tried again, by the way to the task."""
+    return {
+        path: leaves(_constants(task.content), "input ") | leaves({"retryPolicy": task.content.get("retryPolicy")})
+        for path, task in spec.walk()
+    }
+
+
+def flow(component: Component) -> dict[str, Any]:
+    """The DAG of a component, without what is told apart: what is given, and which of its steps are cached."""
+    tasks = {name: _bare(task.content) for name, task in component.tasks.items()}
+    return {**table(component.content, "dag"), "tasks": tasks}
+
+
+def _constants(task: Json) -> dict[str, Any]:
+    values = {name: table(source, "runtimeValue") for name, source in table(task, "inputs", "parameters").items()}
+    return {name: value.get("constant", value) for name, value in values.items() if value}
+
+
+def _bare(task: Json) -> dict[str, Any]:
+    inputs = table(task, "inputs")
+    parameters = {
+        name: "constant" if "runtimeValue" in table(source) else source
+        for name, source in table(inputs, "parameters").items()
+    }
+    return {**task, "inputs": {**inputs, "parameters": parameters}, "cachingOptions": None, "retryPolicy": None}
+
 
 _POOLS = "worker_pool_specs"
 #: Of a container what has a word of its own.
@@ -30,7 +59,7 @@ class Side:
     @property
     def plan(self) -> Json:
         """The ladder that it climbs; empty where there is none."""
-        return ladder.plan(self.container) or {}
+        return spec_ladder.plan(self.container) or {}
 
     @property
     def pools(self) -> list[Json]:
@@ -52,7 +81,7 @@ def compared(old: Side | None, new: Side | None) -> tuple[dict[str, Any] | None,
 
 
 def _start(side: Side) -> dict[str, Any]:
-    rungs = ladder_difference.names(side.plan)
+    rungs = rung_names(side.plan)
     starts = f"{side.starts} ({', '.join(rungs)})" if rungs else side.starts
     return {"machine": side.machine, "starts": starts, "image": _image(side)}
 
@@ -83,10 +112,10 @@ def _image(side: Side) -> Any:
 
 def _arguments(side: Side) -> Any:
     """Without the plan of a ladder, which is told by its rungs."""
-    at, words = ladder.position(side.container), side.container.get("args")
+    at, words = spec_ladder.position(side.container), side.container.get("args")
     if at is None or words is None or not side.plan:
         return words
-    return [*words[:at], ladder_difference.program(side.plan), *words[at + 1 :]]
+    return [*words[:at], ladder_program(side.plan), *words[at + 1 :]]
 
 
 def _program(pool: Json) -> list[Any]:
@@ -112,3 +141,100 @@ def _interface(component: Component) -> tuple[dict[str, Any], Any]:
     known = {name: declared for name, declared in inputs.items() if isinstance(declared, dict)}
     defaults = {name: declared.pop("defaultValue", None) for name, declared in known.items()}
     return {name: value for name, value in defaults.items() if name != _POOLS}, rest
+
+
+_NUMBER = re.compile(r"^\d+-")
+#: What jobs run: not told, only that it differs.
+_PROGRAM = ("command", "args")
+
+
+def ladder_differences(before: Json, after: Json) -> Iterator[tuple[str, Any, Any]]:
+    """Fields with both values: rungs, or rung 2-spot-us-central1: machineSpec.machineType; of several rungs once."""
+    old, new = _rungs(before), _rungs(after)
+    if rung_names(before) != rung_names(after):
+        yield "rungs", ", ".join(rung_names(before)), ", ".join(rung_names(after))
+    kept = [key for key in new if key in old]
+    where: dict[str, list[str]] = {}
+    for key in kept:
+        for change in _changed_leaves(_of_rung(old[key]), _of_rung(new[key])):
+            where.setdefault(json.dumps(change), []).append(_name(new[key]))
+    for told, rungs in where.items():
+        field, old_value, new_value = json.loads(told)
+        whose = "every rung" if len(rungs) == len(kept) > 1 else f"rung {', '.join(rungs)}"
+        yield f"{whose}: {field}", old_value, new_value
+    yield from _changed_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
+
+
+def rung_names(plan: Json) -> list[str]:
+    return [_name(rung) for rung in _rungs(plan).values()]
+
+
+def ladder_program(plan: Json) -> list[Any]:
+    """What the jobs of all rungs run, which they share."""
+    return list({json.dumps(_split(rung)[1]): None for rung in _rungs(plan).values()})
+
+
+def _rungs(plan: Json) -> dict[str, Json]:
+    """By size, way and region, and a number where there are more of them: the place of a rung changes with others."""
+    found: dict[str, Json] = {}
+    rungs = plan.get("rungs")
+    for rung in rungs if isinstance(rungs, list) else ():
+        key = _NUMBER.sub("", _name(table(rung)))
+        found[f"{key} {sum(known.startswith(f'{key} ') for known in found)}"] = table(rung)
+    return found
+
+
+def _name(rung: Json) -> str:
+    return f"{rung.get('size') or ''} {rung.get('name')}".strip()
+
+
+def _of_rung(rung: Json) -> dict[str, Any]:
+    """Its fields; a job's by their own names, without the way to them."""
+    fields = _split(rung)[0]
+    return {_short(way): round(value, 4) if isinstance(value, float) else value for way, value in fields.items()}
+
+
+def _short(way: str) -> str:
+    for prefix in ("job.", "jobSpec.", "workerPoolSpecs."):
+        way = way.removeprefix(prefix)
+    return way
+
+
+def _split(rung: Json) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a rung asks for, and what runs on it."""
+    every = leaves({**rung, "name": None})
+    programs = {way: value for way, value in every.items() if way.rsplit(".", 1)[-1] in _PROGRAM}
+    return {way: value for way, value in every.items() if way not in programs}, programs
+
+
+def _changed_leaves(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for way in dict.fromkeys([*old, *new]):
+        if old.get(way) != new.get(way):
+            yield way, old.get(way), new.get(way)
+
+
+def leaves(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Every text, number and list of them in an object by the way to it: disk_spec.boot_disk_size_gb.
+
+    Members of a list go by their names where they are name and value, as environment variables are, else by their
+    numbers; one alone needs none.
+    """
+    return {f"{prefix}{way}": leaf for way, leaf in _leaves(value, "")}
+
+
+def _leaves(value: Any, way: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, _on(way, key))
+    elif isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value):
+        for number, each in enumerate(value):
+            if isinstance(each, Mapping) and each.keys() == {"name", "value"}:
+                yield _on(way, each["name"]), each["value"]
+            else:
+                yield from _leaves(each, _on(way, number) if len(value) > 1 else way)
+    else:
+        yield way, value
+
+
+def _on(way: str, key: Any) -> str:
+    return f"{way}.{key}" if way else str(key)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.machines.catalog import catalog, skus, vertex_ai
+from vgp.machines.catalog import catalog, skus
 
 COMPUTE_ENGINE = "6F81-5844-456A"
 
@@ -67,7 +67,7 @@ def _sold(sku: dict[str, Any]) -> tuple[str, str] | None:
     """Part and usage of a SKU, or None where it sells something else."""
     description = str(sku.get("description", ""))
     usage = str(sku.get("category", {}).get("usageType", ""))
-    if training := vertex_ai.part(description):
+    if training := skus.vertex_ai_part(description):
         return training if usage == skus.ON_DEMAND else None
     if usage not in (skus.ON_DEMAND, skus.SPOT) or _NOT_PLAIN.search(description):
         return None

@@ -1,6 +1,6 @@
 """Every machine and GPU that Vertex AI custom training accepts: the data files of `data/`, typed.
 
-    machines()["g2-standard-24"].gpus            # 2
+machines()["g2-standard-24"].gpus            # 2
     accelerator("A100-80GB").name                # NVIDIA_A100_80GB
     machines()["n1-standard-32"].counts("NVIDIA_TESLA_T4")   # (2, 4)
 
@@ -9,14 +9,13 @@ caps of vCPU and memory per count; nothing is typed in twice.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from vgp.machines.catalog.accelerator import Accelerator, Quota, accelerator_key
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.hardware import Accelerator, Machine, Quota, accelerator_key
 
 #: Where a run is, and a price is from, that names no region.
 DEFAULT_REGION = "us-central1"
@@ -126,3 +125,16 @@ def _attachable(row: dict[str, Any], rule: dict[str, Any]) -> dict[str, tuple[in
         for name, caps in rule["max_vcpu_and_memory_gb"].items()
     }
     return {name: counts for name, counts in allowed.items() if counts}
+
+
+def zones(accelerator: str, region: str) -> frozenset[str] | None:
+    """The names of the zones, as us-central1-a; None where they are not known."""
+    letters = document("zones.json")["zones"].get(accelerator, {}).get(region)
+    return None if letters is None else frozenset(f"{region}-{letter}" for letter in letters)
+
+
+def shared(accelerators: Iterable[str], region: str) -> frozenset[str] | None:
+    """The zones that have all of them; None where those of one are not known."""
+    known = [zones(accelerator, region) for accelerator in accelerators]
+    found = [each for each in known if each is not None]
+    return frozenset.intersection(*found) if found and len(found) == len(known) else None

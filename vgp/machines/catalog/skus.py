@@ -1,18 +1,21 @@
-"""Of which SKUs of Google's Cloud Billing catalog the price of a machine is the sum.
+"""The SKUs of Google's catalog whose sum a price is, and what a SKU of Vertex AI's training sells.
 
 The catalog sells machines by the part: a vCPU, a GB, a GPU, each by region and usage; Compute Engine has SKUs of its
 own, and Vertex AI's training. skus.csv has those that are known with their prices, prices.json where each is from.
 Whoever has an id looks it up: https://cloud.google.com/skus?filter=ID
+
+part("Vertex AI: Training/Pipelines Management fee on G2 Instance Core in Iowa")  # ("G2 Instance Core", "Fee")
 """
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from vgp.machines.catalog.catalog import document
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.hardware import Machine
 
 #: Family -> how the descriptions of its vCPU, memory and GPU SKUs begin. A slice of an A4 or A4X has the others in it.
 _PARTS: dict[str, tuple[str | None, str | None, str | None]] = {
@@ -105,3 +108,41 @@ def _table() -> dict[tuple[str, str, str], dict[str, str]]:
     text = (files("vgp.machines.catalog") / "data" / "skus.csv").read_text(encoding="utf-8")
     rows, reading = csv.DictReader(text.splitlines()), document("prices.json")["reading"]
     return {(row["part"], row["region"], row["usage"]): {**row, "source": row["source"] or reading} for row in rows}
+
+
+VERTEX_AI = "C7E2-9256-1C43"
+
+_TRAINING = re.compile(
+    r"\s*(?:Vertex AI: ?Training(?:/Pipelines)? |Training - )(management fee on )?(?:on )?(.+?)(?: running)?"
+    r"(?: in \S| (?:USA|Europe|Asia)$)",
+    re.I,
+)
+#: Words that are not in every name of a part.
+_LOOSE = {"nvidia", "tesla", "gpu", "predefined", "instance"}
+
+
+def _words_of_name(name: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - _LOOSE
+
+
+_VERTEX_AI_PARTS = {
+    **{_words_of_name(name): vertex_ai_part for name, vertex_ai_part in NAMES.items()},
+    _words_of_name("C2 Core"): "Compute optimized Core",
+    _words_of_name("C2 RAM"): "Compute optimized Ram",
+    _words_of_name("M1 Core"): "Memory-optimized Instance Core",
+    _words_of_name("M1 RAM"): "Memory-optimized Instance Ram",
+    _words_of_name("H200"): "H200 141GB GPU",
+    _words_of_name("B200"): "A4 Nvidia B200 (1 gpu slice)",
+    _words_of_name("RTX 6000"): "RTX 6000 96GB",
+    _words_of_name("Tpu-v5e Accelerator"): "TpuV5e",
+    _words_of_name("Tpu V6e"): "TpuV6e",
+    _words_of_name("Tpu-7x Accelerator"): "TPU7x",
+    _words_of_name("Tpu 7x"): "TPU7x",
+}
+
+
+def vertex_ai_part(description: str) -> tuple[str, str] | None:
+    """The part and the usage that a description tells, or None: it sells something else."""
+    match = _TRAINING.match(description)
+    found = _VERTEX_AI_PARTS.get(_words_of_name(match.group(2))) if match else None
+    return (found, FEE if match.group(1) else TRAINING) if match and found else None

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from vgp.machines.catalog import catalog, prices
-from vgp.machines.catalog.accelerator import Accelerator
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog.hardware import Accelerator, Machine
 from vgp.machines.catalog.prices import Price
 
 

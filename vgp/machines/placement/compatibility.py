@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.base.text.figures import listed
-from vgp.machines.catalog import catalog, tpus
-from vgp.machines.catalog.accelerator import Accelerator
-from vgp.machines.catalog.machine import Machine
-from vgp.machines.placement import nearest
+from vgp.machines.catalog import catalog, tpu_machines
+from vgp.machines.catalog.hardware import Accelerator, Machine
+from vgp.machines.placement import nearest_machine
 from vgp.machines.placement.combination import Combination, counts_of, of_machine
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 MACHINE, TYPE, COUNT = "machineType", "acceleratorType", "acceleratorCount"
 
@@ -26,11 +25,11 @@ def problems(
     """
     accelerator_type = None if accelerator_type in NO_ACCELERATOR else accelerator_type
     unknown = []
-    if machine_type is not None and machine_type not in catalog.machines() and not tpus.is_tpu(machine_type):
+    if machine_type is not None and machine_type not in catalog.machines() and not tpu_machines.is_tpu(machine_type):
         unknown.append(unknown_machine(machine_type, bool(accelerator_type)))
     if accelerator_type and accelerator_type not in catalog.accelerators():
         unknown.append(unknown_accelerator(accelerator_type, as_of))
-    if unknown or tpus.is_tpu(machine_type or ""):
+    if unknown or tpu_machines.is_tpu(machine_type or ""):
         return unknown
     machine, accelerator = (
         catalog.machines().get(machine_type or ""),
@@ -46,7 +45,7 @@ def problems_of(combination: Combination, *, as_of: date, region: str | None = N
 
 def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     why = catalog.not_for_training(name)
-    near = nearest.machine_type(name, has_gpu)
+    near = nearest_machine.machine_type(name, has_gpu)
     message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
     if not name.strip():
         message = "The machine type is empty."
@@ -58,16 +57,18 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
 
 
 def unknown_accelerator(name: str, as_of: date) -> Problem:
-    near = nearest.accelerator_type(name)
+    near = nearest_machine.accelerator_type(name)
     message = f"No accelerator is called '{name}'."
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `vgp machines`.")
-    if other := nearest.not_on_vertex(name):
+    if other := nearest_machine.not_on_vertex(name):
         return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
-    if tpus.names_generation(name):
+    if tpu_machines.names_generation(name):
         text = f"'{name}' is no accelerator type: TPUs are asked for by their machine type and topology."
-        return Problem("GPU002", TYPE, text, f"The machines: {listed([*tpus.machines(), tpus.board_machine()])}.")
+        return Problem(
+            "GPU002", TYPE, text, f"The machines: {listed([*tpu_machines.machines(), tpu_machines.board_machine()])}."
+        )
     if near:
         return Problem("GPU002", TYPE, message, f"Did you mean {near}?", nearest=((TYPE, near),))
     living = [row.name for row in catalog.accelerators().values() if row.kind == "gpu" and not row.is_retired(as_of)]
@@ -147,7 +148,7 @@ class _Parts:
         return self._proposing(rule, TYPE, text, of_machine(self.machine)[0])
 
     def _near(self, rule: str, field: str, text: str, count: int) -> Problem:
-        near = nearest.combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
+        near = nearest_machine.combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
         return self._proposing(rule, field, text, near) if near else Problem(rule, field, text)
 
     def _proposing(self, rule: str, field: str, text: str, near: Combination) -> Problem:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean, nearest
-from vgp.machines.catalog.machine import Machine
-from vgp.machines.placement.rules import Problem
+from vgp.machines.catalog.hardware import Machine
+from vgp.machines.placement.machine_rules import Problem
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 MIN_DISK_GB, MAX_DISK_GB, DEFAULT_DISK_GB = 100, 64_000, 100

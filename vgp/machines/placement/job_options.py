@@ -14,9 +14,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vgp.base.text import bucket_uri, google_names
-from vgp.base.text.google_names import RFC1035
-from vgp.machines.placement.resource_names import network_attachment, persistent_resource, tensorboard
+from vgp.base.text import google_names
+from vgp.base.text.google_names import RFC1035, network_attachment, persistent_resource, tensorboard
 
 #: Where a step's TensorBoard logs go unless it says: a folder of its own in every run. Vertex AI fills it in.
 LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
@@ -42,7 +41,7 @@ def _name(value: str) -> str:
 
 
 def _folder(value: str) -> str:
-    bucket_uri.cut(value)
+    google_names.cut_uri(value)
     return value.rstrip("/")
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgp.machines.catalog.prices import Price
-from vgp.machines.placement import job_fields, network, plain, provisioning
+from vgp.machines.placement import job_fields, plain, provisioning
 from vgp.machines.placement.combination import Combination, known
+from vgp.machines.placement.gpu_network import network_command, network_variables
 from vgp.machines.placement.job_options import JobOptions
-from vgp.machines.placement.request import ReductionServer
-from vgp.machines.placement.rules import PlacementError, Problem
-from vgp.machines.placement.script import ParameterServer
+from vgp.machines.placement.machine_rules import PlacementError, Problem
+from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.step_request import ReductionServer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +107,9 @@ class Placement:
         Parameter servers run what the nodes run, and are told their role by CLUSTER_SPEC and TF_CONFIG.
         """
         machine = self.combination.machine
-        told = {**network.variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
+        told = {**network_variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
         variables = {**told, **self.env, **(env or {})}
-        words = network.command(command, machine, self.nodes, variables)
+        words = network_command(command, machine, self.nodes, variables)
         container: dict[str, Any] = {"image_uri": image, "command": words, "args": list(args)}
         if variables:
             container["env"] = [{"name": name, "value": value} for name, value in variables.items()]

@@ -12,15 +12,15 @@ from functools import cache
 
 from vgp.base.text.figures import GB_PER_GIB, listed
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import compatibility, job_fields, nearest, tpus
+from vgp.machines.placement import compatibility, job_fields, nearest_machine, tpu_rules
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
-from vgp.machines.placement.nearest import Conditions
-from vgp.machines.placement.rules import Problem, first_error
+from vgp.machines.placement.machine_rules import Problem, first_error
+from vgp.machines.placement.nearest_machine import Conditions
 
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
 #: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.
 TIMEOUT_VARIABLE = "STEP_TIMEOUT_S"
-#: What a step may use to prepare data: vgp/machines/placement/engines.py.
+#: What a step may use to prepare data: vgp/machines/placement/engine_request.py.
 ENGINES_VARIABLE = "PREPARE_ENGINES"
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
 #: Of a Python step that fails; a custom job has none by itself.
@@ -47,7 +47,7 @@ def problems(
     if not accelerator and not count:
         return limits
     if accelerator and accelerator.startswith("TPU_") and accelerator in catalog.accelerators():
-        return limits + tpus.plain(accelerator, count)
+        return limits + tpu_rules.plain(accelerator, count)
     conditions = Conditions(regions, among=_meeting(vcpu, memory_gb))
     found = compatibility.problems(None, accelerator, count, as_of=as_of)
     limits += [_proposing(problem, accelerator, count, as_of, conditions) for problem in found]
@@ -61,7 +61,7 @@ def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: dat
     row = catalog.accelerators().get(accelerator or "")
     if len(problem.nearest) < 2 or row is None:
         return problem
-    near = nearest.combination(None, row, count or 1, as_of=as_of, conditions=conditions)
+    near = nearest_machine.combination(None, row, count or 1, as_of=as_of, conditions=conditions)
     fix = f"Nearest that works: {near.with_prices()}." if near else "Run it as a custom job with a machine type."
     return replace(problem, suggestion=fix, nearest=compatibility.fields_of(near) if near else ())
 

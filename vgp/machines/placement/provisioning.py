@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean, nearest
-from vgp.machines.catalog import catalog, zones
-from vgp.machines.catalog.accelerator import Accelerator
-from vgp.machines.catalog.machine import Machine
+from vgp.machines.catalog import catalog
+from vgp.machines.catalog.hardware import Accelerator, Machine
 from vgp.machines.placement.combination import Combination
-from vgp.machines.placement.rules import Problem
+from vgp.machines.placement.machine_rules import Problem
 
 #: Scheduling.Strategy of the API -> what the catalog calls it. The first two are deprecated names.
 STRATEGIES = {
@@ -167,11 +166,30 @@ def one_zone(kinds: Sequence[str], regions: Sequence[str]) -> Iterator[Problem]:
     for where in regions:
         if not all(catalog.accelerators()[kind].pages_listing(where) for kind in kinds):
             continue  # the rule about regions says so
-        shared = zones.shared(kinds, where)
+        shared = catalog.shared(kinds, where)
         if shared is None:
             text = f"The job mixes {listed(kinds, 'and')}: all must be in one zone of {where}, which is not checkable."
             yield Problem("GPU010", "region", text, "Use one kind of GPU, or look up its zones.", "warning")
         elif not shared:
-            places = "; ".join(f"{kind} is in {', '.join(sorted(zones.zones(kind, where) or ()))}" for kind in kinds)
+            places = "; ".join(f"{kind} is in {', '.join(sorted(catalog.zones(kind, where) or ()))}" for kind in kinds)
             text = f"The job mixes {listed(kinds, 'and')}, which no zone of {where} has together: {places}."
             yield Problem("GPU010", "region", text, fix)
+
+
+def quota_problems(combination: Combination, amount: int, regions: Sequence[str], strategy_name: str) -> list[Problem]:
+    """Warns when the default quota of every region in question is below `amount`, in GPUs or, without any, in vCPU."""
+    draw = combination.quota(preemptible=is_preemptible(strategy_name))
+    if draw is None or not (regions or combination.accelerator):
+        return []
+    listed = {region: draw.defaults[region] for region in regions or draw.defaults if region in draw.defaults}
+    if not listed:
+        return []
+    best = max(listed, key=lambda region: listed[region])
+    limit = listed[best]
+    if limit >= amount:
+        return []
+    where = best if regions else "every region" if limit == 0 else f"{best}, the highest"
+    what = combination.accelerator_type or f"{combination.machine.family.upper()} vCPU"
+    field = "acceleratorType" if combination.accelerator else "machineType"
+    text = f"The default quota for {what} in {where} is {limit}; the job needs {amount}."
+    return [Problem("GPU017", field, text, f"Ask for {amount} of {draw.metric}.")]

@@ -1,14 +1,16 @@
-"""Why nothing meets a need: the rule that no machine can satisfy, or which part of the need is too strict."""
+"""Why nothing meets a need, and where else or with which GPUs there may be capacity now."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from vgp.base.text.figures import listed
-from vgp.machines.catalog import tpus
+from vgp.machines.catalog import tpu_machines
 from vgp.machines.placement import compatibility, provisioning
-from vgp.machines.placement.combination import combinations, counts_of
-from vgp.machines.placement.rules import Problem, first_error
+from vgp.machines.placement.combination import Combination, combinations, counts_of
+from vgp.machines.placement.machine_rules import Problem, first_error
+from vgp.machines.placement.provisioning import STRATEGIES
 from vgp.machines.placement.search import Need, Offer, large_enough, obtainable, search
 
 _ANY_SIZE: dict[str, Any] = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}
@@ -62,7 +64,7 @@ def _rules(need: Need) -> Iterator[Problem]:
     if not counts:
         text = f"The catalog has no machine with {accelerator.name}: {accelerator.note or 'it is no GPU'}."
         fix = (
-            f"`vgp machines {tpus.board_machine()}`."
+            f"`vgp machines {tpu_machines.board_machine()}`."
             if accelerator.kind != "gpu"
             else "The GPUs that it has: `vgp machines`."
         )
@@ -81,3 +83,54 @@ def _count(need: Need) -> Iterator[Problem]:
             near = min(counts, key=lambda count: (abs(count - (need.count or 0)), -count))
             text = f"No machine has {need.count} GPUs; the counts are {listed(counts)}."
             yield Problem("GPU003", "count", text, f"Nearest that works: --count {near}.")
+
+
+#: How many of a kind are proposed.
+_MOST = 3
+
+
+def alternatives(combination: Combination, region: str, strategy: str, as_of: date) -> list[str]:
+    """Lines with other ways to provision, other regions for the same machine, and other GPUs in the same region.
+
+    Cheapest first, as far as the catalog knows prices. `strategy` is the API's.
+    """
+    provisioning = "spot" if STRATEGIES.get(strategy) == "spot" else "standard"
+    lines = (
+        _waiting(combination, strategy),
+        _elsewhere(combination, region, provisioning),
+        _other_gpus(combination, region, provisioning, as_of),
+    )
+    return [line for line in lines if line]
+
+
+def _waiting(combination: Combination, strategy: str) -> str:
+    offered = combination.machine.provisioning
+    if STRATEGIES.get(strategy) == "spot":
+        return f'{combination.machine_type} on demand: strategy = "standard".' if "standard" in offered else ""
+    # A plain step's strategy cannot be chosen; only a training job has a timeout of its own to wait in.
+    if "flex_start" in offered and strategy == "STANDARD":
+        return 'A training step can wait for capacity: strategy = "flex_start".'
+    return ""
+
+
+def _elsewhere(combination: Combination, region: str, provisioning: str) -> str:
+    prices = [price for price in combination.prices(provisioning) if price.region != region]
+    offered = [price for price in prices if combination.is_in(price.region)]
+    listed = ", ".join(f"{price.region} ({price})" for price in offered[:_MOST])
+    return f"{combination.machine_type} elsewhere: {listed}." if listed else ""
+
+
+def _other_gpus(combination: Combination, region: str, provisioning: str, as_of: date) -> str:
+    """Other GPUs in the region: as much GPU memory in all, at least half the vCPU and memory."""
+    if combination.accelerator is None:
+        return ""
+    need = Need(
+        as_of=as_of, min_vcpu=combination.vcpu / 2, min_memory_gb=combination.memory_gb / 2,
+        min_gpu_memory_gb=combination.gpu_memory_gb, regions=(region,), provisioning=provisioning,
+    )  # fmt: skip
+    cheapest: dict[str | None, Offer] = {}
+    for offer in search(need):
+        if offer.price and offer.combination.accelerator != combination.accelerator:
+            cheapest.setdefault(offer.combination.accelerator_type, offer)
+    listed = ", ".join(f"{offer.combination} ({offer.price})" for offer in list(cheapest.values())[:_MOST])
+    return f"Other GPUs in {region}: {listed}." if listed else ""

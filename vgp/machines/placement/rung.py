@@ -1,4 +1,4 @@
-"""One rung of a ladder, as it stands in pipelines.toml: which machines to ask for next, when there was no capacity.
+"""One rung of a ladder and one of several sizes of a step, as they stand in pipelines.toml.
 
 [steps.train]
 deadline = "12h"
@@ -8,8 +8,11 @@ capacity = [
 ]
 
 Every other key of the step holds for all rungs.
+
+A size is a rung that stands alone, or has a ladder of its own; what it leaves open is as the step has it.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -24,7 +27,7 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
-from vgp.base.text.image_name import image_name
+from vgp.base.text.google_names import image_name
 from vgp.machines.placement import job_fields
 from vgp.machines.placement.provisioning import region_known
 
@@ -111,3 +114,30 @@ class Rung(BaseModel):
         if self.strategy or self.reservation:
             gone += ("strategy", "reservation", *(() if self.strategy == "flex_start" else ("max_wait",)))
         return (*gone, *_GOT) if self.persistent_resource else gone
+
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_OF_MACHINE = ("machine", "accelerator", *NEEDS)
+
+
+class Size(Rung):
+    """What the step asks for in this size."""
+
+    #: Its ladder; empty: that of the step, unless the size names a machine, which is then its only rung.
+    capacity: tuple[Rung, ...] = ()
+
+    def of(self, step: dict[str, Any]) -> dict[str, Any]:
+        """The keys of the step in this size; always with a ladder, of one rung at least."""
+        named_sizes = any(getattr(self, name) for name in _OF_MACHINE)
+        kept = {name: value for name, value in step.items() if not (named_sizes and name == "capacity")}
+        values = self.over(kept)
+        only = Rung(regions=self.regions) if self.regions else Rung()
+        return {**values, "capacity": values.get("capacity") or (only,)}
+
+
+def named_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
+    """The sizes, if they are called as a parameter's value can be."""
+    for name in sizes:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is no name of a size: at most 31 lower-case letters, digits and -.")
+    return sizes

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 
-from vgp.machines.catalog.accelerator import Accelerator
+from vgp.machines.catalog.hardware import Accelerator
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
 

@@ -1,8 +1,7 @@
 """Starts a user's own command on every machine of a job, as its framework expects, and ends it cleanly.
 
-It travels as one text (vgp/workflow/compiling/joined.py) to images that hold nothing of ours: standard library only,
-Python 3.8,
-any user. Its modules import names from each other, never each other as a whole.
+It travels as one text (vgp/workflow/compiling/script_step.py) to images that hold nothing of ours: standard
+library only, Python 3.8, any user. Its modules import names from each other, never each other as a whole.
 
     python3 -c TEXT --launch KIND --data URI --model URI --checkpoints URI --pins URI --key TEXT
                     [--number NAME=VALUE] [--text NAME=VALUE] -- COMMAND...

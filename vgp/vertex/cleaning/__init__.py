@@ -2,6 +2,6 @@
 
 groups.py    objects below runs/, put together: a run, a folder of checkpoints, the way up its ladders, pins
 needed.py    what champions, open runs and pins still need
-plan.py      each group with why it stays or goes
+cleaning_plan.py  each group with why it stays or goes
 remove.py    deletes: nothing that has changed since it was looked at
-view.py      the plan as a table and as JSON"""
+cleaning_view.py  the plan as a table and as JSON"""

@@ -13,10 +13,10 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from vgp.base.errors import WorkFailed
-from vgp.base.text.bucket_uri import cut, join
+from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.errors import explained
+from vgp.vertex.google_errors import explained
 
 LEASE = "lease.json"
 _KINDS = {
@@ -38,12 +38,12 @@ class Root:
 
     @classmethod
     def of(cls, settings: Settings) -> "Root":
-        bucket, folder = cut(clients.bucket(settings))
+        bucket, folder = cut_uri(clients.bucket(settings))
         return cls(settings, bucket, f"{folder}/runs/".lstrip("/"))
 
     @property
     def uri(self) -> str:
-        return join(self.bucket, self.prefix)
+        return join_uri(self.bucket, self.prefix)
 
     def path(self, name: str) -> str:
         """An object's name below the root. Raises WorkFailed if it is not there."""

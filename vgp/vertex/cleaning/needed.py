@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from vgp.settings import Settings
-from vgp.vertex import clients, names
+from vgp.vertex import clients, resource_names
 from vgp.vertex.cleaning.groups import Group, Root, calling, group_of
-from vgp.vertex.errors import explained
-from vgp.vertex.runs import search
-from vgp.vertex.runs.state import ENDED
-from vgp.vertex.schedules import live
+from vgp.vertex.google_errors import explained
+from vgp.vertex.runs import run_search
+from vgp.vertex.runs.remote_run import ENDED
+from vgp.vertex.schedules import schedule_list
 
 WORKERS = 16
 _URI = re.compile(r"(?:gs://|/gcs/)[^\s\"'\\<>]+")
@@ -73,7 +73,7 @@ def needed(root: Root, pins: Iterable[Group]) -> tuple[Needed, set[str]]:
         open_runs.add(id_)
         result.add(text, f"the run {id_} needs it, which is open")
     with explained("list the schedules", settings):
-        for schedule in live.schedules(settings):
+        for schedule in schedule_list.existing_schedules(settings):
             result.add(type(schedule).to_json(schedule), f"named by the schedule {schedule.display_name}")
     for text in _contents(root, [group for group in pins if group.kind == "pins"]):
         result.add(text, "named by the pins of a run")
@@ -82,11 +82,11 @@ def needed(root: Root, pins: Iterable[Group]) -> tuple[Needed, set[str]]:
 
 def _open_runs(settings: Settings) -> Iterator[tuple[str, str]]:
     """Ids of the runs that are not over, and all that they say of themselves."""
-    states = [state for state in search.STATES if state not in ENDED]
-    for run in search.listed(settings, search.Filter(states=states), limit=0):
+    states = [state for state in run_search.STATES if state not in ENDED]
+    for run in run_search.listed(settings, run_search.Filter(states=states), limit=0):
         with explained(f"look at the run {run.id}", settings):
             job = clients.pipeline_service(settings).get_pipeline_job(
-                name=f"{names.location(settings)}/pipelineJobs/{run.id}", **clients.reading()
+                name=f"{resource_names.location(settings)}/pipelineJobs/{run.id}", **clients.reading()
             )
         yield run.id, json.dumps(type(job).to_dict(job), default=str)
 

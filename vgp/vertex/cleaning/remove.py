@@ -15,10 +15,10 @@ from itertools import islice
 from typing import Any
 
 from vgp.vertex import clients
+from vgp.vertex.cleaning.cleaning_plan import Plan
 from vgp.vertex.cleaning.groups import LEASE, Group, Item, Root, calling, items
 from vgp.vertex.cleaning.needed import WORKERS
-from vgp.vertex.cleaning.plan import Plan
-from vgp.vertex.errors import explained
+from vgp.vertex.google_errors import explained
 
 #: Objects between two looks at whether somebody pressed Ctrl-C.
 _BATCH = 1000

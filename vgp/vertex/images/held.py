@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.errors import RequestError
+from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import scripts
 from vgp.protocol import placeholders
 from vgp.settings import Settings
 from vgp.vertex.images.source import Selection, is_known_to_git

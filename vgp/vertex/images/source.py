@@ -13,9 +13,8 @@ from pathlib import Path
 
 from vgp.base.errors import RequestError
 from vgp.settings.repository import DOCKERFILES
-from vgp.vertex.images.dockerfile import sources
-from vgp.vertex.images.dockerignore import Ignored, matches, matches_any
-from vgp.workflow.compiling.commit import Refused, git
+from vgp.vertex.images.dockerignore import Ignored, copied_files, matches, matches_any
+from vgp.workflow.compiling.source_commit import Refused, git
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Selection:
                 f"{root} has no {' and no '.join(choices)}, from which the image is built. Write it, or name yours in "
                 'pipelines.toml: dockerfile = "docker/Dockerfile".'
             )
-        return cls(name, sources(_text(root / name)), Ignored.read(_text(root / ".dockerignore")))
+        return cls(name, copied_files(_text(root / name)), Ignored.read(_text(root / ".dockerignore")))
 
     def copies(self, name: str) -> bool:
         """Whether the Dockerfile names the file, or a folder that it lies in."""

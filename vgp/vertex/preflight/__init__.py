@@ -3,58 +3,54 @@
 preflight(settings, spec, steps)   everything, side by side, in a few seconds
 refuse_cheaply(settings)           the three calls before every submission
 
-finding.py      what is said of one thing, and the question whose answer it is
-asking.py       questions side by side; one that fails hides no other
-report.py       the findings as a person reads them, and as a script does
+preflight_questions.py  what is said of one thing, the question whose answer it is, all asked side by side, and shown
 account.py      credentials, project, billing, and what the caller may do
 apis.py         the APIs that a run needs
 region.py       machines and GPUs in the region
 quota.py        whether the quotas cover what the steps ask for
-needs.py        what a pipeline draws on each quota at a time
-order.py        which steps may run at the same time
-bucket.py       the bucket that runs write to
+needs.py        what a pipeline draws on each quota at a time, by the order of its steps
+run_bucket.py   the bucket that runs write to
 retention.py    whether the bucket keeps what a cached result points at
-image.py        the image of the steps
+step_image.py   the image of the steps
 builds.py       the account that image builds work as
-identity.py     the account that the steps run as
-key.py          the encryption key
-notify.py       the secrets of those who are told of a run
+step_account.py  the account that the steps run as
+encryption_key.py  the encryption key
+notify_secrets.py  the secrets of those who are told of a run
 network.py      the network of training jobs
 resources.py    what training jobs name besides: persistent resources, TensorBoards, network attachments
-bigquery.py     what steps use of BigQuery
-dataflow.py     what steps use of Dataflow
-repository.py   the repository of templates
+bigquery_needs.py  what steps use of BigQuery
+dataflow_needs.py  what steps use of Dataflow
+template_repository.py  the repository of templates
 access.py       whether an account may do what a run needs
-policy.py       permissions and the roles that hold them, read from policies"""
+access_policy.py  permissions and the roles that hold them, read from policies"""
 
 from collections.abc import Callable, Sequence
 from textwrap import indent
 
 from vgp.base.errors import WorkFailed
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight import (
     account,
     apis,
-    bigquery,
-    bucket,
+    bigquery_needs,
     builds,
-    dataflow,
-    identity,
-    image,
-    key,
+    dataflow_needs,
+    encryption_key,
     network,
-    notify,
+    notify_secrets,
     quota,
     region,
-    repository,
     resources,
+    run_bucket,
+    step_account,
+    step_image,
+    template_repository,
 )
 from vgp.vertex.preflight.access import Policies
-from vgp.vertex.preflight.asking import answered, answers
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.preflight_questions import Finding, Question, answered, answers
 
 __all__ = ["Finding", "cheap", "preflight", "refuse_cheaply"]
 
@@ -90,17 +86,17 @@ def _questions(
         *apis.questions(settings, project, spec),
         *region.questions(settings, project, steps),
         *quota.questions(settings, project, steps, spec),
-        *bucket.questions(settings, project, policies, steps),
-        *image.questions(settings, project, policies),
+        *run_bucket.questions(settings, project, policies, steps),
+        *step_image.questions(settings, project, policies),
         *builds.questions(settings, project, policies),
-        *identity.questions(settings, project, policies),
-        *key.questions(settings, project, policies),
+        *step_account.questions(settings, project, policies),
+        *encryption_key.questions(settings, project, policies),
         *network.questions(settings, steps),
         *resources.questions(settings, project, spec),
-        *notify.questions(settings, project, policies),
-        *repository.questions(settings),
-        *bigquery.questions(settings, project, policies, spec),
-        *dataflow.questions(settings, project, policies, spec),
+        *notify_secrets.questions(settings, project, policies),
+        *template_repository.questions(settings),
+        *bigquery_needs.questions(settings, project, policies, spec),
+        *dataflow_needs.questions(settings, project, policies, spec),
     ]
 
 
@@ -129,7 +125,7 @@ def cheap(settings: Settings) -> list[Finding]:
     project, findings = _project(settings)
     if not _goes_on(findings):
         return findings
-    return findings + answered(settings, [bucket.state(settings, project), identity.act_as(settings, project)])
+    return findings + answered(settings, [run_bucket.state(settings, project), step_account.act_as(settings, project)])
 
 
 def _project(settings: Settings) -> tuple[account.Project, list[Finding]]:

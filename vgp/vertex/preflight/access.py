@@ -7,12 +7,11 @@ from threading import Lock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.errors import explained
+from vgp.vertex.google_errors import explained
 from vgp.vertex.permissions import role_for
+from vgp.vertex.preflight.access_policy import Policy, doubts, lacking, used
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding
-from vgp.vertex.preflight.policy import Policy, doubts, lacking, used
+from vgp.vertex.preflight.preflight_questions import Finding, patience
 
 _BASIC = {"roles/viewer", "roles/editor", "roles/owner"}
 

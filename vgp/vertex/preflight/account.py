@@ -8,8 +8,7 @@ from typing import Any
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import Call, calls
-from vgp.vertex.preflight.asking import ATTEMPT_S, patience
-from vgp.vertex.preflight.finding import Finding, Level, Question
+from vgp.vertex.preflight.preflight_questions import ATTEMPT_S, Finding, Level, Question, patience
 
 #: Verbs without which nobody works with runs; a person may well leave the others to CI.
 _VERBS = {"submit", "schedule", "wait", "show"}

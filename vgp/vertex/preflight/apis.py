@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from vgp.check.spec.engines import of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.engines import Engines
+from vgp.check.spec.spec_engines import engines_of_steps
+from vgp.machines.placement.engine_request import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 
 #: Without these a run fails.
 _RUN = ("aiplatform", "artifactregistry", "compute", "iam", "logging", "storage")
@@ -18,7 +17,9 @@ _LOOK = ("cloudquotas", "cloudresourcemanager")
 
 
 def questions(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator[Question]:
-    yield Question("apis.enabled", project.id, lambda: _enabled(settings, project, list(of_steps(spec).values())))
+    yield Question(
+        "apis.enabled", project.id, lambda: _enabled(settings, project, list(engines_of_steps(spec).values()))
+    )
 
 
 def _enabled(settings: Settings, project: Project, used: Sequence[Engines]) -> Iterator[Finding]:

@@ -7,17 +7,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from vgp.base.text import bucket_uri
+from vgp.base.text import google_names
 from vgp.settings import Settings
-from vgp.vertex import clients, rest, service_accounts
-from vgp.vertex.permissions import needed
+from vgp.vertex import clients, rest
+from vgp.vertex.permissions import ACT_AS, act_as, needed
 from vgp.vertex.preflight.access import Policies, Thing
+from vgp.vertex.preflight.access_policy import Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
-from vgp.vertex.preflight.image import Image, parsed, repository_policy
-from vgp.vertex.preflight.policy import Policy
-from vgp.vertex.service_accounts import ACT_AS
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.step_image import Image, parsed, repository_policy
 
 #: Cloud Build's own account in older projects, which everybody may use who may build.
 _LEGACY = "@cloudbuild.gserviceaccount.com"
@@ -85,7 +83,7 @@ def _act_as(settings: Settings, email: str, project: Project) -> Iterator[Findin
         return
     member = project.principal if ":" in project.principal else "user:YOU"
     seen = "does not let you act as it: you can build no image"
-    yield Finding("builds.act_as", email, "warning", seen, service_accounts.act_as(email, member, project.id))
+    yield Finding("builds.act_as", email, "warning", seen, act_as(email, member, project.id))
 
 
 def _images(settings: Settings, image: Image) -> Thing:
@@ -100,7 +98,7 @@ def _project(project: Project) -> Thing:
 
 def _bucket(settings: Settings, project: Project) -> Iterator[tuple[tuple[str, ...], Thing]]:
     """What the builder needs of the bucket below builds/, and of the bucket itself."""
-    name, folder = bucket_uri.cut(f"{clients.bucket(settings)}/builds/")
+    name, folder = google_names.cut_uri(f"{clients.bucket(settings)}/builds/")
     policy = clients.storage(settings).bucket(name).get_iam_policy(requested_policy_version=3, **patience())
     grant = f"gcloud storage buckets add-iam-policy-binding gs://{name}"
     below = Policy.of_json(

@@ -6,12 +6,11 @@ https://cloud.google.com/vertex-ai/docs/general/vpc-peering
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex import rest
-from vgp.vertex.names import short
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.resource_names import short
 
 _PEERING = "servicenetworking-googleapis-com"
 

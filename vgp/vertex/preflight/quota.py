@@ -9,14 +9,13 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.base.text.figures import listed
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
 from vgp.vertex.preflight.needs import Need, needs, short
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 
 #: Names of rungs, and of each the quotas, metric and region, that do not cover it.
 _Rungs = Mapping[str, set[tuple[str, str]]]

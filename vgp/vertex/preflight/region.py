@@ -4,14 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import provisioning
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Level, Question
+from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, patience
 
 _FIELDS = {
     "machineTypes": "nextPageToken,items/*/machineTypes/name",

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from vgp.check.spec import ladder
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import rest
-from vgp.vertex.names import short
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.asking import patience
-from vgp.vertex.preflight.finding import Finding, Question
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+from vgp.vertex.resource_names import short
 
 #: States of a persistent resource in which jobs go on.
 _AT_WORK = ("RUNNING", "REBOOTING", "UPDATING")
@@ -83,7 +82,7 @@ def _named(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator
 def _jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
     """The fields of every job with its region: of a ladder's rungs, and of what Google's wrapper is given."""
     for component in spec.components.values():
-        told = ladder.plan(table(spec.executor(component), "container"))
+        told = spec_ladder.plan(table(spec.executor(component), "container"))
         for rung in told["rungs"] if told else ():
             yield table(rung, "job", "jobSpec"), str(rung.get("region"))
         inputs = table(component.content, "inputDefinitions", "parameters")

@@ -11,15 +11,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.errors import RequestError
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.figures import took
 from vgp.base.text.printable import abridged, one_line
 from vgp.base.text.table import table
 from vgp.settings import Settings
-from vgp.vertex import names
-from vgp.vertex.runs import cost, outputs, report, search
-from vgp.vertex.runs.state import Run, whole
-from vgp.vertex.runs.view import state
+from vgp.vertex import resource_names
+from vgp.vertex.runs import outputs, run_cost, run_search
+from vgp.vertex.runs.remote_run import Run, whole
+from vgp.vertex.runs.run_view import state
 
 #: Characters of a value in the table; --json has all of them.
 _MOST = 60
@@ -50,12 +50,12 @@ def look(settings: Settings, references: Sequence[str]) -> list[Run]:
         RequestError: there is no such run.
         WorkFailed: Google refused or could not be reached.
     """
-    return [search.find(settings, reference) for reference in references]
+    return [run_search.find(settings, reference) for reference in references]
 
 
 def as_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
     """For --json: the runs with their pages, and every row."""
-    links = [{"id": run.id, "url": names.run_link(settings, run.id)} for run in several]
+    links = [{"id": run.id, "url": resource_names.run_link(settings, run.id)} for run in several]
     return {"runs": links, "rows": [row.as_json() for row in rows]}
 
 
@@ -94,7 +94,7 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
         mark = Text("≠", "yellow") if row.differs else Text("=", "dim")
         lines.append([mark, Text(one_line(row.name)), *_cells(row)])
     below = [
-        price_dates.words(
+        times.price_dates(
             day
             for row in rows
             if (row.section, row.name) == ("run", "price_dates")
@@ -109,9 +109,9 @@ def comparison(several: Sequence[Run], rows: Sequence[Row], *, all_rows: bool) -
 
 
 def _about(several: Sequence[Run], now: datetime) -> list[Row]:
-    machines = [cost.machines(run) for run in several]
-    costs = [cost.so_far(run, each, now) for run, each in zip(several, machines, strict=True)]
-    days = [cost.price_dates(each) for each in machines]
+    machines = [run_cost.machines(run) for run in several]
+    costs = [run_cost.so_far(run, each, now) for run, each in zip(several, machines, strict=True)]
+    days = [run_cost.price_dates(each) for each in machines]
     seconds = [run.seconds(now) for run in several]
     versions = [
         run.job.template_metadata.version.removeprefix("sha256:") or digest(run.spec.content) for run in several
@@ -133,7 +133,7 @@ def _version(run: Run) -> str:
 
 
 def _values(run: Run) -> dict[str, Any]:
-    return {name: row["value"] for name, row in report.parameters(run).items()}
+    return {name: row["value"] for name, row in outputs.parameters(run).items()}
 
 
 def _side_by_side(section: str, several: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
-from vgp.vertex.runs.search import Calls, quoted
-from vgp.vertex.runs.state import Run
-from vgp.vertex.runs.steps import Step
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_search import Calls, quoted
+from vgp.vertex.runs.run_steps import Step
 
 BILLING = "vertex-ai-pipelines-run-billing-id"
 _MAY_HAVE = ("running", "failed", "cancelling", "cancelled")
@@ -27,12 +27,12 @@ def with_started(settings: Settings, run: Run, *, calls: Calls = clients.reading
     from google.protobuf.field_mask_pb2 import FieldMask
 
     request = {
-        "parent": names.location(settings), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}",
+        "parent": resource_names.location(settings), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}",
         "read_mask": FieldMask(paths=("name", "display_name")),
     }  # fmt: skip
     started: dict[str, list[str]] = {}
     for job in clients.job_service(settings).list_custom_jobs(request=request, **calls()):
-        started.setdefault(job.display_name, []).append(names.short(job.name))
+        started.setdefault(job.display_name, []).append(resource_names.short(job.name))
     return replace(run, steps=tuple(_with(step, run, started) for step in run.steps))
 
 
@@ -43,7 +43,7 @@ def started_by(settings: Settings, run: Run, step: Step) -> str:
     if BILLING not in run.labels:
         return ""
     there = settings.model_copy(update={"region": _region(run, step)})
-    request = {"parent": names.location(there), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}"}
+    request = {"parent": resource_names.location(there), "filter": f"labels.{BILLING}={quoted(run.labels[BILLING])}"}
     listed = clients.job_service(there).list_custom_jobs(request=request, **clients.once())
     found = [job for job in listed if job.display_name == step.task]
     newest = max(found, key=lambda job: job.create_time.timestamp() if job.create_time else 0.0, default=None)

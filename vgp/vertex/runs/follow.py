@@ -1,4 +1,4 @@
-"""Following a run until it ends: a live table on a terminal, a line for each change elsewhere.
+"""Following a run until it ends, by a live table or a line for each change, and cancelling it.
 
 Nothing is remembered but the run's name: killed and started again, it goes on where the run is. Losing the network
 or pressing Ctrl-C changes nothing about the run.
@@ -14,18 +14,19 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from vgp.base.errors import RequestError
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
 from vgp.protocol.capacity.way import Way
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
-from vgp.vertex.patience import Clock, Patience
-from vgp.vertex.runs import cost, report, search, view
-from vgp.vertex.runs.cost import Rows
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
+from vgp.vertex.patient_reads import Clock, Patience
+from vgp.vertex.runs import outputs, run_cost, run_search, run_view
 from vgp.vertex.runs.custom_jobs import with_started_if_told
-from vgp.vertex.runs.state import Run, read
-from vgp.vertex.runs.ways import with_ways_if_told
+from vgp.vertex.runs.ladder_view import with_ways_if_told
+from vgp.vertex.runs.remote_run import Run, read
+from vgp.vertex.runs.run_cost import Rows
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}
 #: As timeout(1) and a shell have them.
@@ -71,21 +72,23 @@ def follow(
 
     display = Display(console, clock, until)
     try:
-        with explained(f"follow {names.short(reference)}", settings), display:
+        with explained(f"follow {resource_names.short(reference)}", settings), display:
             _watch(settings, reference, display, until)
         code = EXIT_CODES[display.run.state] if display.run else 1
     except (KeyboardInterrupt, _Late) as reason:
         code = TIMED_OUT if isinstance(reason, _Late) else DETACHED
-        view.write(console, _left(display.run.id if display.run else reference, code, timeout_s))
+        run_view.write(console, _left(display.run.id if display.run else reference, code, timeout_s))
     else:
         _conclude(settings, display, console)
-    result = report.as_json(settings, display.run, display.rows, clock.now()) if display.run else {"name": reference}
+    result = (
+        outputs.report_json(settings, display.run, display.rows, clock.now()) if display.run else {"name": reference}
+    )
     return Outcome(code, {**result, "exit_code": code})
 
 
 def _watch(settings: Settings, reference: str, display: "Display", until: Callable[[], None]) -> None:
     client = clients.pipeline_service(settings)
-    job = display.patience(lambda: search.look_for(settings, reference, calls=clients.once))
+    job = display.patience(lambda: run_search.look_for(settings, reference, calls=clients.once))
     name, wait = job.name, FIRST_S
     while True:
         changed = display.update(with_ways_if_told(settings, read(job)))
@@ -124,7 +127,7 @@ class Display:
 
     def update(self, run: Run) -> bool:
         """Takes a new look at the run; whether anything changed."""
-        self.rows = self.rows or cost.machines(run)
+        self.rows = self.rows or run_cost.machines(run)
         now = {step.name: f"{step.state} {step.tries} {step.retrying}" for step in run.steps} | {"": run.state}
         now |= {f"{way.step} ": _way(way) for way in run.ways}
         changed = [name for name, state in now.items() if self.seen.get(name, "waiting 0 ") != state]
@@ -136,15 +139,15 @@ class Display:
     def line(self, text: str) -> None:
         """A line that stays; on a terminal above the table."""
         self.spoke = self.clock.now()
-        view.write(self.console, f"{self.spoke.astimezone():%H:%M:%S}  {text}")
+        run_view.write(self.console, f"{self.spoke.astimezone():%H:%M:%S}  {text}")
 
     def drawn(self) -> RenderableType:
         if self.run is None:
             return Text.assemble("looking for the run", (f"  {self.patience.note}", "yellow"))
         now = self.clock.now()
-        head = view.headline(self.run, self.rows, now)
+        head = run_view.headline(self.run, self.rows, now)
         size = self.console.size
-        steps = view.steps(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
+        steps = run_view.steps(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
         foot = (
             Text(self.patience.note, "yellow") if self.patience.note else Text("Ctrl-C leaves; the run goes on", "dim")
         )
@@ -157,12 +160,12 @@ class Display:
         now = self.clock.now()
         for step in run.steps:
             if step.name in changed and step.state != "waiting":
-                self.line(view.change(step, self.rows, now))
+                self.line(run_view.change(step, self.rows, now))
         for way in run.ways:
             if f"{way.step} " in changed:
                 self.line(one_line(f"{way.step}, {_way(way)}", 500))
         if "" in changed or (now - self.spoke).total_seconds() > SILENCE_S:
-            self.line(view.headline(run, self.rows, now).plain)
+            self.line(run_view.headline(run, self.rows, now).plain)
 
 
 def _way(way: Way) -> str:
@@ -177,15 +180,47 @@ def _way(way: Way) -> str:
 def _conclude(settings: Settings, display: Display, console: Console) -> None:
     run, now = display.run, display.clock.now()
     assert run
-    console.print(view.steps(run, display.rows, now, width=console.width))
-    view.write(console, view.headline(run, display.rows, now))
-    if prices := view.prices(display.rows, now):
-        view.write(console, prices)
+    console.print(run_view.steps(run, display.rows, now, width=console.width))
+    run_view.write(console, run_view.headline(run, display.rows, now))
+    if prices := run_view.prices(display.rows, now):
+        run_view.write(console, prices)
     if run.state != "succeeded":
-        view.write(console, view.failures(with_started_if_told(settings, run), settings, display.rows))
-    view.write(console, names.run_link(settings, run.id))
+        run_view.write(console, run_view.failures(with_started_if_told(settings, run), settings, display.rows))
+    run_view.write(console, resource_names.run_link(settings, run.id))
 
 
 def _left(run_id: str, code: int, timeout_s: float | None) -> str:
     why = f"not over after {took(timeout_s or 0)}" if code == TIMED_OUT else "left"
     return f"{why}; the run goes on.\n  Follow it again: vgp wait {run_id}\n  End it:          vgp cancel {run_id}"
+
+
+def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
+    """The run, and whether this call asked for its end. `latest` is refused: it may be somebody else's by now.
+
+    Raises:
+        RequestError: there is no such run.
+        WorkFailed: Google refused or could not be reached.
+    """
+    from google.api_core.exceptions import BadRequest
+
+    if run_search.is_latest(reference):
+        raise RequestError(f"cancel {reference}: name the run by its id, so that the right one ends. See: vgp runs.")
+    run = run_search.find(settings, reference)
+    if run.over or run.state == "cancelling":
+        return run, False
+    client = clients.pipeline_service(settings)
+    with explained(f"cancel {run.id}", settings):
+        try:
+            client.cancel_pipeline_job(name=run.name, **clients.reading())
+        except BadRequest:  # FAILED_PRECONDITION over HTTP: it ended between the two calls
+            now = read(client.get_pipeline_job(name=run.name, **clients.reading()))
+            if not now.over and now.state != "cancelling":
+                raise
+            return now, False
+        return read(client.get_pipeline_job(name=run.name, **clients.reading())), True
+
+
+def cancelled_json(settings: Settings, run: Run, asked: bool) -> dict[str, Any]:
+    """For --json: the run, and whether this call asked for its end."""
+    link = resource_names.run_link(settings, run.id)
+    return {"id": run.id, "name": run.name, "state": run.state, "asked": asked, "url": link}

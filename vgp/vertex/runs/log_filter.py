@@ -15,9 +15,9 @@ from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex.clients import project
-from vgp.vertex.runs.search import quoted
-from vgp.vertex.runs.state import Run
-from vgp.vertex.runs.steps import Step
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_search import quoted
+from vgp.vertex.runs.run_steps import Step
 
 #: https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
 SEVERITIES = ("DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")

@@ -10,13 +10,12 @@ from typing import Any
 from vgp import __version__
 from vgp.base.errors import RequestError
 from vgp.check.spec.caching import switched
-from vgp.check.spec.defaults import registry_is
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
 from vgp.protocol import commit
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
-from vgp.vertex.runs.state import whole
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
+from vgp.vertex.runs.remote_run import whole
 
 #: The label that tells our runs and schedules from others.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
@@ -94,7 +93,7 @@ def job_id(body: Mapping[str, Any], *, chosen: str | None = None) -> str:
     The same request gives the same id, so a repeated submission finds the run that it started before.
     """
     if chosen is not None:
-        return names.job_id(chosen)
+        return resource_names.job_id(chosen)
     name, key = _plain(body["pipelineSpec"]), body["labels"].get(KEY, "")
     head = f"{name[: max(_ID_HEAD - len(key) - 1, _ID_NAME)]}-{key}" if key else name
     head = head if head[:1].isalpha() else f"run-{head}"
@@ -138,9 +137,9 @@ def created(client: Any, settings: Settings, body: Mapping[str, Any], job_id: st
     from google.api_core import exceptions
 
     submission = secrets.token_hex(8)
-    labels = names.labels({**body["labels"], SUBMISSION: submission})
+    labels = resource_names.labels({**body["labels"], SUBMISSION: submission})
     job = message({"displayName": job_id, **body, "labels": labels})
-    request = {"parent": names.location(settings), "pipeline_job": job, "pipeline_job_id": job_id}
+    request = {"parent": resource_names.location(settings), "pipeline_job": job, "pipeline_job_id": job_id}
     try:
         return client.create_pipeline_job(request=request, **clients.reading()), True
     except exceptions.Conflict:
@@ -155,7 +154,7 @@ def find(client: Any, settings: Settings, job_id: str) -> Any:
     from google.api_core import exceptions
 
     try:
-        return client.get_pipeline_job(name=names.job(settings, job_id), **clients.reading())
+        return client.get_pipeline_job(name=resource_names.job(settings, job_id), **clients.reading())
     except exceptions.NotFound:
         return None
 
@@ -167,7 +166,7 @@ def same(job: Any, body: Mapping[str, Any]) -> bool:
         RequestError: it is one of another request.
     """
     if job.labels.get(REQUEST) != body["labels"][REQUEST]:
-        taken = names.short(job.name)
+        taken = resource_names.short(job.name)
         raise RequestError(f"the id {taken} belongs to a run of another request. Leave --id out, or choose another.")
     return True
 
@@ -186,5 +185,5 @@ def _labels(
     }
     if settings.environment:
         ours["environment"] = settings.environment
-    names.labels({**dict.fromkeys(_IDENTITY, ""), **asked, **ours})  # all that an attempt may have
+    resource_names.labels({**dict.fromkeys(_IDENTITY, ""), **asked, **ours})  # all that an attempt may have
     return {**asked, **ours}

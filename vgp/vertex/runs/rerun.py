@@ -12,19 +12,19 @@ from typing import Any
 
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.check import cost
-from vgp.check.check import check
-from vgp.check.spec import arguments, sizes
+from vgp.check import cost_bound
+from vgp.check.checker import check
+from vgp.check.spec import arguments, spec_ladder
 from vgp.check.spec.caching import cached, switched
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.vertex import names
-from vgp.vertex.runs import attempts, pinned, search
+from vgp.vertex import resource_names
+from vgp.vertex.runs import attempts, run_search
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, digest
-from vgp.vertex.runs.policy import Policy
+from vgp.vertex.runs.remote_run import Run, read
+from vgp.vertex.runs.start_policy import Policy
 from vgp.vertex.runs.started import Started
-from vgp.vertex.runs.state import Run, read
-from vgp.workflow.compiling import workflows
+from vgp.workflow.compiling import workflow_files
 
 #: What a run is made from; the rest of a PipelineJob is what became of it.
 _INPUTS = (
@@ -66,17 +66,17 @@ def body(
     if not from_failed or not cached(spec):
         made["pipelineSpec"] = switched(spec, from_failed).content
     if PINNED_BY in run.labels:
-        made["runtimeConfig"] = pinned.unpinned(made)["runtimeConfig"]
+        made["runtimeConfig"] = attempts.unpinned(made)["runtimeConfig"]
     if parameters:
         config = made.setdefault("runtimeConfig", {})
         values = {**config.get("parameterValues", {}), **_changed(run, parameters, members)}
         config["parameterValues"] = expanded(values)
     kept = {key: value for key, value in run.labels.items() if key not in _OLD}
-    of = {_OF: run.id} if names.in_label(run.id) else {}
+    of = {_OF: run.id} if resource_names.in_label(run.id) else {}
     labels = {**kept, **of, MANAGED_BY[0]: MANAGED_BY[1], REQUEST: digest([run.name, made])}
     named = {} if run.display_name in ("", run.id) else {"displayName": run.display_name}
     again = {**made, **named, "labels": labels}
-    return pinned.going_on(again, run) if from_failed else again
+    return attempts.going_on(again, run) if from_failed else again
 
 
 def rerun(
@@ -95,20 +95,20 @@ def rerun(
             more than `max_usd`.
         WorkFailed: Google refused or could not be reached.
     """
-    old = search.find(settings, reference)
-    if search.is_latest(reference) and not old.over:
+    old = run_search.find(settings, reference)
+    if run_search.is_latest(reference) and not old.over:
         # Else a command that is repeated would repeat its own rerun.
         raise RequestError(f"{reference} is {old.id}, which goes on. Name it by its id: vgp rerun {old.id}.")
     policy = Policy(if_exists="new" if new else "attach")
-    members = partial(workflows.members, old.pipeline, settings.repository)
-    known = old.pipeline in workflows.find(settings.repository)
-    replaced = partial(workflows.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
+    members = partial(workflow_files.members, old.pipeline, settings.repository)
+    known = old.pipeline in workflow_files.find(settings.repository)
+    replaced = partial(workflow_files.expanded, old.pipeline, repository=settings.repository, folder=Path.cwd())
     again = body(
         old, parameters, from_failed=from_failed, members=members if known else dict,
         expanded=replaced if known else dict,
     )  # fmt: skip
     if max_usd is not None:  # with --from-failed the cache may be empty: every step counts
-        cost.refuse_above(check([Document(old.id, again, "")], regions=[old.region]).steps, max_usd)
+        cost_bound.refuse_above(check([Document(old.id, again, "")], regions=[old.region]).steps, max_usd)
     job, fresh = attempts.start(settings, again, policy)
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 
@@ -120,5 +120,5 @@ def _changed(run: Run, texts: Sequence[str], members: arguments.Members) -> dict
         for name, parameter in run.spec.parameters.items()
     }
     values = arguments.parsed(parameters, texts, members)
-    sizes.refuse(run.spec, values)
+    spec_ladder.refuse_sizes(run.spec, values)
     return values

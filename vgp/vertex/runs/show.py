@@ -12,13 +12,13 @@ from rich.text import Text
 from vgp.base.text.printable import abridged, one_line
 from vgp.base.text.times import local
 from vgp.settings import Settings
-from vgp.vertex import names
-from vgp.vertex.runs import outputs, report, search, view
-from vgp.vertex.runs import ways as ladders
-from vgp.vertex.runs.cost import Rows, machines
+from vgp.vertex import resource_names
+from vgp.vertex.runs import ladder_view as ladders
+from vgp.vertex.runs import outputs, run_search, run_view
 from vgp.vertex.runs.custom_jobs import with_started_if_told
-from vgp.vertex.runs.history import LastRuns
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_cost import Rows, machines
+from vgp.vertex.runs.run_history import LastRuns
 
 #: Characters of a value; --json has all of them.
 _MOST = 70
@@ -31,7 +31,7 @@ def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
         RequestError: there is no such run.
         WorkFailed: Google refused or could not be reached.
     """
-    run = with_started_if_told(settings, search.find(settings, reference))
+    run = with_started_if_told(settings, run_search.find(settings, reference))
     run = ladders.with_ways_if_told(settings, run)
     return run, machines(run)
 
@@ -40,21 +40,21 @@ def page(
     console: Console, settings: Settings, run: Run, rows: Rows, now: datetime, last: LastRuns | None = None
 ) -> None:
     """Prints everything that is worth reading about the run, and what the `last` ones cost."""
-    view.write(console, view.headline(run, rows, now))
-    if prices := view.prices(rows, now):
-        view.write(console, prices)
+    run_view.write(console, run_view.headline(run, rows, now))
+    if prices := run_view.prices(rows, now):
+        run_view.write(console, prices)
     if last:
-        view.write(console, Text(last.words, "dim"))
+        run_view.write(console, Text(last.words, "dim"))
     for label, text in _facts(settings, run):
-        view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
+        run_view.write(console, Text.assemble((f"{label:<10} ", "dim"), one_line(text)))
     console.print()
-    console.print(view.steps(run, rows, now, width=console.width))
+    console.print(run_view.steps(run, rows, now, width=console.width))
     for way in run.ways:
         console.print()
-        view.write(console, ladders.page(settings, way))
+        run_view.write(console, ladders.page(settings, way))
     if run.state == "failed" or run.error:
         console.print()
-        view.write(console, view.failures(run, settings, rows))
+        run_view.write(console, run_view.failures(run, settings, rows))
     sections = {
         "parameters": _parameters(run),
         "metrics": _values(outputs.metrics(run)),
@@ -65,7 +65,7 @@ def page(
         if lines:
             console.print()
             console.print(Text(title, "bold"))
-            view.write(console, Text("\n".join(_columns(lines))))
+            run_view.write(console, Text("\n".join(_columns(lines))))
 
 
 def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
@@ -75,12 +75,12 @@ def _facts(settings: Settings, run: Run) -> Iterator[tuple[str, str]]:
     if run.job.template_uri:
         yield "template", " ".join(filter(None, [run.job.template_uri, run.job.template_metadata.version]))
     if run.job.schedule_name:
-        yield "schedule", names.schedule_link(settings, names.short(run.job.schedule_name))
+        yield "schedule", resource_names.schedule_link(settings, resource_names.short(run.job.schedule_name))
     yield "created", local(run.created)
     yield "account", run.job.service_account
     if run.labels:
         yield "labels", " ".join(f"{key}={value}" for key, value in sorted(run.labels.items()))
-    yield "page", names.run_link(settings, run.id)
+    yield "page", resource_names.run_link(settings, run.id)
 
 
 def _parameters(run: Run) -> list[list[str]]:
@@ -89,7 +89,7 @@ def _parameters(run: Run) -> list[list[str]]:
         ["*", name, _text(row["value"]), f"default {_text(row['default'])}"]
         if row["differs"]
         else [" ", name, _text(row["value"]), ""]
-        for name, row in report.parameters(run).items()
+        for name, row in outputs.parameters(run).items()
     ]
 
 

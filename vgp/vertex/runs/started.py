@@ -6,11 +6,11 @@ from typing import Any
 from vgp.base.text.times import rfc3339
 from vgp.check.spec.caching import cached
 from vgp.settings import Settings
-from vgp.vertex import names
-from vgp.vertex.runs.pinned import PARAMETER
+from vgp.vertex import resource_names
+from vgp.vertex.runs.attempts import PARAMETER
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY
-from vgp.vertex.runs.policy import Policy
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.start_policy import Policy
 
 #: Exit code of a command that started nothing, because a run of the same request goes on or has just ended.
 NOTHING_STARTED = 4
@@ -54,14 +54,14 @@ class Started:
             "over": self.run.over,
             "ended": rfc3339(self.run.ended),
             "name": self.run.name,
-            "url": names.run_link(self.settings, self.run.id),
+            "url": resource_names.run_link(self.settings, self.run.id),
             "exit_code": 0 if self.fresh else NOTHING_STARTED,
             **({"of": self.of} if self.of else {}),
         }
 
     def lines(self) -> list[str]:
         """For a person; the first words tell whether something was started."""
-        run, link = self.run, names.run_link(self.settings, self.run.id)
+        run, link = self.run, resource_names.run_link(self.settings, self.run.id)
         if self.fresh:
             repeated = f", a rerun of {self.of}" if self.of else ""
             return [f"started {run.id}{repeated}", link, *self._pins()]

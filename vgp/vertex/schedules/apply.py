@@ -13,13 +13,13 @@ from typing import Any
 
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.errors import explained
-from vgp.vertex.patience import passing
-from vgp.vertex.schedules import control, fields, live
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
+from vgp.vertex.patient_reads import passing
+from vgp.vertex.schedules import fields, schedule_control, schedule_list
+from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import Change
-from vgp.vertex.schedules.plan import difference, never_runs, replaces
+from vgp.vertex.schedules.schedule_plan import difference, never_runs, replaces
 
 #: Rounds after which somebody else is undoing what is done here.
 ROUNDS = 12
@@ -64,7 +64,7 @@ def prune(settings: Settings, name: str, resources: Sequence[str]) -> Outcome:
     """Deletes schedules of ours that are declared no longer."""
     with explained(f"delete the schedule {name}", settings):
         for resource in resources:
-            control.remove(settings, resource)
+            schedule_control.remove(settings, resource)
     return Outcome(name, ["deleted"])
 
 
@@ -89,8 +89,8 @@ def _only(settings: Settings, declaration: Declaration, outcome: Outcome, pause:
             pause(WAIT_S * 2**attempt)
         else:
             created[new.name] = new
-            outcome.created.add(names.short(new.name))
-            outcome.did.append(f"created {names.short(new.name)}")
+            outcome.created.add(resource_names.short(new.name))
+            outcome.did.append(f"created {resource_names.short(new.name)}")
     return next(iter(created.values()))
 
 
@@ -99,18 +99,18 @@ def _oldest(settings: Settings, declaration: Declaration, created: dict[str, Any
 
     `created` are those of this command: whether a list shows at once what was created is not documented.
     """
-    listed = {schedule.name: schedule for schedule in live.schedules(settings)}
-    oldest, *surplus = live.ours(settings, {**created, **listed}.values()).get(declaration.name) or [None]
+    listed = {schedule.name: schedule for schedule in schedule_list.existing_schedules(settings)}
+    oldest, *surplus = schedule_list.ours(settings, {**created, **listed}.values()).get(declaration.name) or [None]
     for duplicate in surplus:
-        control.remove(settings, duplicate.name)
+        schedule_control.remove(settings, duplicate.name)
         created.pop(duplicate.name, None)
-        outcome.did.append(f"deleted the duplicate {names.short(duplicate.name)}")
+        outcome.did.append(f"deleted the duplicate {resource_names.short(duplicate.name)}")
     return oldest
 
 
 def _created(settings: Settings, declaration: Declaration, *, last: bool) -> Any:
     """Sends the creation once; None if what became of it is not known."""
-    parent, client = names.location(settings), clients.schedule_service(settings)
+    parent, client = resource_names.location(settings), clients.schedule_service(settings)
     try:
         return client.create_schedule(parent=parent, schedule=declaration.message, **clients.once())
     except Exception as error:
@@ -127,9 +127,9 @@ def _brought(settings: Settings, declaration: Declaration, name: str, outcome: O
     try:
         schedule = client.get_schedule(name=name, **clients.reading())
         changes = difference(declaration, schedule)
-        if names.short(name) not in outcome.created and replaces(changes, schedule):
-            control.remove(settings, name)
-            outcome.did.append(f"deleted {names.short(name)}, to make it anew")
+        if resource_names.short(name) not in outcome.created and replaces(changes, schedule):
+            schedule_control.remove(settings, name)
+            outcome.did.append(f"deleted {resource_names.short(name)}, to make it anew")
             return False
         _change(settings, declaration, schedule, changes, outcome)
     except exceptions.NotFound:
@@ -149,14 +149,14 @@ def _change(
     target = next((change.after for change in changes if change.field == "state"), None)
     own = [change for change in changes if change.field != "state"]
     if target == "paused":
-        control.pause(settings, schedule.name)
+        schedule_control.pause(settings, schedule.name)
         outcome.did.append("paused")
-    if own and names.short(schedule.name) not in outcome.created:
+    if own and resource_names.short(schedule.name) not in outcome.created:
         own = fields.changes(declaration.message, _updated(settings, declaration, schedule.name, own))
         outcome.did.append("updated")
     outcome.kept = [change.field for change in own]
     if target == "active":
-        control.resume(settings, schedule.name, catch_up=declaration.declared.catch_up)
+        schedule_control.resume(settings, schedule.name, catch_up=declaration.declared.catch_up)
         outcome.did.append("resumed")
 
 
@@ -173,4 +173,4 @@ def _updated(settings: Settings, declaration: Declaration, name: str, changes: S
 
 def _completed_meanwhile(client: Any, before: Any) -> bool:
     now = client.get_schedule(name=before.name, **clients.reading())
-    return live.state(now) == "completed" and live.state(before) != "completed"
+    return schedule_list.state_of(now) == "completed" and schedule_list.state_of(before) != "completed"

@@ -11,19 +11,19 @@ from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 from vgp.base.errors import RequestError
-from vgp.check import cost
+from vgp.check import cost_bound
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.settings import Settings
-from vgp.vertex import names, rest
-from vgp.vertex.errors import explained
-from vgp.vertex.patience import Clock
+from vgp.vertex import resource_names, rest
+from vgp.vertex.google_errors import explained
+from vgp.vertex.patient_reads import Clock
 from vgp.vertex.preflight import refuse_cheaply
-from vgp.vertex.runs import attempts, pinned, pipeline_job, search
-from vgp.vertex.runs.policy import Policy
-from vgp.vertex.runs.state import Run, read
-from vgp.vertex.schedules import fields, listing, live, reconcile
-from vgp.vertex.schedules.declaration import Declaration, marks
+from vgp.vertex.runs import attempts, pipeline_job, run_search
+from vgp.vertex.runs.remote_run import Run, read
+from vgp.vertex.runs.start_policy import Policy
+from vgp.vertex.schedules import fields, reconcile, schedule_list
+from vgp.vertex.schedules.declared_schedule import Declaration, marks
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NIGHT, WAITING, Night, backfilled, label, nights
 
 #: The parameter that a run sees its data as of.
@@ -65,7 +65,7 @@ class Backfill:
     def most_usd(self) -> float | None:
         """The most that the nights to run can cost; None where a step has no price."""
         steps = self.declaration.steps
-        return None if cost.unpriced(steps) else cost.most_usd(steps) * len(self.todo)
+        return None if cost_bound.unpriced(steps) else cost_bound.most_usd(steps) * len(self.todo)
 
 
 def backfill(
@@ -81,7 +81,9 @@ def backfill(
     (declaration,) = reconcile.declared(settings, [name])
     _refuse_without_as_of(declaration)
     with explained(f"backfill {name}", settings):
-        now = rest.now(settings, "aiplatform", f"v1/{names.location(settings)}/schedules", fields="nextPageToken")
+        now = rest.now(
+            settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
+        )
         times = _times(declaration, first, last, now)
         made = Backfill(declaration, times, _before(settings, declaration, times[0], now), retry)
     if len(made.todo) > MOST and not yes:
@@ -143,18 +145,20 @@ class _Work:
         before = self.made.before.get(time)
         request = body(self.settings, self.made.declaration, time)
         if before and before.run:
-            whole = search.find(self.settings, before.run.id)
-            request = pinned.going_on(request, whole)
+            whole = run_search.find(self.settings, before.run.id)
+            request = attempts.going_on(request, whole)
         return attempts.start(self.settings, request, Policy(window=None, retry=self.made.retry))
 
     def others(self) -> set[Any]:
         """Open runs with the schedule's label that are no nights of this backfill."""
         ours = {run.name for run in self.runs.values()}
-        return {run.name for run in listing.runs(self.settings, self.made.name, states=_GOING) if run.name not in ours}
+        return {
+            run.name for run in schedule_list.runs(self.settings, self.made.name, states=_GOING) if run.name not in ours
+        }
 
     def look(self) -> None:
         for time in sorted(self.going):
-            run = search.find(self.settings, self.runs[time].id)
+            run = run_search.find(self.settings, self.runs[time].id)
             if run.over:
                 self.runs[time] = run
                 self.going.discard(time)
@@ -183,9 +187,11 @@ def body(settings: Settings, declaration: Declaration, time: datetime) -> dict[s
 
 def _before(settings: Settings, declaration: Declaration, first: datetime, now: datetime) -> dict[datetime, Night]:
     """What nights from `first` on have come to: by the schedule itself, a rerun, or a backfill before."""
-    runs = listing.runs(settings, declaration.name, since=first.isoformat(), steps=True)
+    runs = schedule_list.runs(settings, declaration.name, since=first.isoformat(), steps=True)
     result = backfilled(PipelineSpec(declaration.job["pipelineSpec"]), runs)
-    for schedule in live.ours(settings, live.schedules(settings)).get(declaration.name, [])[:1]:
+    for schedule in schedule_list.ours(settings, schedule_list.existing_schedules(settings)).get(declaration.name, [])[
+        :1
+    ]:
         lived = nights(schedule, fields.spec(schedule), runs, first, now)
         result |= {night.time: night for night in lived if night.kind not in (MISSED, WAITING)}
     return result
@@ -223,7 +229,7 @@ def _refuse_without_as_of(declaration: Declaration) -> None:
             "Give it one, and hand it to the step that resolves what moves: pipelines/training.py shows how."
         )
     values = declaration.job["runtimeConfig"]["parameterValues"]
-    for key in filter(values.get, (AS_OF, pinned.PARAMETER)):
+    for key in filter(values.get, (AS_OF, attempts.PARAMETER)):
         raise RequestError(
             f"schedules.{declaration.name} sets {key}: every night would be the same. Take it out there."
         )

@@ -1,5 +1,11 @@
-"""What a person and a program are told of a backfill: before it, what would be run; afterwards, what became of it."""
+"""What a person and a program are told of a backfill: before it, what would be run; afterwards, what became of it.
 
+Whether a run that looked back could see the state of its time, its step `resolve` wrote into its pins:
+{"seen": "state"} where the bucket keeps old versions of its
+objects, {"seen": "windows"} where it does not.
+"""
+
+import json
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,17 +14,48 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from vgp.base.errors import WorkFailed
 from vgp.base.text.figures import plural, usd
+from vgp.base.text.google_names import cut_uri
 from vgp.base.text.table import table
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
-from vgp.vertex import names
+from vgp.vertex import clients, resource_names
+from vgp.vertex.google_errors import explained
+from vgp.vertex.runs import attempts
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_view import state
 from vgp.vertex.runs.started import NOTHING_STARTED
-from vgp.vertex.runs.state import Run
-from vgp.vertex.runs.view import state
-from vgp.vertex.schedules import seen
 from vgp.vertex.schedules.backfill import Backfill
 from vgp.vertex.schedules.nights import GOOD, OPEN
+
+STATE, WINDOWS = "state", "windows"
+WORDS = {
+    STATE: "the data as it was that night",
+    WINDOWS: "today's data, through that night's windows: what was replaced or deleted since is gone",
+    "": "not told",
+}
+#: Pins of a run are short; what is longer is none.
+_MOST_BYTES = 1_000_000
+
+
+def seen(settings: Settings, run: Run) -> str:
+    """`state`, `windows`, or an empty text where the run does not tell it or may not be asked."""
+    uri = attempts.pins(run)
+    if not uri:
+        return ""
+    try:
+        told = _read_record(settings, uri).get("seen", "")
+    except (ValueError, AttributeError, WorkFailed):  # deleted, not ours to read, or written by somebody else
+        return ""
+    return told if told in (STATE, WINDOWS) else ""
+
+
+def _read_record(settings: Settings, uri: str) -> Any:
+    bucket, name = cut_uri(uri)
+    with explained(f"read {uri}", settings):
+        blob = clients.storage(settings).bucket(bucket).blob(name)
+        return json.loads(blob.download_as_bytes(end=_MOST_BYTES, timeout=clients.ATTEMPT_S))
 
 
 def head(made: Backfill) -> str:
@@ -52,13 +89,13 @@ def plan_json(made: Backfill) -> dict[str, Any]:
 
 def done(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> RenderableType:
     """Every night with its run, how that ended, and what it could see."""
-    told = {time: seen.seen(settings, run) for time, run in runs.items()}
+    told = {time: seen(settings, run) for time, run in runs.items()}
     rows = [
         (_when(made, time), runs[time].id, state(runs[time].state), told[time] or "-")
         for time in made.times
         if time in runs
     ]
-    words = [f"{what}: {seen.WORDS[what]}" for what in (seen.STATE, seen.WINDOWS) if what in told.values()]
+    words = [f"{what}: {WORDS[what]}" for what in (STATE, WINDOWS) if what in told.values()]
     return Group(
         table(("night", "run", "state", "saw"), rows, whole=("night", "state", "saw"), gap=2), *map(Text, words)
     )
@@ -71,8 +108,8 @@ def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) 
             **_row(made, time),
             "run": runs[time].id,
             "state": runs[time].state,
-            "seen": seen.seen(settings, runs[time]) or None,
-            "url": names.run_link(settings, runs[time].id),
+            "seen": seen(settings, runs[time]) or None,
+            "url": resource_names.run_link(settings, runs[time].id),
         }
         for time in made.times
         if time in runs

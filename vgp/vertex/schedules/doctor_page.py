@@ -8,8 +8,8 @@ from rich.text import Text
 
 from vgp.base.text.figures import plural
 from vgp.base.text.printable import one_line
-from vgp.vertex.schedules.doctor import Diagnosis
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NOTHING_NEW, OPEN, RAN, WAITING, Night
+from vgp.vertex.schedules.schedule_doctor import Diagnosis
 
 #: Nights that are told in full, of those that are wrong and of those that a later one made good.
 _TOLD, _MADE_GOOD = 5, 3

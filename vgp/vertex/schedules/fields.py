@@ -15,7 +15,7 @@ from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.live import job
+from vgp.vertex.schedules.schedule_list import job_of_schedule
 
 #: Where a run has no service account, Google fills in this one.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
@@ -95,7 +95,7 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
         "max_concurrent_runs": schedule.max_concurrent_active_run_count or None,
         "max_concurrent_starts": schedule.max_concurrent_run_count,
         "queueing": schedule.allow_queueing,
-        **_of_job(job(schedule)),
+        **_of_job(job_of_schedule(schedule)),
         "pipeline": _digest(spec(schedule).content),
     }
 

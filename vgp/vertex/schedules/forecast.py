@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from vgp.base.text import price_dates
+from vgp.base.text import times
 from vgp.base.text.figures import usd
-from vgp.check import cost
+from vgp.check import cost_bound
 from vgp.vertex.schedules.cron import ClockChange, Cron
-from vgp.vertex.schedules.declaration import Declaration
-from vgp.vertex.schedules.defaults import CHAMPION, NIGHTS
+from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.outlook import Outlook
 
 RUNS_SHOWN = 5
@@ -21,8 +20,8 @@ def runs(declaration: Declaration, now: datetime) -> list[datetime]:
     if declared.paused:
         return []
     after = max(now, declared.start) if declared.start else now
-    times = declaration.cron.next(min(RUNS_SHOWN, declared.max_runs or RUNS_SHOWN), after)
-    return [time for time in times if not declared.end or time <= declared.end]
+    moments = declaration.cron.next(min(RUNS_SHOWN, declared.max_runs or RUNS_SHOWN), after)
+    return [time for time in moments if not declared.end or time <= declared.end]
 
 
 def per_month(declaration: Declaration, now: datetime) -> float:
@@ -33,8 +32,8 @@ def per_month(declaration: Declaration, now: datetime) -> float:
 
 def cost_words(declaration: Declaration, now: datetime) -> list[str]:
     """What a run and a month can cost at most, and what is not in it: a line for each."""
-    run, month = cost.most_usd(declaration.steps), per_month(declaration, now)
-    left_out = cost.not_in_it(declaration.steps)
+    run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
+    left_out = cost_bound.not_in_it(declaration.steps)
     if left_out and not run:
         return [f"not known: {left_out}"]
     bound = "at least" if left_out else "at most"
@@ -42,7 +41,7 @@ def cost_words(declaration: Declaration, now: datetime) -> list[str]:
         f"{bound} {usd(run)} a run, if every step takes all the time that it may",
         f"{bound} {usd(run * month)} a month, in {month:.1f} runs",
         *([f"not in it: {left_out}"] if left_out else []),
-        *filter(None, [price_dates.words(cost.price_dates(declaration.steps), now.date())]),
+        *filter(None, [times.price_dates(cost_bound.price_dates(declaration.steps), now.date())]),
     ]
 
 
@@ -74,8 +73,8 @@ def warnings(declaration: Declaration, now: datetime) -> list[str]:
 
 def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = None) -> dict[str, Any]:
     """The forecast for --json; with an outlook also what each run would do."""
-    run, month = cost.most_usd(declaration.steps), per_month(declaration, now)
-    unpriced, coming = cost.unpriced(declaration.steps), runs(declaration, now)
+    run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
+    unpriced, coming = cost_bound.unpriced(declaration.steps), runs(declaration, now)
     return {
         "cron": str(declaration.cron),
         "runs": [
@@ -94,7 +93,7 @@ def as_json(declaration: Declaration, now: datetime, outlook: Outlook | None = N
         "max_usd_per_month": None if unpriced else round(run * month, 2),
         "max_usd_of_priced_steps": round(run, 2),
         "unpriced": unpriced,
-        "price_dates": cost.price_dates(declaration.steps),
+        "price_dates": cost_bound.price_dates(declaration.steps),
         "cached": caching(declaration),
     }
 

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from vgp.base.documents import toml_text
-from vgp.base.documents.reading import Unreadable
-from vgp.check.comparison import Recurring
-from vgp.settings.schedule import Schedule
+from vgp.base.documents.bounded_text import Unreadable
+from vgp.check.folder_comparison import Recurring
+from vgp.settings.schedule_settings import Schedule
 from vgp.vertex.schedules.cron import Cron
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from vgp.base.text.times import moment
 from vgp.check.spec.caching import cached
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.vertex.runs.state import Run
-from vgp.vertex.runs.steps import Step, steps_of
-from vgp.vertex.schedules import live
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_steps import Step, steps_of
+from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.cron import Cron
 
 #: What a night may have come to.
@@ -107,7 +107,7 @@ def _times(schedule: Any, since: datetime, now: datetime) -> list[datetime]:
     """The run times of the schedule while it was there, as far as its own end allows."""
     first = max(filter(None, [since, moment(schedule.create_time), moment(schedule.start_time)]))
     end = min(filter(None, [now, moment(schedule.end_time)]))
-    if live.state(schedule) == "completed":
+    if schedule_list.state_of(schedule) == "completed":
         last = moment(schedule.last_scheduled_run_response.scheduled_run_time)
         end = min(filter(None, [end, last]))
     runs = Cron.parse(schedule.cron).runs(first - timedelta(seconds=1))
@@ -174,7 +174,7 @@ def _kind(run: Run, steps: Sequence[Step], pinned: Sequence[str]) -> str:
 
 def _without_run(schedule: Any, time: datetime, runs: Sequence[Run]) -> Night:
     pause, resumed = moment(schedule.last_pause_time), moment(schedule.last_resume_time)
-    if pause and time >= pause and (live.state(schedule) == "paused" or (resumed and resumed > time)):
+    if pause and time >= pause and (schedule_list.state_of(schedule) == "paused" or (resumed and resumed > time)):
         return Night(time, MISSED, why="the schedule was paused")
     going = [run for run in runs if run.created and run.created < time and (run.ended is None or run.ended > time)]
     limit = schedule.max_concurrent_active_run_count

@@ -19,12 +19,12 @@ from vgp.base.text.printable import one_line
 from vgp.check.spec.dag import Component
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
-from vgp.vertex import cache_epoch, clients
-from vgp.vertex.runs import outputs, pinned, search
-from vgp.vertex.runs.history import LastRuns, last_runs
-from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import listing
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex import clients, resource_names
+from vgp.vertex.runs import attempts, outputs, run_search
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_history import LastRuns, last_runs
+from vgp.vertex.schedules import schedule_list
+from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.hits import Key, hits, keys
 from vgp.vertex.schedules.nights import NIGHT
 
@@ -63,18 +63,18 @@ class Outlook:
     def taken(self, time: datetime, before: datetime | None) -> Sequence[str]:
         """The steps that would be hits at that time, unless data arrives: behind another run, all that may be."""
         if before and not self.decides:
-            return self.pinned if cache_epoch.epoch(time) == cache_epoch.epoch(before) else ()
-        return self.hits if cache_epoch.epoch(time) == cache_epoch.epoch(self.now) else ()
+            return self.pinned if resource_names.epoch(time) == resource_names.epoch(before) else ()
+        return self.hits if resource_names.epoch(time) == resource_names.epoch(self.now) else ()
 
     def words(self, time: datetime, before: datetime | None) -> str:
         """What the run of that time would do; `before`: the time of the one before it, None for the next one."""
         if self.decides and self.run:
             data = "data as in" if self.same_data else "new data since"
-            return f"{data} {self.run}: {pinned.STEP} decides whether to train"
+            return f"{data} {self.run}: {attempts.STEP} decides whether to train"
         if self.decides and before:
-            return f"{pinned.STEP} decides whether to train"
+            return f"{attempts.STEP} decides whether to train"
         if (self.hits or before) and not self.taken(time, before):
-            return f"all steps run: the cache epoch ends on {cache_epoch.end(before or self.now):%Y-%m-%d}"
+            return f"all steps run: the cache epoch ends on {resource_names.epoch_end(before or self.now):%Y-%m-%d}"
         if before:
             return "nothing would be trained, unless data arrives"
         if not self.run:
@@ -119,7 +119,7 @@ def outlook(
 def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: Ask) -> Outlook:
     spec, values = PipelineSpec(declaration.job["pipelineSpec"]), declaration.job["runtimeConfig"]["parameterValues"]
     blank = keys(spec, values, {})
-    asked = next((key for way, key in blank.items() if way.rpartition("/")[2] == pinned.STEP), None)
+    asked = next((key for way, key in blank.items() if way.rpartition("/")[2] == attempts.STEP), None)
     steps = [way for way, key in blank.items() if key.cached]
     if asked is None:
         return Outlook("every step runs, since the pipeline does not pin what moves")
@@ -131,10 +131,10 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     last = _last_good(settings, declaration.name)
     if last is None:
         return Outlook(pinned=steps, now=now)
-    before, after = _known(outputs.returned(last)), _known({f"{pinned.STEP}.{key}": present[key] for key in present})
-    decided, data, champion = decides(spec.root), f"{pinned.STEP}.data", f"{pinned.STEP}.champion"
+    before, after = _known(outputs.returned(last)), _known({f"{attempts.STEP}.{key}": present[key] for key in present})
+    decided, data, champion = decides(spec.root), f"{attempts.STEP}.data", f"{attempts.STEP}.champion"
     if data not in before:  # what it returned may be gone
-        then = f": {pinned.STEP} decides whether to train" if decided else ""
+        then = f": {attempts.STEP} decides whether to train" if decided else ""
         return Outlook(f"not known whether there is new data since {last.id}, which does not tell its own{then}")
     done = {step.path for step in last.steps if step.state in ("succeeded", "cached")}
     would = hits(keys(spec, values, after), _keys_of(last, before), done)
@@ -146,7 +146,7 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
 def decides(group: Component) -> bool:
     """Whether a branch of the pipeline hangs on what the step resolve returns."""
     tasks = group.tasks.values()
-    return any(f"{pinned.STEP}-Output" in task.condition for task in tasks) or any(
+    return any(f"{attempts.STEP}-Output" in task.condition for task in tasks) or any(
         decides(task.component) for task in tasks if task.component.is_group
     )
 
@@ -157,14 +157,14 @@ def _keys_of(run: Run, returned: Mapping[str, Any]) -> dict[str, Key]:
 
 def _known(returned: Mapping[str, Any]) -> dict[str, str]:
     """Outputs of the step resolve that tell its pins, without the folder that they lie in."""
-    named = {f"{pinned.STEP}.{key}" for key in ("data", "champion")}
+    named = {f"{attempts.STEP}.{key}" for key in ("data", "champion")}
     return {key: str(value).rpartition("/")[2] for key, value in returned.items() if key in named}
 
 
 def _last_good(settings: Settings, name: str) -> Run | None:
     """The schedule's newest good run, or rerun of one; a backfill saw another time."""
-    newest = listing.runs(settings, name, limit=1, states=["succeeded"], fits=lambda run: NIGHT not in run.labels)
-    return search.find(settings, newest[0].id) if newest else None
+    newest = schedule_list.runs(settings, name, limit=1, states=["succeeded"], fits=lambda run: NIGHT not in run.labels)
+    return run_search.find(settings, newest[0].id) if newest else None
 
 
 def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

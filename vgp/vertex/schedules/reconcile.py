@@ -6,20 +6,20 @@ from functools import partial
 
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec import arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule, Settings
-from vgp.vertex.errors import explained
+from vgp.vertex.google_errors import explained
 from vgp.vertex.images import held
-from vgp.vertex.names import schedule_link, short
 from vgp.vertex.preflight import refuse_cheaply
-from vgp.vertex.schedules import defaults, live
+from vgp.vertex.resource_names import schedule_link, short
+from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.apply import Outcome, apply, prune
-from vgp.vertex.schedules.declaration import Declaration, declaration
-from vgp.vertex.schedules.plan import Action, plan
+from vgp.vertex.schedules.declared_schedule import Declaration, declaration, filled
+from vgp.vertex.schedules.schedule_plan import Action, plan
 from vgp.vertex.templates.template import resolve
-from vgp.workflow.compiling import commit, workflows
+from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
 
 
@@ -42,7 +42,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
     """
     _refuse_undeclared(settings, names)
     templates: dict[tuple[str, str | None], _Template] = {}
-    declarations, here = [], commit.current(settings.repository.root).of_the_code
+    declarations, here = [], source_commit.current(settings.repository.root).of_the_code
     for name in dict.fromkeys(names or settings.schedules):
         schedule = settings.schedules[name]
         key = schedule.pipeline, schedule.template
@@ -50,11 +50,11 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
             if key not in templates:
                 templates[key] = _template(settings, schedule)
             template = templates[key]
-            members = partial(workflows.members, schedule.pipeline, settings.repository)
+            members = partial(workflow_files.members, schedule.pipeline, settings.repository)
             values = arguments.checked(template.spec.parameters, schedule.parameters, members)
-            values = defaults.filled(template.spec, schedule, values)
-            values = workflows.expanded(schedule.pipeline, values, settings.repository)
-            workflows.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
+            values = filled(template.spec, schedule, values)
+            values = workflow_files.expanded(schedule.pipeline, values, settings.repository)
+            workflow_files.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
             held.refuse_missing(settings, template.spec, values)
         except RequestError as error:
             raise RequestError(f"schedules.{name}: {error}") from None
@@ -76,7 +76,7 @@ def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = Fal
     undeclared = [name for name in names if name not in settings.schedules]
     if undeclared and prune:
         with explained("read the schedules", settings):
-            ours = live.ours(settings, live.schedules(settings))
+            ours = schedule_list.ours(settings, schedule_list.existing_schedules(settings))
         undeclared = [name for name in undeclared if name not in ours]
     _refuse_undeclared(settings, undeclared)
     here = [name for name in names if name in settings.schedules]

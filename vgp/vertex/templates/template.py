@@ -6,12 +6,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.google_names import is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import Settings, template_reference
+from vgp.settings import Settings, template_reference, value_rules
 from vgp.settings.template_reference import PREFIX, Reference
-from vgp.vertex.templates.place import open_store
-from vgp.vertex.templates.store import Store
+from vgp.vertex.templates.bucket_store import Bucket
+from vgp.vertex.templates.registry_store import Repository
+from vgp.vertex.templates.template_store import Store
+
+
+def open_store(settings: Settings, place: str | None = None) -> Store:
+    """The store at `place`, or at the template repository of the settings.
+
+    Raises:
+        RequestError: there is none, or `place` is neither a repository nor a bucket folder.
+    """
+    place = place or settings.template_repository
+    if not place:
+        raise RequestError(
+            "no place for templates is set. "
+            'Write template_repository = "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY" into pipelines.toml, '
+            "or give --repository gs://BUCKET/FOLDER."
+        )
+    try:
+        if is_bucket_uri(place):
+            return Bucket(settings, value_rules.bucket(place))
+        return Repository(settings, value_rules.template_repository(place))
+    except ValueError as error:
+        raise RequestError(f"{error} A folder in a bucket is gs://BUCKET/FOLDER.") from None
 
 
 @dataclass(frozen=True)

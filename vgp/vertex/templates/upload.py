@@ -1,16 +1,20 @@
-"""Publishing a template: one version for the same content, however often and from wherever it is uploaded."""
+"""`vgp upload`: a workflow as a template, one version for the same content, however often it is uploaded."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.console import Console
+
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, template_reference
-from vgp.settings.template_reference import PREFIX
-from vgp.vertex.templates.place import open_store
-from vgp.vertex.templates.store import Store, Version, as_time
-from vgp.vertex.templates.template import absent, pinned, verified
+from vgp.settings.template_reference import LATEST, PREFIX
+from vgp.vertex.images import held
+from vgp.vertex.templates.template import absent, open_store, pinned, verified
+from vgp.vertex.templates.template_store import Store, Version, as_time
+from vgp.workflow.compiling import source_commit
+from vgp.workflow.compiling.compile import compiled
 
 
 @dataclass(frozen=True)
@@ -109,3 +113,30 @@ def _downloaded(store: Store, name: str, digest: str, known: Version | None) -> 
 def _point(store: Store, name: str, digest: str, tags: Sequence[str]) -> dict[str, str]:
     before = {tag: store.set_tag(name, tag, digest) for tag in tags}
     return {tag: old for tag, old in before.items() if old and old != digest}
+
+
+def publish(
+    name: str,
+    tags: Sequence[str],
+    *,
+    settings: Settings,
+    console: Console,
+    place: str | None = None,
+    max_usd: float | None = None,
+) -> tuple[Uploaded, source_commit.Commit]:
+    """Uploads the workflow `name` with `tags`, the commit's tags and `latest`; with the commit that it is of.
+
+    Raises:
+        RequestError: the workflow, a tag, a setting or the place is wrong; nothing was uploaded.
+        WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
+    """
+    for tag in tags:
+        template_reference.tag(tag)
+    source = source_commit.current(settings.repository.root)
+    with console.status("compiling") as status:
+        workflow = compiled(name, settings, max_usd=max_usd)
+        held.refuse_missing(settings, workflow.spec, {})
+        template = workflow.spec.name
+        status.update(f"uploading {template}")
+        content = workflow.spec.text.encode()
+        return upload(settings, template, content, tags=[*tags, *source.tags, LATEST], place=place), source

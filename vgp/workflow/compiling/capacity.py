@@ -11,21 +11,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.errors import RequestError
-from vgp.check import images
-from vgp.check.spec.ladder import PROGRAM
+from vgp.check import image_names
+from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
 from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S, is_probed
-from vgp.machines.placement.ladder import Ladder, PlacedRung, climber_s
-from vgp.machines.placement.rules import Problem, refuse
+from vgp.machines.placement.machine_rules import Problem, refuse
+from vgp.machines.placement.placed_ladder import Ladder, PlacedRung, climber_s
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
-from vgp.settings.rules import key_location
-from vgp.workflow.compiling import job_fields, script
-from vgp.workflow.compiling.base_image import base_image
+from vgp.settings.value_rules import key_location
+from vgp.workflow.compiling import entrypoint, script_step
 from vgp.workflow.compiling.entrypoint import passing_on
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
+import re
+
+from vgp.settings.repository import DOCKERFILES
 
 #: Linux takes 128 KiB in one argument (MAX_ARG_STRLEN); what Vertex AI fills in is longer than its placeholder.
 _MOST_BYTES = 120_000
@@ -94,7 +96,7 @@ def _planned(
     component: Any, container: Mapping[str, Any], rung: PlacedRung, worlds: str, settings: Settings
 ) -> PlannedRung:
     placement, own = rung.placement, rung.request.image
-    image = script.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
+    image = script_step.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
     label = f"{component.name}, rung {rung.number} ({rung.way})"
     refuse(_problems(rung, image, settings), f"{label} asks for {placement.combination} in {placement.region}")
     told = {
@@ -153,7 +155,7 @@ def _open(words: Sequence[str]) -> list[str]:
 def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
     """What speaks against the image on this GPU, against the key in this region, and against the job's other fields."""
     gpu, region, options = rung.placement.combination.accelerator_type, rung.placement.region, rung.placement.options
-    for problem in images.kernels(_with_base(image, settings), gpu) if gpu else ():
+    for problem in image_names.kernels(_with_base(image, settings), gpu) if gpu else ():
         yield replace(problem, suggestion=f"{problem.suggestion} A rung has its own: image = '...'.", severity="error")
     key = settings.encryption_key
     if key and key_location(key) != region:
@@ -162,7 +164,7 @@ def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Prob
     if options.restart_job_on_worker_restart:
         text = "restart_job_on_worker_restart has no effect on a rung: there Vertex AI restarts nothing."
         yield Problem("GPU035", "restart_job_on_worker_restart", text, "Drop it.")
-    yield from job_fields.problems(options, settings)
+    yield from entrypoint.wrapper_problems(options, settings)
 
 
 def _with_base(image: str, settings: Settings) -> str:
@@ -181,3 +183,25 @@ def _camel(value: Any) -> Any:
 def _camel_key(key: str) -> str:
     first, *rest = key.split("_")
     return first + "".join(map(str.capitalize, rest))
+
+
+_ARGUMENT = re.compile(r"(?mi)^\s*ARG\s+(\w+)=[\"']?([^\s\"']+)")
+_FROM = re.compile(r"(?mi)^\s*FROM\s+(?:--\S+\s+)*(\S+)")
+_NAMED = re.compile(r"\$\{?(\w+)\}?")
+
+
+def base_image(settings: Settings) -> str:
+    """The image of the last FROM, with the defaults of its ARGs; "" where there is no Dockerfile that can be read.
+
+    `vgp image build --base` takes another one: then the Dockerfile does not tell it.
+    """
+    if settings.file is None:
+        return ""
+    names = [settings.dockerfile] if settings.dockerfile else DOCKERFILES
+    path = next((path for name in names if (path := settings.repository.root / name).is_file()), None)
+    try:
+        text = path.read_text(encoding="utf-8") if path else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+    defaults, stages = dict(_ARGUMENT.findall(text)), _FROM.findall(text)
+    return _NAMED.sub(lambda match: defaults.get(match[1], ""), stages[-1]) if stages else ""

@@ -1,4 +1,4 @@
-"""Workflows compiled for Vertex AI, and checked before anything is written or sent."""
+"""Workflows compiled for Vertex AI, and checked and read strictly before anything is written or sent."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from pathlib import Path
 
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.base.text import files
+from vgp.base.text import whole_files
 from vgp.base.text.figures import listed
-from vgp.base.text.image_name import has_digest
+from vgp.base.text.google_names import has_digest
 from vgp.base.text.nearest import did_you_mean
-from vgp.check import cost
-from vgp.check.check import check
-from vgp.check.report import Report
-from vgp.check.spec.ladder import worlds
+from vgp.check import cost_bound
+from vgp.check.check_report import Report, headline
+from vgp.check.checker import check
+from vgp.check.spec.container_settings import scripts
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import scripts
-from vgp.check.text import headline
-from vgp.machines.placement.rules import PlacementError
+from vgp.check.spec.spec_ladder import worlds
+from vgp.machines.placement.machine_rules import PlacementError
 from vgp.settings import Settings
-from vgp.workflow.compiling import strict_spec as strict
-from vgp.workflow.compiling import workflows
+from vgp.workflow import kfp_package
+from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.vertex import Vertex
 
 
@@ -46,13 +46,13 @@ def compile_all(
         RequestError: an unknown pipeline or none at all, a machine that cannot be, or a run that can cost more than
             `max_usd`. No spec is written then; those from before stay.
     """
-    names = names or list(workflows.find(settings.repository))
+    names = names or list(workflow_files.find(settings.repository))
     if not names:
         raise RequestError(f"{settings.workflows}/ holds no workflow yet: write a file with build(target) there.")
     paths = {out / f"{name}.json": name for name in names}
     specs = {path: compiled(name, settings, max_usd=max_usd, path=path) for path, name in paths.items()}
     for path, made in specs.items():
-        files.write(path, made.spec.text)
+        whole_files.write(path, made.spec.text)
     return specs
 
 
@@ -66,7 +66,7 @@ def placeholder_image(settings: Settings) -> list[str]:
 
 def unknown_steps(settings: Settings, compiled: Collection[Compiled]) -> list[str]:
     """A line for each step of the settings that no pipeline has: a misspelt one runs on a machine that nobody chose."""
-    if {made.name for made in compiled} != set(workflows.find(settings.repository)):
+    if {made.name for made in compiled} != set(workflow_files.find(settings.repository)):
         return []
     known = {row.step for made in compiled for row in made.report.steps}
     waiting = {step for made in compiled for step in made.without_command}
@@ -136,7 +136,7 @@ def compiled(name: str, settings: Settings, *, max_usd: float | None = None, pat
     """
     target = Vertex(settings)
     try:
-        spec = workflows.compiled(name, target, settings.repository)
+        spec = workflow_files.compiled(name, target, settings.repository)
     except PlacementError as error:
         raise PlacementError(error.problem, f"{name}: {error.asked}") from None
     report = checked(name, spec, settings, max_usd=max_usd, path=path)
@@ -153,11 +153,11 @@ def checked(
     Raises:
         RequestError: the spec is none, has a machine that cannot be, or can cost more than `max_usd`.
     """
-    strict.verify(spec)
+    verify(spec)
     document = Document(str(path or f"{name}.json"), dict(spec.content), spec.text)
     report = check([document], regions=[settings.region])
     _refuse(name, report)
-    cost.refuse_above(report.steps, max_usd)
+    cost_bound.refuse_above(report.steps, max_usd)
     order = [step.name for step in spec.steps]
     report.steps.sort(key=lambda row: order.index(row.step) if row.step in order else len(order))
     return report
@@ -168,3 +168,33 @@ def _refuse(name: str, report: Report) -> None:
     if errors:
         lines = [f"{headline(finding)}\n  {finding.suggestion}".rstrip() for finding in errors]
         raise RequestError(f"{name} cannot run as it is:\n" + "\n".join(lines))
+
+
+def verify(spec: PipelineSpec) -> None:
+    """Parses a compiled spec into `PipelineSpec` and `PipelineDeploymentConfig`, and follows its references.
+
+    Raises:
+        RequestError: the spec does not parse, or a task, component or executor that it names does not exist.
+    """
+    kfp_package.load()
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2 as messages
+
+    try:
+        json_format.ParseDict(dict(spec.content), messages.PipelineSpec())
+        json_format.ParseDict(dict(table(spec.content, "deploymentSpec")), messages.PipelineDeploymentConfig())
+    except json_format.ParseError as error:
+        raise RequestError(f"the spec is not a PipelineSpec: {error}") from None
+    for name, component in {**spec.components, "root": spec.root}.items():
+        if component.executor and component.executor not in spec.executors:
+            raise RequestError(f"component {name} names executor {component.executor}, which does not exist.")
+        for task in component.tasks.values():
+            _follow(f"{name}.{task.name}", task, component, spec)
+
+
+def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None:
+    if task.component.name not in spec.components:
+        raise RequestError(f"task {name} names component {task.component.name}, which does not exist.")
+    for producer in sorted(task.producers | set(task.dependencies)):
+        if producer not in group.tasks:
+            raise RequestError(f"task {name} waits for task {producer}, which does not exist.")

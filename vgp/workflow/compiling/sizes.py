@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural, usd
-from vgp.check.spec import ladder
+from vgp.check.spec import spec_ladder
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.sizes import INPUT, OPTION, of
+from vgp.check.spec.spec_ladder import SIZE_INPUT, SIZE_OPTION, sizes_of
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -29,14 +29,14 @@ def chosen_by_input(launcher: Any, default: str) -> "BaseComponent":
     from kfp.dsl.structures import InputSpec
 
     spec = launcher.component_spec
-    if INPUT in (spec.inputs or {}):
+    if SIZE_INPUT in (spec.inputs or {}):
         raise RequestError(
-            f"{launcher.name} has an input {INPUT} of its own, by which the size of its machines would be chosen. Give "
-            "the input another name, or drop [steps.NAME.sizes]."
+            f"{launcher.name} has an input {SIZE_INPUT} of its own, by which the size of its machines would be chosen. "
+            "Give the input another name, or drop [steps.NAME.sizes]."
         )
-    spec.inputs = {**(spec.inputs or {}), INPUT: InputSpec(type="String", default=default, optional=True)}
+    spec.inputs = {**(spec.inputs or {}), SIZE_INPUT: InputSpec(type="String", default=default, optional=True)}
     container = spec.implementation.container
-    container.args = [*container.args, OPTION, f"{{{{$.inputs.parameters['{INPUT}']}}}}"]
+    container.args = [*container.args, SIZE_OPTION, f"{{{{$.inputs.parameters['{SIZE_INPUT}']}}}}"]
     return launcher
 
 
@@ -46,7 +46,7 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
     Raises:
         RequestError: the pipeline has a parameter of that name.
     """
-    sized = {f"comp-{name}": container for name, container in spec.containers.items() if of(container)}
+    sized = {f"comp-{name}": container for name, container in spec.containers.items() if sizes_of(container)}
     if not sized:
         return spec
     content = copy.deepcopy(dict(spec.content))
@@ -61,7 +61,7 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
             )
         inputs = content["components"][component]["inputDefinitions"]["parameters"]
         parameters[name] = {
-            "parameterType": "STRING", "isOptional": True, "defaultValue": inputs[INPUT]["defaultValue"],
+            "parameterType": "STRING", "isOptional": True, "defaultValue": inputs[SIZE_INPUT]["defaultValue"],
             "description": _description(component, sized[component]),
         }  # fmt: skip
     content["root"]["inputDefinitions"]["parameters"] = dict(sorted(parameters.items()))
@@ -81,7 +81,7 @@ def _route(group: dict[str, Any], components: Mapping[str, Any], sized: Mapping[
                 declared = component.setdefault("inputDefinitions", {}).setdefault("parameters", {})
                 declared[f"{_CHANNEL}{_parameter(each)}"] = {"parameterType": "STRING"}
         for each in inside:
-            name = INPUT if each == reference else f"{_CHANNEL}{_parameter(each)}"
+            name = SIZE_INPUT if each == reference else f"{_CHANNEL}{_parameter(each)}"
             given = task.setdefault("inputs", {}).setdefault("parameters", {})
             given[name] = {"componentInputParameter": f"{prefix}{_parameter(each)}"}
         needed |= inside
@@ -94,7 +94,7 @@ def _parameter(component: str) -> str:
 
 def _description(component: str, container: Mapping[str, Any]) -> str:
     """Machines of the step train: small (g2-standard-4 with 1 x NVIDIA_L4, $0.71/hour) or large (...)."""
-    told = ladder.plan(container) or {}
+    told = spec_ladder.plan(container) or {}
     by_size: dict[str, list[dict[str, Any]]] = {}
     for rung in told.get("rungs", []):
         by_size.setdefault(rung["size"], []).append(rung)

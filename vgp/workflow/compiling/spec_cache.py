@@ -18,7 +18,7 @@ from typing import Any
 
 import vgp
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import files
+from vgp.base.text import whole_files
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
 from vgp.settings.repository import Repository, find
@@ -48,7 +48,7 @@ def _compiled(names: Sequence[str], repository: Repository) -> dict[str, Pipelin
             "-W",
             "ignore",
             "-m",
-            "vgp.workflow.compiling.described",
+            "vgp.workflow.compiling.compile_process",
             str(repository.file),
             str(written),
         ]
@@ -83,7 +83,7 @@ def _write(name: str, repository: Repository, spec: dict[str, Any], paths: Seque
         if any((repository.root / path).stat().st_mtime >= begin for path in paths):
             return
         entry = {"versions": _versions(), "files": digests, "spec": spec}
-        files.write(_entry(name, repository), json.dumps(entry))
+        whole_files.write(_entry(name, repository), json.dumps(entry))
 
 
 def _entry(name: str, repository: Repository) -> Path:

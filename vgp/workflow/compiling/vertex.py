@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from vgp.check.spec.defaults import Places
+from vgp.check.spec.pipeline_spec import Places
 from vgp.machines.placement import plain
-from vgp.machines.placement.ladder import Ladder, ladder
-from vgp.machines.placement.place import place
+from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
+from vgp.machines.placement.placed_ladder import Ladder, ladder
 from vgp.machines.placement.placement import Placement
-from vgp.machines.placement.rules import PlacementError, Problem, refuse
+from vgp.machines.placement.placing import place
 from vgp.settings import Settings
-from vgp.workflow.compiling import capacity, engines, job_fields, script, sizes
+from vgp.workflow.compiling import capacity, script_step, sizes
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
-from vgp.workflow.compiling.entrypoint import entrypoint, is_python
-from vgp.workflow.compiling.target import marked, with_tasks
+from vgp.workflow.compiling.compile_target import engines_on_vertex, marked, with_tasks
+from vgp.workflow.compiling.entrypoint import complete_job, entrypoint, is_python, wrapper_arguments, wrapper_problems
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -51,7 +51,7 @@ class Vertex:
     ) -> "BaseComponent":
         placement, ready = self._place(component.name, kind="step"), self._ready(component)
         image = ready.component_spec.implementation.container.image
-        used = engines.on_vertex(self.settings, component.name, bigquery_of, image)
+        used = engines_on_vertex(self.settings, component.name, bigquery_of, image)
         told = self.settings.mlflow.environment() if tracked else {}
         placement = replace(placement, env={**told, **placement.env, **used.environment()})
         if used.bigquery or used.dataflow:
@@ -108,7 +108,7 @@ class Vertex:
     ) -> "BaseComponent":
         """The job, followed by what takes up what a command leaves, where there is one."""
         if self.settings.request(component.name).command is not None:
-            return script.followed_by(self.step(collect, pinned) if collect else None, job)
+            return script_step.followed_by(self.step(collect, pinned) if collect else None, job)
         self.without_command |= {collect.name} if collect else set()
         return job
 
@@ -144,17 +144,17 @@ class Vertex:
 
     def _place(self, step: str, kind: Literal["step", "custom_job"]) -> Placement:
         placement = place(self.settings.request(step), region=self.settings.region, kind=kind, name=step)
-        refuse(job_fields.problems(placement.options, self.settings), f"{step} is a custom job")
+        refuse(wrapper_problems(placement.options, self.settings), f"{step} is a custom job")
         self.placements[step] = placement
         return placement
 
     def _ready(self, component: Any) -> Any:
         """The component in its image, with the command of the settings, or its own, which SIGTERM reaches."""
         request = self.settings.request(component.name)
-        ready = script.in_image(component, request, self.settings.image)
+        ready = script_step.in_image(component, request, self.settings.image)
         container = ready.component_spec.implementation.container
         if request.command is not None:
-            return script.with_command(ready, request)
+            return script_step.with_command(ready, request)
         if container.command:
             container.command = entrypoint(container.command, component.name)
         return ready
@@ -222,9 +222,9 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
 
     _refuse_names(component, CustomTrainingJobOp)
     job = create_custom_training_job_from_component(
-        component, display_name=component.name, **{**_OF_THE_RUN, **job_fields.arguments(placement)}
+        component, display_name=component.name, **{**_OF_THE_RUN, **wrapper_arguments(placement)}
     )
-    job_fields.complete(job, placement)
+    complete_job(job, placement)
     pools = job.component_spec.inputs["worker_pool_specs"]
     container = pools.default[0]["container_spec"]
     if placement.region != home:

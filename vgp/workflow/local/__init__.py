@@ -2,13 +2,11 @@
 
 display.py        what a person sees: progress, the result
 execution.py      one start: the child process followed, and what ran proven
-folder.py         the folder of a run: new, found again, links to what the steps wrote
-output.py         what kfp.local prints, read as events
+local_folder.py   the folder of a run: new, found again, links to what the steps wrote
 portable.py       which specs cannot run here, and what differs from Vertex AI
-process.py        a process group that leaves nothing behind
+process.py        a process group that leaves nothing behind; what kfp.local prints, as events
 proof.py          which tasks ran, and which should have
-run.py            from request to result
-script.py         commands of the user's own, which kfp.local does not know
+local_run.py      from request to result
 step.py           the `python3` of the steps: imports from the repository
-training_code.py  the repository's training code, asked in a process of its own
-worker.py         the child process: kfp.local over a spec"""
+training_code.py  the library's steps, asked in a process of their own: a verb, a table's task
+worker.py         the child process: kfp.local over a spec, commands of the user's own"""

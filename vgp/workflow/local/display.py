@@ -17,8 +17,8 @@ from rich.text import Text
 from vgp.base.text.printable import one_line
 from vgp.base.text.table import Cell, table
 from vgp.protocol import placeholders
-from vgp.workflow.local.output import Event
-from vgp.workflow.local.run import Result
+from vgp.workflow.local.local_run import Result
+from vgp.workflow.local.process import Event
 
 _MARKS = {
     "waiting": "[dim]·[/]",

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from vgp.check.spec import arguments
 from vgp.protocol.imports import variables_of_ours
-from vgp.workflow.compiling import commit
-from vgp.workflow.local import folder, portable, process, proof
-from vgp.workflow.local.folder import Run
-from vgp.workflow.local.output import Event, events
+from vgp.workflow.compiling import source_commit
+from vgp.workflow.local import local_folder, portable, process, proof
+from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.process import Event, events
 
 _LAST_LINES = 20
 
@@ -41,7 +41,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
         failed = child.wait() != 0
     now = [start for start in run.starts() if start not in earlier]
     steps = proof.prove(run.spec, run.arguments, now, earlier)
-    folder.link(run.folder, steps)
+    local_folder.link(run.folder, steps)
     if failed and not run.failed:  # kfp.local itself gave up, before or between the steps
         run.failed = "the run"
     return steps
@@ -53,7 +53,7 @@ def _environment(run: Run) -> dict[str, str]:
         "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
         "TRAINING_PINS": str(run.folder / "pins"),
         "TRAINING_REGISTRY": str(run.registry),
-        **({"TRAINING_COMMIT": sha} if (sha := commit.current(run.repository.root).of_the_code) else {}),
+        **({"TRAINING_COMMIT": sha} if (sha := source_commit.current(run.repository.root).of_the_code) else {}),
         **({"TRAINING_NPROC": str(run.nproc)} if run.nproc else {}),
         **({"TRAINING_NODES": str(run.nodes)} if run.nodes else {}),
         "PYTHONUNBUFFERED": "1",

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vgp.base.errors import RequestError
+from vgp.check.spec.container_settings import Script, scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import Script, scripts
 from vgp.protocol import placeholders
 from vgp.protocol.image import IMAGE
 from vgp.workflow.compiling.entrypoint import EXECUTOR

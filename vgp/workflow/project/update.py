@@ -14,9 +14,9 @@ from pathlib import Path
 
 import vgp
 from vgp.base.errors import RequestError
-from vgp.base.text import files
+from vgp.base.text import whole_files
 from vgp.workflow.project import originals
-from vgp.workflow.project.new import PIN, library
+from vgp.workflow.project.new_project import PIN, library
 
 _PINNED = re.compile(r"\./(vgp-([0-9][\w.!+]*)-py3-none-any\.whl)(?:\s|$)")
 
@@ -61,7 +61,7 @@ def apply(update: Update) -> None:
         RequestError: a file cannot be written.
     """
     for path in sorted(update.writes, key=lambda path: path == PIN):
-        files.write(update.root / path, update.writes[path])
+        whole_files.write(update.root / path, update.writes[path])
     if update.removes:
         try:
             (update.root / update.removes).unlink(missing_ok=True)

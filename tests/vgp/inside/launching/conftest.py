@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from vgp.check.spec.script import START
+from vgp.check.spec.container_settings import START
 from vgp.protocol import launching
 from vgp.protocol.launching.machines import cluster
 from vgp.protocol.launching.rank import Rank
 from vgp.protocol.launching.ranks import ranks_of
-from vgp.workflow.compiling.compact import compact
-from vgp.workflow.compiling.joined import joined
+from vgp.workflow.compiling.script_step import compact, joined_package
 
-TEXT = compact(joined(launching))
+TEXT = compact(joined_package(launching))
 #: What may come from the machine that runs the tests.
 OURS = ("TRAINING_", "CLUSTER_SPEC", "AIP_", "RANK", "WORLD_SIZE", "MASTER_", "CUDA_VISIBLE")
 #: A process of the command: python, and its text.

@@ -14,9 +14,9 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings, load
 from vgp.train.checkpoint.holder import holder_of
-from vgp.vertex import clients, names
-from vgp.vertex.cleaning import plan as plans
-from vgp.vertex.cleaning import view
+from vgp.vertex import clients, resource_names
+from vgp.vertex.cleaning import cleaning_plan as plans
+from vgp.vertex.cleaning import cleaning_view
 from vgp.vertex.cleaning.groups import Item, Root, group_of, listed
 from vgp.vertex.cleaning.needed import Needed
 from vgp.vertex.cleaning.remove import remove
@@ -69,13 +69,13 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
     put("runs/capacity/done-1/train-1/ladder.json", "runs/capacity/done-1/train-1/heartbeat.json")
     schedule = {
         "display_name": "nightly", "cron": "0 2 * * *", "max_concurrent_run_count": 1,
-        "create_pipeline_job_request": {"parent": names.location(settings), "pipeline_job": {
+        "create_pipeline_job_request": {"parent": resource_names.location(settings), "pipeline_job": {
             "pipeline_spec": SPEC,
             "runtime_config": {"gcs_output_directory": "gs://test-bucket/runs",
                                "parameter_values": {"champion": base}},
         }},
     }  # fmt: skip
-    clients.schedule_service(settings).create_schedule(parent=names.location(settings), schedule=schedule)
+    clients.schedule_service(settings).create_schedule(parent=resource_names.location(settings), schedule=schedule)
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "pipelines" / "p.py").write_text("def build(target): ...\n")
     (file := tmp_path / "pipelines.toml").write_text(
@@ -101,7 +101,7 @@ def test_what_a_champion_an_open_run_or_another_project_needs_stays_and_the_rest
             "runs/checkpoints/train-1/run000-step000000009.json", "runs/checkpoints/train-2/lease.json",
             "runs/capacity/done-1/train-1/ladder.json", "runs/capacity/done-1/train-1/heartbeat.json",
             f"runs/pins/{OLD}.json"}  # fmt: skip
-    assert "1 folder of capacity" in view.summary(planned) and before - left(settings, cloud) == gone
+    assert "1 folder of capacity" in cleaning_view.summary(planned) and before - left(settings, cloud) == gone
     assert removed.objects == 6 and removed.changed == 0  # without the leases, one of them its own
     assert plans.plan(load(file), MONTHS, later=LATER).going == []
 
@@ -114,7 +114,7 @@ def test_what_is_young_stays_with_what_its_pins_name(cloud: Cloud, settings: Set
     )
     young = plans.plan(settings, MONTHS)
     assert set(reasons(young, cloud).values()) == {"younger than 60 days", "named by the pins of a run"}
-    assert not young.going and "Nothing goes." in view.summary(young)
+    assert not young.going and "Nothing goes." in cleaning_view.summary(young)
 
 
 def test_a_lease_is_respected_and_one_is_taken_while_checkpoints_go(cloud: Cloud, settings: Settings, put: Any) -> None:

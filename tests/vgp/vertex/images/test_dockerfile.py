@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.vertex.images.dockerfile import sources
+from vgp.vertex.images.dockerignore import copied_files
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ from vgp.vertex.images.dockerfile import sources
     ],
 )
 def test_what_is_copied_is_read_from_every_form(text: str, copied: tuple[str, ...]) -> None:
-    assert sources(text) == copied
+    assert copied_files(text) == copied

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
+from vgp.check.spec.container_settings import START
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.script import START
 from vgp.settings import load
 from vgp.vertex.images.held import refuse_missing
 

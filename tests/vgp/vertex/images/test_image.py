@@ -16,7 +16,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load
 from vgp.vertex import clients
 from vgp.vertex.images import cloud_build
-from vgp.vertex.images.image import Options, build, ordered, plan
+from vgp.vertex.images.image_build import Options, build, ordered, plan
 from vgp.vertex.images.source import archive, find
 
 ROOT = Path(__file__).parents[4]

@@ -10,7 +10,7 @@ from loopback.cloud import Cloud
 from rich.console import Console
 
 from vgp.settings import load
-from vgp.vertex.images.image import Options, plan
+from vgp.vertex.images.image_build import Options, plan
 from vgp.vertex.images.source import find
 
 ROOT = Path(__file__).parents[4]

@@ -3,7 +3,7 @@
 import pytest
 from loopback.cloud import Cloud, status
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, load
 from vgp.vertex.preflight import preflight

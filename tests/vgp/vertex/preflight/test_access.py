@@ -4,8 +4,8 @@ import pytest
 
 from vgp.base.errors import WorkFailed
 from vgp.vertex.preflight.access import Policies, Thing, agents, runner
+from vgp.vertex.preflight.access_policy import JOBS, Policy
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.policy import JOBS, Policy
 
 from .conftest import AGENT, IMAGES, RUNNER
 

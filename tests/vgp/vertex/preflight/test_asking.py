@@ -4,8 +4,8 @@ import threading
 
 from loopback.cloud import reset, slow, status
 
-from vgp.vertex.preflight import asking
-from vgp.vertex.preflight.finding import Finding, Question, skipped
+from vgp.vertex.preflight import preflight_questions
+from vgp.vertex.preflight.preflight_questions import Finding, Question, skipped
 
 
 def fine(name):
@@ -23,7 +23,7 @@ def test_findings_come_in_the_order_of_the_questions(world):
 
     told, began = [], threading.Event()
     asked = [Question("late", "it", late), Question("early", "it", early), skipped("none", "it", "none is set")]
-    found = asking.answered(world.settings(), asked, lambda: told.append(1))
+    found = preflight_questions.answered(world.settings(), asked, lambda: told.append(1))
     assert [each.check for each in found] == ["late", "early", "none"]
     assert len(told) == 3
 
@@ -33,13 +33,13 @@ def test_an_answer_that_nobody_expected_hides_no_other(world):
         yield Finding("odd", "it", "ok", "is there")
         raise KeyError("name")
 
-    found = asking.answered(world.settings(), [Question("odd", "it", odd), fine("other")])
+    found = preflight_questions.answered(world.settings(), [Question("odd", "it", odd), fine("other")])
     assert [(each.check, each.level) for each in found] == [("odd", "ok"), ("odd", "unknown"), ("other", "ok")]
     assert found[1].seen == "the answer was not understood: KeyError: 'name'"
 
 
 def test_what_two_questions_found_is_told_once(world):
-    assert len(asking.answered(world.settings(), [fine("same"), fine("same")])) == 1
+    assert len(preflight_questions.answered(world.settings(), [fine("same"), fine("same")])) == 1
 
 
 def test_every_api_may_fail_and_each_failure_is_told(world):
@@ -62,8 +62,8 @@ def test_a_connection_that_drops_is_tried_again(world):
 
 def test_a_question_that_takes_too_long_is_unknown(world, monkeypatch):
     world.look()  # what is imported for the first question of all may take longer than what is allowed below
-    monkeypatch.setattr(asking, "ATTEMPT_S", 1.5)
-    monkeypatch.setattr(asking, "QUESTION_S", 3)
+    monkeypatch.setattr(preflight_questions, "ATTEMPT_S", 1.5)
+    monkeypatch.setattr(preflight_questions, "QUESTION_S", 3)
     world.cloud.fail("iam.projects.serviceAccounts.get", slow(5), forever=True)
     (found,) = (each for each in world.look() if each.check == "identity.account")  # others may be late as well
     assert found.level == "unknown" and "no connection" in found.seen
@@ -76,7 +76,7 @@ def test_questions_are_asked_at_the_same_time(world):
         meeting.wait()
         return []
 
-    assert asking.answered(world.settings(), [Question(f"{n}", "it", meet) for n in range(4)]) == []
+    assert preflight_questions.answered(world.settings(), [Question(f"{n}", "it", meet) for n in range(4)]) == []
 
 
 def test_no_question_changes_anything(world):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from vgp.check.finding import RungRow
+from vgp.check.check_finding import RungRow
 
 from .conftest import RUNNER
 

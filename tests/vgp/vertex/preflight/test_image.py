@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.vertex.preflight.image import parsed
+from vgp.vertex.preflight.step_image import parsed
 
 from .conftest import AGENT, DIGEST, IMAGE, IMAGES, RUNNER
 
@@ -55,15 +55,17 @@ def test_an_image_that_may_not_be_seen_is_unknown(world):
 
 
 def test_in_another_project_the_agents_of_vertex_ai_are_asked_about_too(world):
-    from vgp.vertex.preflight import image
+    from vgp.vertex.preflight import step_image
     from vgp.vertex.preflight.access import Policies
     from vgp.vertex.preflight.account import Project
-    from vgp.vertex.preflight.asking import answered
+    from vgp.vertex.preflight.preflight_questions import answered
 
     # The loopback cloud has one project: seen from another one, its repository is a stranger's.
     settings = world.settings()
     known = Project("other-project", "42")
-    questions = [each for each in image.questions(settings, known, Policies(settings)) if each.check == "image.reader"]
+    questions = [
+        each for each in step_image.questions(settings, known, Policies(settings)) if each.check == "image.reader"
+    ]
     found = answered(settings, questions)
     assert [(each.level, each.hint.partition("--member ")[2].partition(" ")[0]) for each in found] == [
         ("ok", ""),
@@ -85,12 +87,12 @@ def test_names_of_artifact_registry_are_taken_apart():
 
 
 def test_the_image_of_a_single_step_is_looked_at_too(world, monkeypatch):
-    from vgp.vertex.preflight import image
+    from vgp.vertex.preflight import step_image
     from vgp.vertex.preflight.access import Policies
     from vgp.vertex.preflight.account import Project
 
     own = "us-central1-docker.pkg.dev/other-project/images/mine:1"
     monkeypatch.setenv("PIPELINES_STEPS__TRAIN__IMAGE", own)
     settings, known = world.settings(), Project("test-project", "123456789012")
-    subjects = [question.subject for question in image.questions(settings, known, Policies(settings))]
+    subjects = [question.subject for question in step_image.questions(settings, known, Policies(settings))]
     assert subjects == [settings.image] * 3 + [own] * 3

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from vgp.check.finding import RungRow, StepRow
+from vgp.check.check_finding import RungRow, StepRow
 from vgp.settings import Settings
 from vgp.vertex.preflight import network
 

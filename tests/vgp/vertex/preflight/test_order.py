@@ -6,11 +6,11 @@ import pytest
 from kfp import dsl
 
 from vgp.base.documents.document import Document
-from vgp.check.check import check
+from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, repository_of
-from vgp.vertex.preflight.order import order
-from vgp.workflow.compiling import workflows
+from vgp.vertex.preflight.needs import order
+from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[4]
@@ -32,7 +32,7 @@ def names_of(made):
 
 
 def test_the_steps_of_a_chain_never_overlap():
-    made = workflows.compiled("training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")).content
+    made = workflow_files.compiled("training", Vertex(Settings()), repository_of(REPOSITORY / "pipelines.toml")).content
     found = order(PipelineSpec(made))
     assert set(found.before) == names_of(made)
     assert all(found.beside(step) == {step} for step in found.before)

@@ -5,10 +5,9 @@ from google.iam.v1.policy_pb2 import Policy as Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.vertex.permissions import role_for
-from vgp.vertex.preflight import policy as rules
-from vgp.vertex.preflight.policy import JOBS, Policy, doubts, lacking, used
-from vgp.vertex.service_accounts import ACT_AS
+from vgp.vertex.permissions import ACT_AS, role_for
+from vgp.vertex.preflight import access_policy as rules
+from vgp.vertex.preflight.access_policy import JOBS, Policy, doubts, lacking, used
 
 ME = "serviceAccount:me@p.iam.gserviceaccount.com"
 PERMISSIONS = [*JOBS, *rules.LOGS, *rules.OBJECTS, *rules.IMAGES, *rules.KEYS, ACT_AS]

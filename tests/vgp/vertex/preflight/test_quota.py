@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.check.finding import RungRow
+from vgp.check.check_finding import RungRow
 from vgp.vertex.preflight.quota import limit
 
 from .conftest import CPUS, L4, STEPS, chain

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from loopback.cloud import Cloud
 
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.remote_run import Run
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from killing import serve
 
 from vgp.settings import load
 from vgp.vertex.runs import attempts, pipeline_job
-from vgp.vertex.runs.policy import chosen
+from vgp.vertex.runs.start_policy import chosen
 
 assert PipelineServiceClient, "imported once, before the forks"
 

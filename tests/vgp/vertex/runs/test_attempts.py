@@ -9,10 +9,10 @@ from google.cloud.aiplatform_v1 import PipelineState
 from loopback.cloud import Cloud, lost_response, reset, status
 
 from vgp.settings import Settings
-from vgp.vertex import names
+from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.attempts import start
-from vgp.vertex.runs.policy import Policy
+from vgp.vertex.runs.start_policy import Policy
 
 SPEC = {
     "pipelineInfo": {"name": "small"},
@@ -124,7 +124,7 @@ def test_another_run_beside_counts_as_a_run_of_the_request_and_so_does_one_of_an
     first, _ = start(settings, body)
     cloud.clock.advance(2 * HOUR)
     pipeline_job.create(settings, body, "mine")
-    assert names.short(start(settings, body)[0].name) == "mine"
+    assert resource_names.short(start(settings, body)[0].name) == "mine"
     beside, started = start(settings, body, NEW)
     assert started and beside.name == f"{first.name}-a2"
     assert start(settings, body) == (beside, False), "both are open, and the later one answers"
@@ -207,7 +207,7 @@ def test_a_key_has_one_run_until_that_is_deleted(cloud: Cloud, settings: Setting
     second, started = start(settings, body, Policy(window=None, retry=True))
     assert started and second.name == f"{first.name}-a2"
     cloud.clock.advance(100 * 24 * HOUR)
-    assert names.short(start(settings, body, for_ever)[0].name).endswith("-a2")
+    assert resource_names.short(start(settings, body, for_ever)[0].name).endswith("-a2")
     cloud.pipeline_jobs.jobs.clear()
     assert start(settings, body, for_ever)[1] is True
 

@@ -8,7 +8,7 @@ from loopback.cloud import Cloud, lost_response, status
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
-from vgp.vertex.runs.cancel import cancel
+from vgp.vertex.runs.follow import cancel
 
 CANCEL = "aiplatform.projects.locations.pipelineJobs.cancel"
 

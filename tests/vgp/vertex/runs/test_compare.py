@@ -61,7 +61,7 @@ def test_the_table_shows_what_differs_and_counts_the_rest(cloud: Cloud, two: lis
 def test_runs_of_different_pipelines_have_gaps(cloud: Cloud, two: list[Any], start: Callable, look: Callable) -> None:
     from google.cloud.aiplatform_v1.types import PipelineJob
 
-    from vgp.vertex.runs.state import read
+    from vgp.vertex.runs.remote_run import read
 
     other = read(
         PipelineJob(

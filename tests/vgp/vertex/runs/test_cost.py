@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.services import Service
-from vgp.vertex.runs import cost
-from vgp.vertex.runs.state import Run
-from vgp.vertex.runs.steps import Step
+from vgp.vertex.runs import run_cost
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_steps import Step
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 STATES = ("waiting", "pending", "running", "succeeded", "cached", "failed", "cancelled", "not triggered", "not run")
@@ -49,12 +49,12 @@ def test_the_sum_is_that_of_its_steps_and_grows_with_time(
 ) -> None:
     table = {name: tuple(each) for name, each in priced.items()}
     now = BEGIN + timedelta(days=12)
-    total = cost.so_far(run(*listed), table, now)
-    spent = [cost.spent(step, table, now) for step in listed]
+    total = run_cost.so_far(run(*listed), table, now)
+    spent = [run_cost.spent(step, table, now) for step in listed]
     assert total.usd == pytest.approx(sum(each for each in spent if each is not None))
     assert all(each is None or each >= 0 for each in spent)
     assert set(total.unpriced) == {step.name for step, each in zip(listed, spent, strict=True) if each is None}
-    afterwards = cost.so_far(run(*listed), table, now + timedelta(seconds=later))
+    afterwards = run_cost.so_far(run(*listed), table, now + timedelta(seconds=later))
     assert afterwards.usd >= total.usd and afterwards.unpriced == total.unpriced
     running = [step for step in listed if step.start and step.end is None and step.seconds(now) is not None]
     hourly = sum((row.usd_per_hour or 0) * (row.replicas or 0) for step in running for row in _priced(step, table))
@@ -74,7 +74,7 @@ def test_no_more_than_the_most_is_spent_within_the_timeouts(listed: list[Step], 
     limit = min((row.timeout_s or 0 for row in whole), default=0)
     kept = [step for step in listed if (step.seconds(BEGIN + timedelta(days=30)) or 0) <= limit]
     now = BEGIN + timedelta(days=30)
-    assert cost.so_far(run(*kept), table, now).usd <= cost.at_most(run(*kept), table).usd + 1e-6
+    assert run_cost.so_far(run(*kept), table, now).usd <= run_cost.at_most(run(*kept), table).usd + 1e-6
 
 
 def test_what_a_step_used_of_other_services_is_named_as_having_no_price() -> None:
@@ -82,16 +82,16 @@ def test_what_a_step_used_of_other_services_is_named_as_having_no_price() -> Non
     row = StepRow("a", "e2-standard-4", None, 0, 1, "STANDARD", 2.0, "us-central1", 3600.0, services=used)
     ended = Step("a", "succeeded", "a", "a", BEGIN, BEGIN + timedelta(hours=1))
     waiting = Step("a", "waiting", "a", "a", None, None)
-    total = cost.so_far(run(ended), {"a": (row,)}, BEGIN)
+    total = run_cost.so_far(run(ended), {"a": (row,)}, BEGIN)
     assert total.words == "at least $2.00 (no price: BigQuery of a, Dataflow of a)"
-    assert cost.so_far(run(waiting), {"a": (row,)}, BEGIN) == cost.Cost(0.0)
-    assert cost.at_most(run(ended), {"a": (row,)}).unpriced == ("a",)
+    assert run_cost.so_far(run(waiting), {"a": (row,)}, BEGIN) == run_cost.Cost(0.0)
+    assert run_cost.at_most(run(ended), {"a": (row,)}).unpriced == ("a",)
 
 
 def test_a_clock_that_is_behind_googles_gives_no_negative_cost() -> None:
     step = Step("a", "running", "a", "a", BEGIN + timedelta(hours=1))
     row = StepRow("a", "x", None, 0, 1, "STANDARD", 3.0)
-    assert cost.spent(step, {"a": (row,)}, BEGIN) == 0.0
+    assert run_cost.spent(step, {"a": (row,)}, BEGIN) == 0.0
 
 
 def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
@@ -101,17 +101,17 @@ def test_a_run_costs_what_its_machines_cost_for_as_long_as_they_ran(
     cloud.script("prepare", seconds=1800)
     cloud.script("train", seconds=7200)
     run = look(start())
-    assert cost.so_far(run, cost.machines(run), cloud.clock.now()) == cost.Cost(0.0)
+    assert run_cost.so_far(run, run_cost.machines(run), cloud.clock.now()) == run_cost.Cost(0.0)
     cloud.clock.advance(10 + 1800 + 3600)
     run = look(run.name)
-    machines = cost.machines(run)
+    machines = run_cost.machines(run)
     (step,) = [step for step in run.steps if step.task == "train"]
-    (train,) = cost.of(step, machines)
+    (train,) = run_cost.of(step, machines)
     hourly = train.combination.price("standard", "us-central1")
     assert hourly and train.strategy == "STANDARD"
-    assert cost.spent(step, machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
-    assert cost.machine(step, machines).startswith(f"{train.machine_type} (")
-    assert cost.at_most(run, machines).usd > cost.so_far(run, machines, cloud.clock.now()).usd
+    assert run_cost.spent(step, machines, cloud.clock.now()) == pytest.approx(hourly.usd_per_hour)
+    assert run_cost.machine(step, machines).startswith(f"{train.machine_type} (")
+    assert run_cost.at_most(run, machines).usd > run_cost.so_far(run, machines, cloud.clock.now()).usd
 
 
 def test_machines_that_are_parameters_are_those_of_this_run(
@@ -129,7 +129,7 @@ def test_machines_that_are_parameters_are_those_of_this_run(
 
     spec = compiled(sized)
     kinds = [
-        cost.machine(run.steps[0], cost.machines(run))
+        run_cost.machine(run.steps[0], run_cost.machines(run))
         for run in (look(start(spec)), look(start(spec, {"gpu": "NVIDIA_L4"})))
     ]
     assert [kind.rpartition("(")[2] for kind in kinds] == ["1 T4)", "1 L4)"]
@@ -138,14 +138,14 @@ def test_machines_that_are_parameters_are_those_of_this_run(
 def test_an_unknown_price_is_said() -> None:
     row = StepRow("a", None, None, 0, None, "SPOT", None)
     step = Step("a", "running", "a", "a", BEGIN)
-    found = cost.so_far(run(step), {"a": (row,)}, BEGIN + timedelta(hours=1))
+    found = run_cost.so_far(run(step), {"a": (row,)}, BEGIN + timedelta(hours=1))
     assert str(found) == "at least $0.00" and found.unpriced == ("a",)
-    assert cost.machine(step, {"a": (row,)}) == "? x machine ? spot"
+    assert run_cost.machine(step, {"a": (row,)}) == "? x machine ? spot"
 
 
 def test_the_way_to_a_step_decides_where_two_have_one_name() -> None:
     first, second = (StepRow(name, "m", None, 0, 1, "STANDARD", 1.0) for name in ("work", "loop/work"))
     table = {"work": (first,), "loop/work": (second,)}
-    assert cost.of(Step("loop/work[3]", "running", "loop/work", "work"), table) == (second,)
-    assert cost.of(Step("work", "running", "work", "work"), table) == (first,)
-    assert cost.of(Step("importer", "running", "importer", "importer"), table) == ()
+    assert run_cost.of(Step("loop/work[3]", "running", "loop/work", "work"), table) == (second,)
+    assert run_cost.of(Step("work", "running", "work", "work"), table) == (first,)
+    assert run_cost.of(Step("importer", "running", "importer", "importer"), table) == ()

@@ -9,7 +9,7 @@ from loopback.cloud import Cloud, lost_response, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.runs import pipeline_job
-from vgp.vertex.runs.experiment import associate
+from vgp.vertex.runs.run_submission import associate
 
 SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 

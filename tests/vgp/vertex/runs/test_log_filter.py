@@ -11,7 +11,7 @@ from loopback.logs import LogFilter
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex.runs.log_filter import chosen, expressions, known, link
-from vgp.vertex.runs.steps import Step
+from vgp.vertex.runs.run_steps import Step
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -11,9 +11,9 @@ from loopback.cloud import Cloud, reset, status
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
-from vgp.vertex.patience import Patience
-from vgp.vertex.runs.logs import Selection, entries, following, lines
-from vgp.vertex.runs.state import Run
+from vgp.vertex.patient_reads import Patience
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.run_logs import Selection, entries, following, lines
 
 LIST = "logging.entries.list"
 

@@ -7,7 +7,7 @@ from google.cloud.aiplatform_v1.types import PipelineJob
 from loopback.cloud import Cloud
 
 from vgp.vertex.runs.outputs import artifacts, metrics, returned, short_type
-from vgp.vertex.runs.state import Run, read
+from vgp.vertex.runs.remote_run import Run, read
 
 NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
 STORE = "projects/1/locations/us-central1/metadataStores/default"

@@ -9,11 +9,11 @@ from loopback.cloud import Cloud, slow
 
 from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings
-from vgp.vertex import names
+from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job, rerun
 from vgp.vertex.runs.attempts import start
-from vgp.vertex.runs.policy import Policy
-from vgp.vertex.runs.state import read
+from vgp.vertex.runs.remote_run import read
+from vgp.vertex.runs.start_policy import Policy
 
 from .pinning import BUCKET, HOUR, SPEC, in_exit_handler, night, over, told
 
@@ -43,7 +43,7 @@ def test_an_attempt_after_a_failure_takes_its_pins_and_finished_steps(
     over(cloud, first, "failed", 3 * HOUR if policy is None else 70)
     night(cloud, FIRST)
     second, started = start(settings, body, policy)
-    assert started and told(second) == ("2", names.short(first.name), FIRST)
+    assert started and told(second) == ("2", resource_names.short(first.name), FIRST)
     assert second.labels["request"] == first.labels["request"]
     over(cloud, second, "succeeded")
     assert states(cloud, second) == ["succeeded", "cached", "succeeded"]
@@ -58,7 +58,7 @@ def test_the_pins_go_from_failure_to_failure(cloud: Cloud, settings: Settings, b
     second, _ = start(settings, body, RETRY)
     over(cloud, second, "failed")
     third, _ = start(settings, body, RETRY)
-    assert told(third) == ("3", names.short(second.name), FIRST)
+    assert told(third) == ("3", resource_names.short(second.name), FIRST)
 
 
 def test_a_cancelled_run_has_what_it_was_to_go_on_with_though_it_resolved_nothing(
@@ -70,7 +70,7 @@ def test_a_cancelled_run_has_what_it_was_to_go_on_with_though_it_resolved_nothin
     second, _ = start(settings, body, RETRY)
     over(cloud, second, "cancelled", 6)
     third, _ = start(settings, body, RETRY)
-    assert told(third) == ("3", names.short(second.name), FIRST)
+    assert told(third) == ("3", resource_names.short(second.name), FIRST)
     over(cloud, third, "cancelled", 45)
     assert told(start(settings, body, RETRY)[0])[2] == FIRST
 
@@ -173,7 +173,7 @@ def test_fifty_at_once_send_the_same_job_and_one_starts_it(
     assert len(sent) > 1, "nobody raced"
     assert len({job["labels"].pop("submission") for job in sent}) == len(sent)
     assert all(job == sent[0] for job in sent)
-    assert {told(job) for job, _ in answers} == {("2", names.short(first.name), FIRST)}
+    assert {told(job) for job, _ in answers} == {("2", resource_names.short(first.name), FIRST)}
 
 
 def test_a_record_that_is_deleted_meanwhile_is_pinned_anew(
@@ -197,8 +197,8 @@ def test_a_rerun_from_the_failed_step_takes_the_pins_and_any_other_pins_anew(
     night(cloud, FIRST, train="no memory")
     first, _ = start(settings, body)
     over(cloud, first, "failed")
-    on = rerun.rerun(settings, names.short(first.name), from_failed=True)
-    assert told(on.run.job) == ("1", names.short(first.name), FIRST)
+    on = rerun.rerun(settings, resource_names.short(first.name), from_failed=True)
+    assert told(on.run.job) == ("1", resource_names.short(first.name), FIRST)
     assert any("goes on with what nightly-" in line for line in on.lines())
     assert not any("another run" in line for line in on.lines())
     over(cloud, on.run.job, "failed")
@@ -211,7 +211,7 @@ def test_a_rerun_whose_pins_were_not_there_yet_is_the_same_rerun(
     cloud: Cloud, settings: Settings, body: dict[str, Any]
 ) -> None:
     night(cloud, FIRST)
-    first = names.short(start(settings, body)[0].name)
+    first = resource_names.short(start(settings, body)[0].name)
     early = rerun.rerun(settings, first, from_failed=True)
     cloud.clock.advance(30)
     late = rerun.rerun(settings, first, from_failed=True)

@@ -15,11 +15,10 @@ from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.caching import cached
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement.request import Request
+from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
-from vgp.settings.mlflow import Mlflow
-from vgp.settings.notify import Notify
-from vgp.vertex import names
+from vgp.settings.notify import Mlflow, Notify
+from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job
 from vgp.workflow.compiling.compile import compiled
 
@@ -114,7 +113,7 @@ def test_a_key_is_part_of_the_request_of_the_id_and_of_the_labels(settings: Sett
 @pytest.mark.parametrize("name", ["2nd_Model", "x" * 128, "a"])
 def test_an_id_and_its_attempts_fit_into_a_label(settings: Settings, name: str, key: str) -> None:
     body = pipeline_job.body(settings, {**SPEC, "pipelineInfo": {"name": name}}, {}, key=key)
-    names.labels({"run": f"{names.job_id(pipeline_job.job_id(body))}-a99999"})
+    resource_names.labels({"run": f"{resource_names.job_id(pipeline_job.job_id(body))}-a99999"})
 
 
 @pytest.mark.parametrize("label", ["request", "attempt", "pinned-by", "request-key", "submission"])

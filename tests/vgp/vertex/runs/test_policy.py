@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.vertex.runs.policy import ENDED, Policy, chosen
+from vgp.vertex.runs.start_policy import ENDED, Policy, chosen
 
 NOTHING: dict[str, Any] = {
     "id": None, "key": None, "window": None, "retry": False, "if_exists": None, "new": False,

@@ -15,8 +15,8 @@ from vgp.check.spec.caching import switched
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex.runs import attempts
+from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.rerun import body, rerun
-from vgp.vertex.runs.state import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 CREATE = "aiplatform.projects.locations.pipelineJobs.create"

@@ -13,7 +13,7 @@ from loopback.cloud import Cloud, lost_response, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.search import Filter, expression, find, listed, quoted, since
+from vgp.vertex.runs.run_search import Filter, expression, find, listed, quoted, since
 
 LIST = "aiplatform.projects.locations.pipelineJobs.list"
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -13,8 +13,8 @@ from vgp.protocol.capacity.ways import LAUNCHER
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.runs.custom_jobs import BILLING
-from vgp.vertex.runs.shell import shells
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs.job_shell import shells
+from vgp.vertex.runs.remote_run import Run
 
 BUCKET = "test-bucket"
 

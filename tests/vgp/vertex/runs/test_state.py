@@ -7,7 +7,7 @@ from google.cloud.aiplatform_v1.types import PipelineJob
 from loopback.cloud import Cloud
 
 from vgp.vertex import clients
-from vgp.vertex.runs.state import read, whole
+from vgp.vertex.runs.remote_run import read, whole
 
 NAME = "projects/1/locations/us-central1/pipelineJobs/training-1"
 

@@ -13,7 +13,7 @@ from loopback.cloud import Cloud
 
 from vgp.check.spec.caching import switched
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.vertex.runs.state import Run, read
+from vgp.vertex.runs.remote_run import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 STEPS = ("resolve", "prepare", "train", "evaluate", "decide", "register", "notify")

@@ -12,14 +12,14 @@ from google.cloud.aiplatform_v1.types import PipelineJob
 from loopback.cloud import Cloud
 from rich.console import Console
 
-from vgp.check.finding import RungRow, StepRow
+from vgp.check.check_finding import RungRow, StepRow
 from vgp.protocol.capacity.way import read as told
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs import cost, report, ways
-from vgp.vertex.runs.state import Run, read
-from vgp.vertex.runs.steps import Step
-from vgp.vertex.runs.ways import job_link, page
+from vgp.vertex.runs import ladder_view, outputs, run_cost
+from vgp.vertex.runs.ladder_view import job_link, page
+from vgp.vertex.runs.remote_run import Run, read
+from vgp.vertex.runs.run_steps import Step
 
 from .test_show import NOW
 
@@ -68,19 +68,19 @@ def test_the_job_of_the_moment_has_its_page() -> None:
 def test_its_machines_count_in_the_cost_of_their_step_and_stand_in_the_json() -> None:
     launcher = StepRow("train", "e2-standard-4", None, 0, 1, "STANDARD", 0.1, rungs=(RungRow("1", (), 3600),))
     told = run()
-    spent = cost.spent(replace(told.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
-    assert spent == pytest.approx(280.1) and cost.spent(told.steps[0], {"train": (launcher,)}, NOW) is None
-    document = report.as_json(SETTINGS, told, {}, NOW)
+    spent = run_cost.spent(replace(told.steps[0], ladder_usd=280.0), {"train": (launcher,)}, NOW)
+    assert spent == pytest.approx(280.1) and run_cost.spent(told.steps[0], {"train": (launcher,)}, NOW) is None
+    document = outputs.report_json(SETTINGS, told, {}, NOW)
     assert document["ladders"][0]["steps_lost"] == 37 and document["ladders"][0]["usd"] == 280
 
 
 def test_a_run_learns_of_its_ladders_from_the_bucket(cloud: Cloud, settings: Settings, monkeypatch: Any) -> None:
     told = run()
-    monkeypatch.setattr(ways.ways, "has_ladder", lambda content: True)
+    monkeypatch.setattr(ladder_view.ways, "has_ladder", lambda content: True)
     told.job.runtime_config.gcs_output_directory = "gs://test-bucket/runs"
     blob = clients.storage(settings).bucket("test-bucket").blob("runs/capacity/a/train-0123456789ab/ladder.json")
     blob.upload_from_string(json.dumps(DOCUMENT))
-    found = ways.with_ways(settings, Run(**{**vars(told), "ways": ()}))
+    found = ladder_view.with_ways(settings, Run(**{**vars(told), "ways": ()}))
     assert found.ways == told.ways and found.steps[0].ladder_usd == 280
-    twice = ways.with_ways(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
+    twice = ladder_view.with_ways(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
     assert {step.ladder_usd for step in twice.steps} == {None}

@@ -8,7 +8,7 @@ from killing import serve
 
 from vgp.settings import Schedule, load
 from vgp.vertex.schedules.apply import apply
-from vgp.vertex.schedules.declaration import declaration
+from vgp.vertex.schedules.declared_schedule import declaration
 
 assert ScheduleServiceClient, "imported once, before the forks"
 

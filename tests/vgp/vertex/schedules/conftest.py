@@ -11,7 +11,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.settings import Schedule, Settings
-from vgp.vertex.schedules.declaration import Declaration, declaration
+from vgp.vertex.schedules.declared_schedule import Declaration, declaration
 
 SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
 #: One of its steps alone, where the pipeline is only carried about.
@@ -55,9 +55,11 @@ def declare(settings: Settings) -> Callable[..., Declaration]:
 
 def foreign(cloud: Cloud, settings: Settings, name: str = "made in the console") -> Any:
     """A schedule that somebody else made, through Google's client."""
-    from vgp.vertex import clients, names
+    from vgp.vertex import clients, resource_names
 
     message = make(settings).message
     message.display_name = name
     message.create_pipeline_job_request.pipeline_job.labels.clear()
-    return clients.schedule_service(settings).create_schedule(parent=names.location(settings), schedule=message)
+    return clients.schedule_service(settings).create_schedule(
+        parent=resource_names.location(settings), schedule=message
+    )

@@ -18,10 +18,10 @@ from loopback.plan import Task
 
 from vgp.settings import Schedule, Settings
 from vgp.vertex import clients
-from vgp.vertex.runs import search
-from vgp.vertex.runs.state import Run
+from vgp.vertex.runs import run_search
+from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.schedules.apply import apply
-from vgp.vertex.schedules.declaration import Declaration, declaration
+from vgp.vertex.schedules.declared_schedule import Declaration, declaration
 from vgp.vertex.schedules.outlook import outlook
 
 #: The steps that may take earlier results, in their order, and how one letter tells what became of each.
@@ -145,7 +145,7 @@ class Project:
         self.cloud.clock.advance(60)
         for _ in range(3):  # a run that waits for the one before starts between
             self.cloud.clock.advance(2 * 3600)
-        return [search.find(self.settings, name) for name in self.cloud.pipeline_jobs.jobs if name not in before]
+        return [run_search.find(self.settings, name) for name in self.cloud.pipeline_jobs.jobs if name not in before]
 
     def tick(self) -> None:
         (schedule,) = self.cloud.schedules.values()

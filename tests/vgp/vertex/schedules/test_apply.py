@@ -10,10 +10,10 @@ from loopback.cloud import Cloud, lost_response, reset, status
 
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.schedules import control, fields, live
+from vgp.vertex import clients, resource_names
+from vgp.vertex.schedules import fields, schedule_control, schedule_list
 from vgp.vertex.schedules.apply import Outcome, apply
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules.declared_schedule import Declaration
 
 from .conftest import SMALL, foreign, make
 
@@ -37,9 +37,9 @@ def only(cloud: Cloud) -> Any:
 
 def as_declared(cloud: Cloud, settings: Settings, wanted: Declaration) -> bool:
     """Whether exactly the one schedule is there, and is what was declared."""
-    (schedule,) = live.schedules(settings)
+    (schedule,) = schedule_list.existing_schedules(settings)
     state = "paused" if wanted.declared.paused else "active"
-    return fields.changes(wanted.message, schedule) == [] and live.state(schedule) == state
+    return fields.changes(wanted.message, schedule) == [] and schedule_list.state_of(schedule) == state
 
 
 def calls(cloud: Cloud) -> list[str]:
@@ -49,7 +49,7 @@ def calls(cloud: Cloud) -> list[str]:
 def test_the_first_apply_creates_and_the_second_changes_nothing(
     cloud: Cloud, settings: Settings, declare: Declare
 ) -> None:
-    assert apply(settings, declare()).did == [f"created {names.short(only(cloud).name)}"]
+    assert apply(settings, declare()).did == [f"created {resource_names.short(only(cloud).name)}"]
     assert as_declared(cloud, settings, declare())
     before = only(cloud).SerializeToString(deterministic=True)
     cloud.requests.clear()
@@ -84,7 +84,7 @@ def test_another_pipeline_is_put_into_the_same_schedule(cloud: Cloud, settings: 
     apply(settings, make(settings))
     other = make(settings, spec={**SMALL, "sdkVersion": "kfp-9.9.9"})
     assert apply(settings, other).did == ["updated"]
-    assert fields.spec(live.schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
+    assert fields.spec(schedule_list.existing_schedules(settings)[0]).content["sdkVersion"] == "kfp-9.9.9"
 
 
 def test_only_what_differs_is_in_the_update_mask(cloud: Cloud, settings: Settings, declare: Declare) -> None:
@@ -127,7 +127,7 @@ def test_a_completed_schedule_stays_until_the_declaration_changes(
 ) -> None:
     apply(settings, declare(max_runs=1))
     cloud.clock.advance(2 * 86400)
-    assert live.state(live.schedules(settings)[0]) == "completed"
+    assert schedule_list.state_of(schedule_list.existing_schedules(settings)[0]) == "completed"
     assert apply(settings, declare(max_runs=1)).did == []
     outcome = apply(settings, declare(max_runs=2))
     assert [word.split()[0] for word in outcome.did] == ["deleted", "created"]
@@ -232,7 +232,7 @@ def test_of_several_that_are_ours_the_oldest_stays(cloud: Cloud, settings: Setti
     client = clients.schedule_service(settings)
     made = []
     for _ in range(3):
-        made.append(client.create_schedule(parent=names.location(settings), schedule=declare().message).name)
+        made.append(client.create_schedule(parent=resource_names.location(settings), schedule=declare().message).name)
         cloud.clock.advance(1)
     outcome = apply(settings, declare())
     assert only(cloud).name == made[0]
@@ -298,10 +298,10 @@ def test_pausing_twice_and_deleting_twice_are_no_errors(cloud: Cloud, settings: 
     settings = settings.model_copy(update={"schedules": {"nightly": declare().declared}})
     apply(settings, declare())
     cloud.fail(METHOD + "pause", lost_response())
-    assert [each["changed"] for each in control.set_state(settings, "nightly", "paused")] == [True]
-    assert [each["changed"] for each in control.set_state(settings, "nightly", "paused")] == [False]
+    assert [each["changed"] for each in schedule_control.set_state(settings, "nightly", "paused")] == [True]
+    assert [each["changed"] for each in schedule_control.set_state(settings, "nightly", "paused")] == [False]
     cloud.fail(METHOD + "resume", lost_response())  # the repetition is refused: it is not paused any more
-    assert [each["changed"] for each in control.set_state(settings, "nightly", "active")] == [True]
+    assert [each["changed"] for each in schedule_control.set_state(settings, "nightly", "active")] == [True]
     cloud.fail(METHOD + "delete", lost_response())
-    assert len(control.delete(settings, "nightly")) == 1
-    assert control.delete(settings, "nightly") == []
+    assert len(schedule_control.delete(settings, "nightly")) == 1
+    assert schedule_control.delete(settings, "nightly") == []

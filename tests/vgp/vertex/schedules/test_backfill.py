@@ -10,11 +10,11 @@ from loopback.cloud import Cloud, lost_response
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings
-from vgp.vertex.patience import Clock
-from vgp.vertex.schedules import backfill_page, control, reconcile
+from vgp.vertex.patient_reads import Clock
+from vgp.vertex.schedules import backfill_page, reconcile, schedule_control
 from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.backfill import Backfill, backfill, run
-from vgp.vertex.schedules.doctor import examine
+from vgp.vertex.schedules.schedule_doctor import examine
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
@@ -152,9 +152,9 @@ def test_nights_that_the_schedule_ran_are_left_and_those_that_it_missed_are_run(
     apply(settings, make(settings, spec=SPEC))
     first = cloud.clock.now().date() + DAY
     cloud.clock.advance(2 * 86400)
-    control.set_state(settings, "nightly", "paused")
+    schedule_control.set_state(settings, "nightly", "paused")
     cloud.clock.advance(2 * 86400)
-    control.set_state(settings, "nightly", "active")
+    schedule_control.set_state(settings, "nightly", "active")
     (before,) = examine(settings, [], "30d")
     assert [night.kind for night in before.nights] == ["ran", "ran", "missed", "missed"]
     made = backfill(settings, "nightly", first, first + 3 * DAY)

@@ -8,8 +8,8 @@ from google.protobuf import json_format
 
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
-from vgp.vertex.schedules import live
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules import schedule_list
+from vgp.vertex.schedules.declared_schedule import Declaration
 
 from .conftest import make
 
@@ -31,7 +31,7 @@ def test_everything_declared_is_sent(settings: Settings) -> None:
     made = make(
         rich, start=start, end=end, max_runs=9, max_concurrent_runs=2, queueing=True, parameters={"epochs": 2.5}
     ).message
-    job = live.job(made)
+    job = schedule_list.job_of_schedule(made)
     assert made.cron == "CRON_TZ=Europe/Berlin 30 3 * * *"
     assert (made.display_name, job.display_name) == ("nightly (prod)", "nightly (prod)")
     assert (made.start_time.year, made.end_time.year, made.max_run_count) == (2030, 2031, 9)
@@ -46,7 +46,7 @@ def test_everything_declared_is_sent(settings: Settings) -> None:
     assert not made.create_pipeline_job_request.pipeline_job_id  # a second run could not have it
     expected = {"managed-by": "vertex-gpu-pipelines", "schedule": "nightly", "environment": "prod", "team": "flights"}
     assert expected.items() <= dict(job.labels).items()
-    assert live.mark(made) == live.Mark("nightly", "prod")
+    assert schedule_list.mark_of(made) == schedule_list.Mark("nightly", "prod")
 
 
 def test_a_start_that_has_passed_is_left_out(declare: Declare) -> None:
@@ -72,10 +72,10 @@ def test_sunday_is_sent_as_0(declare: Declare, weekday: str, sent: str) -> None:
 
 def test_marks_of_others_are_no_marks(declare: Declare) -> None:
     made = declare().message
-    live.job(made).labels["managed-by"] = "terraform"
-    assert live.mark(made) is None
-    live.job(made).labels.clear()
-    assert live.mark(made) is None
+    schedule_list.job_of_schedule(made).labels["managed-by"] = "terraform"
+    assert schedule_list.mark_of(made) is None
+    schedule_list.job_of_schedule(made).labels.clear()
+    assert schedule_list.mark_of(made) is None
 
 
 @pytest.mark.parametrize("text", ['"; rm -rf /', "${x}", "\x1b[31m", "{{$.inputs.parameters['x']}}", "a\nb", "é\u2028"])
@@ -99,8 +99,8 @@ def test_a_name_that_is_no_label_is_refused_by_the_settings(name: str) -> None:
 
 def test_labels_of_the_settings_cannot_take_the_mark_away(settings: Settings) -> None:
     sly = settings.model_copy(update={"labels": {"managed-by": "me", "schedule": "other", "environment": "x"}})
-    assert live.mark(make(sly).message) == live.Mark("nightly", None)
-    assert live.job(make(sly).message).labels["environment"] == "x"
+    assert schedule_list.mark_of(make(sly).message) == schedule_list.Mark("nightly", None)
+    assert schedule_list.job_of_schedule(make(sly).message).labels["environment"] == "x"
 
 
 def test_a_label_that_would_hide_a_schedule_from_us_is_refused(settings: Settings) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule
-from vgp.vertex.schedules import defaults
+from vgp.vertex.schedules import declared_schedule
 
 
 def spec(*names: str) -> PipelineSpec:
@@ -16,12 +16,12 @@ def spec(*names: str) -> PipelineSpec:
      ("0 */6 * * *", 1460)],
 )  # fmt: skip
 def test_a_year_has_as_many_nights_as_the_schedule_falls_due(cron: str, nights: int) -> None:
-    assert defaults.nights(Schedule(pipeline="training", cron=cron, time_zone="Europe/Berlin")) == nights
+    assert declared_schedule.nights(Schedule(pipeline="training", cron=cron, time_zone="Europe/Berlin")) == nights
 
 
 def test_what_was_given_counts_and_a_workflow_without_the_parameter_gets_none() -> None:
     schedule = Schedule(pipeline="training", cron="0 4 * * 1")
-    assert defaults.filled(spec("champion", "nights"), schedule, {}) == {"champion": "auto", "nights": 52}
+    assert declared_schedule.filled(spec("champion", "nights"), schedule, {}) == {"champion": "auto", "nights": 52}
     given = {"champion": "", "nights": 10}
-    assert defaults.filled(spec("champion", "nights"), schedule, given) == given
-    assert defaults.filled(spec("data"), schedule, {"data": "x"}) == {"data": "x"}
+    assert declared_schedule.filled(spec("champion", "nights"), schedule, given) == given
+    assert declared_schedule.filled(spec("data"), schedule, {"data": "x"}) == {"data": "x"}

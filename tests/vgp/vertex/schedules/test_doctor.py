@@ -13,11 +13,11 @@ from rich.console import Console
 from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex.runs import pipeline_job, rerun
-from vgp.vertex.schedules import control, nights
+from vgp.vertex.schedules import nights, schedule_control
 from vgp.vertex.schedules.apply import apply
-from vgp.vertex.schedules.declaration import marks
-from vgp.vertex.schedules.doctor import Diagnosis, examine
+from vgp.vertex.schedules.declared_schedule import marks
 from vgp.vertex.schedules.doctor_page import page
+from vgp.vertex.schedules.schedule_doctor import Diagnosis, examine
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 
@@ -102,7 +102,7 @@ def test_a_night_of_old_that_a_later_one_made_good_is_told_and_is_no_error(cloud
 
 
 def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud, nightly: Settings) -> None:
-    control.set_state(nightly, "nightly", "paused")
+    schedule_control.set_state(nightly, "nightly", "paused")
     cloud.clock.advance(2 * DAY_S)
     diagnosis = one(nightly)
     assert kinds(diagnosis) == ["ran"] * 3 + ["missed"] * 2
@@ -110,7 +110,7 @@ def test_nights_of_a_pause_are_missed_until_a_backfill_has_run_them(cloud: Cloud
     assert "declared active: vgp schedule resume nightly --catch-up" in diagnosis.problems[0]
     day = f"{diagnosis.local(diagnosis.bad[0].time):%Y-%m-%d}"
     assert diagnosis.remedy(diagnosis.bad[0]) == [f"vgp schedule backfill nightly --from {day} --to {day}"]
-    control.set_state(nightly, "nightly", "active")
+    schedule_control.set_state(nightly, "nightly", "active")
     for night in diagnosis.bad:
         labels = marks(nightly, "nightly") | {nights.NIGHT: nights.label(night.time)}
         body = pipeline_job.body(nightly, SMALL, {}, labels=labels)
@@ -192,9 +192,9 @@ def test_the_time_that_a_run_was_told_decides_its_night(cloud: Cloud, settings: 
     task = {**SMALL["root"]["dag"]["tasks"]["prepare"], "inputs": {"parameters": {"scheduled": tick}}}
     spec = {**SMALL, "root": {**SMALL["root"], "dag": {"tasks": {"prepare": task}}}}
     apply(settings, make(settings, spec=spec, catch_up=True))
-    control.set_state(settings, "nightly", "paused")
+    schedule_control.set_state(settings, "nightly", "paused")
     cloud.clock.advance(3 * DAY_S)
-    control.set_state(settings, "nightly", "active", catch_up=True)
+    schedule_control.set_state(settings, "nightly", "active", catch_up=True)
     for _ in range(4):
         cloud.clock.advance(600)
     found = one(settings).nights
@@ -220,9 +220,9 @@ def test_nothing_of_a_run_reaches_the_terminal_raw(cloud: Cloud, nightly: Settin
 def test_a_run_whose_steps_the_list_does_not_tell_is_asked_for(
     cloud: Cloud, nightly: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vgp.vertex.runs import search
+    from vgp.vertex.runs import run_search
 
-    monkeypatch.setattr(search, "_STEPS", ())
+    monkeypatch.setattr(run_search, "_STEPS", ())
     cloud.script("prepare", fail="quota")
     cloud.clock.advance(DAY_S)
     (night,) = one(nightly).bad

@@ -8,9 +8,9 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.schedules import fields, live
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex import clients, resource_names
+from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import changes
 
 from .conftest import SMALL, make
@@ -25,7 +25,7 @@ def created(cloud: Cloud, settings: Settings) -> Callable[[Declaration], Any]:
 
     def create(wanted: Declaration) -> Any:
         client = clients.schedule_service(settings)
-        made = client.create_schedule(parent=names.location(settings), schedule=wanted.message)
+        made = client.create_schedule(parent=resource_names.location(settings), schedule=wanted.message)
         return client.get_schedule(name=made.name)
 
     return create
@@ -41,7 +41,7 @@ def test_what_google_fills_in_is_no_difference(declare: Declare) -> None:
     live_one.cron = "TZ=Europe/Berlin 30  3 * * *"
     live_one.start_time = live_one.create_time = datetime(2039, 1, 1, tzinfo=UTC)  # our clock is slow
     live_one.next_run_time = LATER
-    job = live.job(live_one)
+    job = schedule_list.job_of_schedule(live_one)
     job.service_account = "123456789012-compute@developer.gserviceaccount.com"
     job.labels["vertex-ai-pipelines-run-billing-id"] = "42"
     job.runtime_config.gcs_output_directory += "/"
@@ -51,15 +51,21 @@ def test_what_google_fills_in_is_no_difference(declare: Declare) -> None:
 
 def test_a_newer_commit_alone_changes_no_schedule(declare: Declare) -> None:
     wanted, live_one = declare().message, declare().message
-    live.job(wanted).labels["code-commit"], live.job(live_one).labels["code-commit"] = "a" * 40, "b" * 40
+    (
+        schedule_list.job_of_schedule(wanted).labels["code-commit"],
+        schedule_list.job_of_schedule(live_one).labels["code-commit"],
+    ) = (
+        "a" * 40,
+        "b" * 40,
+    )
     assert changes(wanted, live_one) == []
 
 
 def test_empty_values_that_got_lost_on_the_way_are_no_difference(declare: Declare) -> None:
     wanted, live_one = declare().message, declare().message
-    live.job(live_one).pipeline_spec = fields._without_empty(SMALL)
+    schedule_list.job_of_schedule(live_one).pipeline_spec = fields._without_empty(SMALL)
     assert changes(wanted, live_one) == []
-    live.job(live_one).labels["request"] = "of something else"
+    schedule_list.job_of_schedule(live_one).labels["request"] = "of something else"
     assert {each.field for each in changes(wanted, live_one)} == {"pipeline", "labels.request"}
 
 
@@ -106,7 +112,7 @@ def test_what_cannot_be_emptied_in_place_is_known(declare: Declare, declared: di
 
 def test_a_parameter_or_label_that_is_taken_away_is_seen(declare: Declare) -> None:
     before = declare(parameters={"epochs": 2.0}).message
-    live.job(before).labels["by-hand"] = "yes"
+    schedule_list.job_of_schedule(before).labels["by-hand"] = "yes"
     found = {each.field: each for each in changes(declare().message, before)}
     assert found["parameters.epochs"].after is None
     assert found["labels.by-hand"].in_place

@@ -11,8 +11,8 @@ from killing import Victim, forks
 from loopback.cloud import Cloud
 
 from vgp.settings import Settings
-from vgp.vertex import clients, names
-from vgp.vertex.schedules import fields, live
+from vgp.vertex import clients, resource_names
+from vgp.vertex.schedules import fields, schedule_list
 from vgp.vertex.schedules.apply import apply
 
 from .conftest import NIGHTLY, SMALL, make
@@ -43,7 +43,7 @@ def one_that_is_paused(settings: Settings) -> None:
 def three(settings: Settings) -> None:
     for _ in range(3):
         clients.schedule_service(settings).create_schedule(
-            parent=names.location(settings), schedule=make(settings).message
+            parent=resource_names.location(settings), schedule=make(settings).message
         )
 
 
@@ -74,9 +74,9 @@ def test_killed_after_any_request_and_repeated(
         before(settings)
         lived = victim.work(declared={**NIGHTLY, **declared}, spec=str(spec), requests=requests)
         apply(settings, wanted)
-        (schedule,) = live.schedules(settings)
+        (schedule,) = schedule_list.existing_schedules(settings)
         assert fields.changes(wanted.message, schedule) == []
-        assert live.state(schedule) == ("paused" if wanted.declared.paused else "active")
+        assert schedule_list.state_of(schedule) == ("paused" if wanted.declared.paused else "active")
         if lived:
             assert requests > 3, "too few requests: nothing was killed"
             return

@@ -7,10 +7,10 @@ from loopback.cloud import Cloud, status
 
 from vgp.base.errors import WorkFailed
 from vgp.settings import Schedule, Settings
-from vgp.vertex.schedules import live
+from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.apply import apply, prune
-from vgp.vertex.schedules.declaration import Declaration
-from vgp.vertex.schedules.plan import Action, plan
+from vgp.vertex.schedules.declared_schedule import Declaration
+from vgp.vertex.schedules.schedule_plan import Action, plan
 
 from .conftest import NIGHTLY, SMALL, foreign, make
 
@@ -85,11 +85,11 @@ def test_the_pipeline_that_runs_is_compared_with_the_one_compiled_now(cloud: Clo
 
 
 def test_a_duplicate_is_in_the_plan(cloud: Cloud, settings: Settings) -> None:
-    from vgp.vertex import clients, names
+    from vgp.vertex import clients, resource_names
 
     client = clients.schedule_service(settings)
     for _ in range(2):
-        client.create_schedule(parent=names.location(settings), schedule=make(settings).message)
+        client.create_schedule(parent=resource_names.location(settings), schedule=make(settings).message)
     action = planned(settings, make(settings))["nightly"]
     assert action.pending
     assert len(action.surplus) == 1
@@ -107,7 +107,7 @@ def test_the_json_holds_no_message_of_google(cloud: Cloud, settings: Settings) -
     apply(settings, make(settings))
     row = planned(settings, make(settings, parameters={"epochs": 2.0}))["nightly"].as_json()
     assert row["changes"][0] == {"field": "parameters.epochs", "before": None, "after": 2}
-    assert row["schedule"] == live.schedules(settings)[0].name
+    assert row["schedule"] == schedule_list.existing_schedules(settings)[0].name
 
 
 def test_a_refusal_is_explained(cloud: Cloud, settings: Settings) -> None:

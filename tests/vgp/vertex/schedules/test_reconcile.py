@@ -115,14 +115,14 @@ def test_the_cheap_checks_come_first_and_stop_everything(cloud: Cloud, write: An
 
 
 def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -> None:
-    from vgp.vertex.schedules import live
+    from vgp.vertex.schedules import schedule_list
     from vgp.vertex.templates.upload import upload
     from vgp.workflow.compiling.compile import compiled
 
     settings = write(NIGHTLY + 'template = "training:latest"')
     upload(settings, "training", compiled("training", settings).spec.text.encode(), tags=["latest"])
     (first,) = reconcile.declared(settings)
-    uri = live.job(first.message).template_uri
+    uri = schedule_list.job_of_schedule(first.message).template_uri
     assert uri.startswith("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/sha256:")
     assert first.steps
     reconcile.apply_all(settings, reconcile.plan_all(settings), tell=lambda _: None)

@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vgp.check.spec.caching import switched
-from vgp.check.spec.difference import Difference
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.workflow.compiling import difference
+from vgp.check.spec.spec_difference import Difference
+from vgp.workflow.compiling import machine_difference
 
 from .conftest import SPEC
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
-    return difference.differences(PipelineSpec(before), PipelineSpec(after))
+    return machine_difference.differences(PipelineSpec(before), PipelineSpec(after))
 
 
 def unified(before: Any, after: Any) -> list[str]:
-    return difference.unified(PipelineSpec(before), PipelineSpec(after))
+    return machine_difference.unified(PipelineSpec(before), PipelineSpec(after))
 
 
 def changed(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from loopback.cloud import Cloud
 from vgp.protocol.summary import summary_of
 from vgp.settings import load
 from vgp.vertex.runs import outputs
+from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.rerun import rerun
-from vgp.vertex.runs.state import Run
-from vgp.vertex.schedules import control
-from vgp.vertex.schedules.doctor import examine
-from vgp.vertex.schedules.seen import seen
+from vgp.vertex.schedules import schedule_control
+from vgp.vertex.schedules.backfill_page import seen
+from vgp.vertex.schedules.schedule_doctor import examine
 
 from .conftest import SPEC
 from .nightly import FIRST, Project, became, real_resolve
@@ -101,10 +101,10 @@ def happens(project: Project, event: str, day: date) -> Callable[[], object] | N
         project.arrives(date(2026, 3, 1), first=date(2026, 2, 10))
     if event != "outage":
         return None
-    control.set_state(project.settings, "nightly", "paused")
+    schedule_control.set_state(project.settings, "nightly", "paused")
     cloud.clock.set(datetime(day.year, day.month, day.day, 12, tzinfo=BERLIN) + timedelta(days=1))
     project.arrives(day + timedelta(days=1))
-    return partial(control.set_state, project.settings, "nightly", "active", catch_up=True)
+    return partial(schedule_control.set_state, project.settings, "nightly", "active", catch_up=True)
 
 
 def mended(project: Project, event: str, run: Run, day: date) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from vgp.check.finding import StepRow
+from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule
-from vgp.vertex.schedules import view
+from vgp.vertex.schedules import schedule_view
 from vgp.vertex.schedules.cron import Cron
-from vgp.vertex.schedules.declaration import Declaration
+from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import Change
-from vgp.vertex.schedules.listing import Row
-from vgp.vertex.schedules.plan import Action
+from vgp.vertex.schedules.schedule_list import Row
+from vgp.vertex.schedules.schedule_plan import Action
 
 NOW = datetime(2027, 3, 27, tzinfo=UTC)
 SLY = "\x1b]8;;http://evil\x07[bold]x[/]\n\u202e"
@@ -37,7 +37,7 @@ def declaration(cron: str = "30 2 * * *", price: float | None = 2.0, **declared:
 
 def shown(*actions: Action, **options: Any) -> str:
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(view.plan(actions, NOW, **options))
+    console.print(schedule_view.plan(actions, NOW, **options))
     return console.export_text()
 
 
@@ -80,7 +80,7 @@ def test_what_has_no_price_is_named_and_not_counted_as_nothing() -> None:
     text = shown(Action("create", "n", declaration=both))
     assert "at least $2.00 a run" in text and "at least $60.83 a month" in text and f"not in it: {unknown}" in text
     assert "at most $" not in text
-    row = view.plan_json([Action("create", "n", declaration=both)], NOW)["schedules"][0]
+    row = schedule_view.plan_json([Action("create", "n", declaration=both)], NOW)["schedules"][0]
     assert (row["max_usd_per_run"], row["max_usd_per_month"], row["max_usd_of_priced_steps"]) == (None, None, 2.0)
     assert list(row["unpriced"]) == ["train"]
 
@@ -109,7 +109,10 @@ def test_the_signs_of_all_kinds_and_what_they_come_to() -> None:
     text = shown(*actions)  # type: ignore[arg-type]
     assert [line[0] for line in text.splitlines() if line.strip()][:-1] == list("+~±=-?·")
     assert text.rstrip().endswith("1 to create, 1 to update, 1 to replace, 1 to delete")
-    assert view.summary([Action("nothing", "x", declaration=declaration())]) == "Nothing to do: all is as declared."
+    assert (
+        schedule_view.summary([Action("nothing", "x", declaration=declaration())])
+        == "Nothing to do: all is as declared."
+    )
 
 
 def test_where_nothing_is_declared_it_says_so_and_what_to_write() -> None:
@@ -123,8 +126,8 @@ def test_no_name_or_value_of_others_is_taken_for_markup_or_reaches_the_terminal_
     )
     row = Row(SLY, SLY, False, SLY, "active", SLY, SLY, None, None, SLY, SLY, 0, False, "")
     console = Console(width=300, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(view.plan([action], NOW))
-    console.print(view.listing([row]))
+    console.print(schedule_view.plan([action], NOW))
+    console.print(schedule_view.listing([row]))
     text = console.export_text()
     assert "\x1b]8" not in text and "\x07" not in text and "\u202e" not in text
     assert text.count("[bold]x[/]") >= 8

@@ -10,9 +10,9 @@ from loopback.cloud import Cloud, lost_response, reset, slow, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.templates.bucket import Bucket
-from vgp.vertex.templates.listing import packages, versions
+from vgp.vertex.templates.bucket_store import Bucket
 from vgp.vertex.templates.template import resolve
+from vgp.vertex.templates.template_list import packages, versions
 from vgp.vertex.templates.upload import move_tag, remove_tag, upload
 
 from .content import NAME, content, digest, spec
@@ -90,7 +90,7 @@ def test_an_upload_that_loses_every_race_says_so(
     cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.fail(INSERT, status(412), forever=True)
-    monkeypatch.setattr("vgp.vertex.templates.bucket._RIVALS", 3)
+    monkeypatch.setattr("vgp.vertex.templates.bucket_store._RIVALS", 3)
     with pytest.raises(WorkFailed, match="others change the tags all the time"):
         Bucket(settings, PLACE).set_tag(NAME, "latest", digest(ONE))
 

@@ -1,0 +1,95 @@
+"""What is seen of a run while it goes on: a table that is redrawn in a notebook or a terminal, lines in a log."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+from vgp.workflow.local import display
+from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.process import Event
+
+#: Between two drawings in a notebook: each travels to the browser, and is kept in no file but the last.
+REDRAWN_S = 0.5
+MARKS = {"waiting": "·", "running": "▸", "succeeded": "✓", "failed": "✗"}
+
+
+@contextmanager
+def following(run: Run, progress: bool | Callable[[Event], None]) -> Iterator[Callable[[Event], None]]:
+    """What is to be called with each event of the run."""
+    steps = [step.name for step in run.spec.steps]
+    if callable(progress):
+        yield progress
+    elif not progress:
+        yield lambda event: None
+    elif draw := notebook():
+        table = Notebook(steps, draw)
+        yield table
+        table.draw()
+    else:
+        from rich.console import Console
+
+        with display.Progress(Console(), steps) as lines:
+            yield lines
+
+
+def notebook() -> Callable[..., Any] | None:
+    """The notebook's `display`, if this is a notebook; nothing is imported that was not."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or not getattr(shell, "kernel", None):
+        return None
+    drawing: Callable[..., Any] = sys.modules["IPython.display"].display
+    return drawing
+
+
+class Page:
+    """HTML that a notebook shows."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+class Notebook:
+    """One table of the steps, which replaces itself. Call it with each event."""
+
+    def __init__(self, steps: list[str], draw: Callable[..., Any]) -> None:
+        self.states = dict.fromkeys(steps, "waiting")
+        self.line, self.since, self.drawn = "", dict[str, float](), 0.0
+        self.seconds = dict[str, float]()
+        self.handle = draw(Page(self.html()), display_id=True)
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        if event.kind == "line":
+            self.line = event.text if event.step else self.line
+        else:
+            self.states[event.step] = "running" if event.kind == "started" else event.kind
+            self.line = ""
+            self.since.setdefault(event.step, now)
+            self.seconds[event.step] = now - self.since[event.step]
+        if event.kind != "line" or now - self.drawn >= REDRAWN_S:
+            self.draw()
+
+    def draw(self) -> None:
+        self.drawn = time.monotonic()
+        self.handle.update(Page(self.html()))
+
+    def html(self) -> str:
+        rows = "".join(
+            f"<tr><td>{MARKS.get(state, '?')}</td><td style='text-align:left'>{escape(step)}</td>"
+            f"<td>{self._seconds(step, state)}</td>"
+            f"<td style='text-align:left'>{escape(self.line) if state == 'running' else ''}</td></tr>"
+            for step, state in self.states.items()
+        )
+        return f"<table>{rows}</table>"
+
+    def _seconds(self, step: str, state: str) -> str:
+        if state == "running":
+            return f"{time.monotonic() - self.since[step]:.0f} s"
+        return f"{self.seconds[step]:.1f} s" if step in self.seconds else ""

@@ -1,0 +1,171 @@
+"""A step of pipelines.toml as a job of Vertex AI, or as a machine of Compute Engine.
+
+The container runs `python -m vgp.steps STEP` with the arguments, as the settings' account.
+
+Compute Engine is not verified. The flags are those of `gcloud compute instances create`:
+https://docs.cloud.google.com/sdk/gcloud/reference/compute/instances/create
+"""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.check.convert import job_body
+from vgp.check.convert.conversion import Conversion
+from vgp.check.sources.command_line import Note
+from vgp.machines.placement.placement import Placement
+from vgp.machines.placement.placing import place
+from vgp.settings import Settings, load
+
+_NO_RETRIES = "only the task of a pipeline is tried again"
+
+
+def placement(settings: Settings, step: str) -> Placement:
+    """Where the step runs.
+
+    Raises:
+        RequestError: the settings have no such step, its machine cannot be, or it has a command of its own.
+    """
+    if step not in settings.steps:
+        if not settings.steps:
+            raise RequestError(
+                f"no settings have [steps.{step}], or any step: go where pipelines.toml is, or --settings FILE."
+            )
+        raise RequestError(f"pipelines.toml has no [steps.{step}]. {did_you_mean(step, settings.steps)}")
+    if settings.steps[step].command is not None:
+        raise RequestError(
+            f"[steps.{step}] has a command of its own, which a pipeline starts and gives its folders to; what is "
+            f"converted is `python -m vgp.steps {step}`. Run it in a pipeline, or write a job with the command itself."
+        )
+    return place(settings.steps[step], region=settings.region, name=step)
+
+
+def job(file: Path | None, step: str, arguments: Sequence[str] = ()) -> Conversion:
+    """The step of a settings file as a custom job."""
+    settings = load(file)
+    where = placement(settings, step)
+    config = job_config(where, _image(settings, step), command(step, arguments))
+    config |= {"serviceAccount": settings.service_account} if settings.service_account else {}
+    config |= {"network": settings.network} if settings.network else {}
+    if where.options.tensorboard and where.options.base_output_directory is None:
+        config |= _logs(settings, step)
+    conversion = Conversion(
+        config, region=where.region, display_name=step, kms_key=settings.encryption_key, project=settings.project,
+        labels=dict(settings.labels),
+    )  # fmt: skip
+    if where.retries:
+        conversion.dropped("retries", _NO_RETRIES)
+    return conversion
+
+
+def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str, list[Note]]:
+    """The step of a settings file as a Compute Engine command, and what a machine alone does not have."""
+    settings = load(file)
+    where = placement(settings, step)
+    labels = ",".join(f"{key}={value}" for key, value in settings.labels.items())
+    flags = {
+        "project": settings.project, "service-account": settings.service_account,
+        "boot-disk-kms-key": settings.encryption_key, "labels": labels,
+    }  # fmt: skip
+    words = [f"--{flag}={value}" for flag, value in flags.items() if value]
+    return vm_line(where, step, _image(settings, step), command(step, arguments), words), _lost_on_a_vm(where, settings)
+
+
+def _logs(settings: Settings, step: str) -> dict[str, Any]:
+    """Where TensorBoard finds the curves of a job that is of no run: a run has a folder of its own for them."""
+    if not settings.bucket:
+        raise RequestError(f"[steps.{step}] has tensorboard: set bucket, or base_output_directory, for its curves.")
+    return {"baseOutputDirectory": {"outputUriPrefix": f"{settings.bucket.rstrip('/')}/tensorboard/{step}"}}
+
+
+def _image(settings: Settings, step: str) -> str:
+    return settings.request(step).image or settings.image
+
+
+def command(step: str, arguments: Sequence[str]) -> list[str]:
+    return ["python", "-m", "vgp.steps", step, *arguments]
+
+
+def job_config(
+    placement: Placement, image: str, command: Sequence[str] = (), args: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A placement as the config of `gcloud ai custom-jobs create --config`."""
+    spec = {"worker_pool_specs": placement.worker_pool_specs(image, command, args)}
+    return job_body.conversion({**spec, **placement.job_fields()}).config
+
+
+def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:
+    """A placement as a `gcloud compute instances create` command, one flag a line."""
+    argv = vm_command(placement, name=name, image=image, run=run)
+    words = [shlex.quote(word) for word in [*argv, *flags]]
+    return " \\\n  ".join([" ".join(words[:5]), *words[5:]])
+
+
+def _lost_on_a_vm(placement: Placement, settings: Settings) -> list[Note]:
+    lost = {
+        "nodes": f"the command makes one of {placement.nodes} machines" if placement.nodes > 1 else "",
+        "reduction_server": "a VM has none" if placement.reduction_server else "",
+        "network": f"{settings.network} is the network that Vertex AI peers with" if settings.network else "",
+        "retries": _NO_RETRIES if placement.retries else "",
+    }
+    lost |= dict.fromkeys(placement.options.given(), "only a job of Vertex AI has it")
+    return [Note(name, why, dropped=True) for name, why in lost.items() if why]
+
+
+#: Google's VM images with driver, CUDA and Docker. https://docs.cloud.google.com/deep-learning-vm/docs/images
+_IMAGE = ("common-cu128-ubuntu-2204-nvidia-570", "deeplearning-platform-release")
+_CPU_IMAGE = ("cos-stable", "cos-cloud")
+
+
+def vm_command(
+    placement: Placement, *, name: str, image: str, run: Sequence[str] = (), zone: str | None = None
+) -> list[str]:
+    """The argv of `gcloud compute instances create`, for one node.
+
+    Args:
+        placement: Where the step runs on Vertex AI.
+        name: Of the VM.
+        image: The step's container image.
+        run: Command of the container; its own entry point if empty.
+        zone: A zone that has the GPU; ZONE is left to fill in where none is given.
+    """
+    combination = placement.combination
+    argv = ["gcloud", "compute", "instances", "create", name]
+    argv += [f"--zone={zone or placement.region + '-ZONE'}", f"--machine-type={combination.machine_type}"]
+    if combination.accelerator and combination.machine.accelerator is None:
+        argv.append(f"--accelerator=type={combination.accelerator.compute_name},count={combination.count}")
+    if combination.accelerator:
+        # A VM with GPUs cannot move to another host.
+        argv.append("--maintenance-policy=TERMINATE")
+    argv += _provisioning(placement)
+    argv += [f"--boot-disk-type={placement.boot_disk_type}", f"--boot-disk-size={placement.boot_disk_gb}GB"]
+    family, project = _IMAGE if combination.accelerator else _CPU_IMAGE
+    argv += [f"--image-family={family}", f"--image-project={project}", "--scopes=cloud-platform"]
+    # ^|^ makes | the separator of entries: commands have commas. `gcloud topic escaping`
+    argv.append(f"--metadata=^|^startup-script={_script(placement, image, run)}")
+    return argv
+
+
+def _provisioning(placement: Placement) -> list[str]:
+    stop = [f"--max-run-duration={placement.timeout_s}s", "--instance-termination-action=DELETE"]
+    if placement.strategy == "spot":
+        return ["--provisioning-model=SPOT", *stop]
+    if placement.strategy == "flex_start":
+        wait = [] if placement.max_wait_s is None else [f"--request-valid-for-duration={placement.max_wait_s}s"]
+        return ["--provisioning-model=FLEX_START", "--reservation-affinity=none", *wait, *stop]
+    if placement.reservation == "any":
+        return ["--reservation-affinity=any", *stop]
+    if placement.reservation:
+        return ["--reservation-affinity=specific", f"--reservation={placement.reservation}", *stop]
+    return stop
+
+
+def _script(placement: Placement, image: str, run: Sequence[str]) -> str:
+    """Starts the container with all GPUs; /dev/shm as large as the host allows, which Vertex AI does not offer."""
+    words = ["docker", "run", "--rm", "--ipc=host", "--network=host"]
+    words += ["--gpus=all"] if placement.combination.accelerator else []
+    words += [word for key, value in placement.env.items() for word in ("--env", f"{key}={value}")]
+    return "#!/bin/bash\n" + shlex.join([*words, image, *run])

@@ -1,0 +1,247 @@
+"""What a run can cost at most: for each step timeout x machines x price, and the ceiling of `--max-usd`."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import dollars, listed, took, usd
+from vgp.base.text.table import above, table
+from vgp.base.text.times import price_dates as words
+from vgp.check.check_finding import RungRow, StepRow
+from vgp.machines.catalog import prices
+from vgp.machines.placement import plain
+
+_COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
+_NUMBERS = ("nodes", "$/hour", "at most")
+#: Columns of a terminal on which every step's line fits.
+_WIDE = 100
+
+
+@dataclass(frozen=True)
+class Cost:
+    """US dollars of what has a price; `unpriced` are the steps that are not in them."""
+
+    usd: float
+    unpriced: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"at least {usd(self.usd)}" if self.unpriced else usd(self.usd)
+
+    @property
+    def words(self) -> str:
+        """With the names of what is not in it: `at least $20.50 (no price: tune)`."""
+        return f"{self} (no price: {', '.join(self.unpriced)})" if self.unpriced else str(self)
+
+
+def most_usd(rows: Sequence[StepRow]) -> float:
+    """The sum of what the priced steps can cost at most; a bound only where `unpriced` is empty."""
+    return sum(row.max_usd or 0.0 for row in rows)
+
+
+def unpriced(rows: Sequence[StepRow]) -> dict[str, str]:
+    """The steps for which no most can be told, and why."""
+    return {row.step: row.not_known for row in rows if row.max_usd is None}
+
+
+def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
+    """`max_usd` is the bound, null where there is none: then the priced steps' part of it, and the others by name."""
+    left_out = unpriced(rows)
+    most = most_usd(rows)
+    return {
+        "max_usd": None if left_out else most,
+        "max_usd_of_priced_steps": most,
+        "unpriced": left_out,
+        "price_dates": price_dates(rows),
+        "not_counted": not_counted(rows),
+    }
+
+
+def price_dates(rows: Sequence[StepRow]) -> list[str]:
+    """The days of all prices that are in the rows, the oldest first."""
+    every = [each for row in rows for each in row.every]
+    own = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
+    return sorted(day for day in own if day)
+
+
+def not_counted(rows: Sequence[StepRow]) -> list[str]:
+    """What is billed and no part of the most: what has no price here, or no limit."""
+    waits = list(dict.fromkeys(row.step for row in rows if row.has_launcher))
+    launcher = f"the {plain.DEFAULT_MACHINE} on which Google's launcher waits for the job of {listed(waits, 'and')}"
+    return [*(["boot disks"] if rows else []), *([launcher] if waits else [])]
+
+
+def not_in_it(rows: Sequence[StepRow]) -> str:
+    """`tune (no price of a4x-highgpu-4g in us-central1, reservation)`; empty where everything has a price."""
+    return ", ".join(f"{step} ({why})" for step, why in unpriced(rows).items())
+
+
+def refuse_above(rows: Sequence[StepRow], max_usd: float | None) -> None:
+    """Raises RequestError if the rows can cost more than `max_usd`, or if that cannot be said."""
+    if max_usd is None:
+        return
+    if not 0 <= max_usd < math.inf:
+        raise RequestError(f"--max-usd {max_usd:g}: give dollars, like 20.")
+    total, left_out = most_usd(rows), not_in_it(rows)
+    if total > max_usd:
+        raise RequestError(
+            f"a run can cost {'at least ' if left_out else ''}${dollars(total)}, more than --max-usd {max_usd:g}.\n"
+            + _dearest(rows)
+            + (f"  Not in it: {left_out}.\n" if left_out else "")
+            + f"  {_cheaper(_dearest_row(rows))}, or raise --max-usd."
+        )
+    if left_out:
+        raise RequestError(
+            f"--max-usd {max_usd:g} cannot be promised: what part of a run costs is not known: {left_out}.\n"
+            f"  The other steps cost at most ${dollars(total)}. Name another machine or region, refresh the prices\n"
+            "  (vgp machines --refresh), or leave --max-usd out."
+        )
+
+
+def _dearest_row(rows: Sequence[StepRow]) -> StepRow:
+    return max(rows, key=lambda row: row.max_usd or 0)
+
+
+def _cheaper(row: StepRow) -> str:
+    """What makes a step cost less; tries add nothing to the ceiling of a ladder."""
+    if row.rungs:
+        return "Shorten its deadline, take cheaper rungs"
+    if row.is_endless:
+        return "Nothing ends it before Vertex AI does: end it in its command, timeout -k 60 4h PROGRAM"
+    return "Shorten its timeout, give it fewer retries, take a smaller machine"
+
+
+def _dearest(rows: Sequence[StepRow]) -> str:
+    row = _dearest_row(rows)
+    if row.rungs:
+        held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
+        way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_probes(row)])]
+        most = dollars(row.max_usd or 0)
+        return f"  The most goes to {row.step}: the dearest way up its ladder, {'; '.join(way)}: ${most}.\n"
+    hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
+    return (
+        f"  The most goes to {row.step}: {row.replicas} x {row.machine_type} for up to {hours:g} h"
+        f"{f', {times} times' if times > 1 else ''}{_with(row)}, ${dollars(row.max_usd or 0)}.\n"
+    )
+
+
+def _with(row: StepRow) -> str:
+    return "".join(f", with {used.name} ({used.what})" for used in row.services)
+
+
+def steps_table(
+    rows: Sequence[StepRow], *, width: int = _WIDE, today: date | None = None, dated: bool = True
+) -> RenderableType:
+    """Step x machine x GPUs x nodes x region x provisioning x $/hour of all nodes x the most it can cost.
+
+    On a terminal of fewer than 100 columns, `width`, what is the same for every step stands below instead. `dated`: the
+    days of the prices stand below too; of several tables they are told once.
+    """
+    lines = [line_of(row) for row in rows]
+    shared = _shared(lines) if width < _WIDE else {}
+    titles = [title for title in _COLUMNS if title not in shared]
+    drawn_lines = [
+        each for line, row in zip(lines, rows, strict=True) for each in (line, *_services(row), *_rungs(row))
+    ]
+    cells: list[list[str | Text]] = [[line[title] for title in titles] for line in drawn_lines]
+    if len(rows) > 1:
+        cells.append([Text("total", "bold"), *[""] * (len(titles) - 2), Text(_total(rows), "bold")])
+    drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
+    below = ["every step: " + ", ".join(shared.values())] if shared else []
+    below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
+    below += [f"not counted: {'; '.join(not_counted(rows))}"] if rows else []
+    below += [*_shuffled(rows), *_ladders(rows)]
+    below += [text for text in [words(price_dates(rows), today)] if text and dated]
+    return above(drawn, below)
+
+
+def _services(row: StepRow) -> list[dict[str, str]]:
+    """What a step may use besides its machines, as lines below its own."""
+    times = None if row.tries is None or row.turns is None else row.tries * row.turns
+    return [
+        dict.fromkeys(_COLUMNS, "")
+        | {
+            "machine": f"{used.name}: {used.what}",
+            "region": used.region,
+            "at most": "no price" if used.usd is None else "?" if times is None else dollars(used.usd * times),
+        }
+        for used in row.services
+    ]
+
+
+def _rungs(row: StepRow) -> list[dict[str, str]]:
+    """The rungs of a step with a ladder, as lines below that of the machine that climbs it."""
+    return [line for rung in row.rungs for line in _rung(rung)]
+
+
+def _rung(rung: RungRow) -> list[dict[str, str]]:
+    lines = [
+        line_of(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
+        for each in rung.rows
+    ]
+    unknown = "no price" if rung.usd_per_hour is None else "?"
+    most = unknown if rung.most_usd is None else dollars(rung.most_usd) if rung.most_usd else "-"
+    lines[0] |= {"step": f"  size {rung.size}" if rung.size else f"  rung {rung.name.split(' ')[0]}", "at most": most}
+    return lines
+
+
+def _ladders(rows: Sequence[StepRow]) -> list[str]:
+    """What the ceiling of a step with a ladder counts."""
+    return [line for row in rows if row.rungs and row.ladder_s for line in _ladder(row, row.ladder_s)]
+
+
+def _ladder(row: StepRow, ladder_s: float) -> Iterator[str]:
+    yield f"{row.step}: {_counted(row, ladder_s)}"
+    if probes := _probes(row):
+        yield f"{row.step}: {probes}"
+
+
+def _probes(row: StepRow) -> str:
+    """The hours that are none of a job's: a ladder of 12 hours may have 13 hours of machines."""
+    probes_s = sum(rung.held.probes_s for rung in row.rungs if rung.held)
+    share = f"{row.probes_an_hour_s / 60:g} minutes for each hour on demand"
+    return f"beside that {took(probes_s)} of Spot for probes, {share}" if probes_s else ""
+
+
+def _counted(row: StepRow, ladder_s: float) -> str:
+    sizes = dict.fromkeys(rung.size for rung in row.rungs if rung.size)
+    if sizes:
+        return f"a run takes one size, {listed(sizes)}; counted is the dearest"
+    return f"a ladder, one rung at a time, {took(ladder_s)} at most; counted is the dearest way up it"
+
+
+def _shuffled(rows: Sequence[StepRow]) -> list[str]:
+    """Bytes that only the run knows have no bound: they are said."""
+    steps = [row.step for row in rows if any(used.name == "Dataflow" for used in row.services)]
+    rate = prices.shuffle_usd_per_gb()
+    return [f"not counted: ${rate:g} for each GB that Dataflow shuffles ({', '.join(steps)})"] if steps else []
+
+
+def _total(rows: Sequence[StepRow]) -> str:
+    if not unpriced(rows):
+        return dollars(most_usd(rows))
+    return f"at least {dollars(most_usd(rows))}" if most_usd(rows) else "not known"
+
+
+def _shared(lines: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Region and provisioning, where all steps have the same."""
+    values = {title: {line[title] for line in lines} for title in ("region", "provisioning")}
+    return {title: next(iter(same)) for title, same in values.items() if len(same) == 1}
+
+
+def line_of(row: StepRow) -> dict[str, str]:
+    """What the table says of a step, by the title of the column."""
+    gpus = f"{row.count_text} x {row.accelerator_type}" if row.accelerator_type else "-"
+    hourly = None if row.usd_per_hour is None or row.replicas is None else row.usd_per_hour * row.replicas
+    nodes = "?" if row.replicas is None else str(row.replicas)
+    unknown = "no price" if row.usd_per_hour is None else "?"
+    times = None if row.tries is None or row.turns is None else row.tries * row.turns
+    most = None if row.machines_usd is None or times is None else row.machines_usd * times
+    costs = (unknown if amount is None else dollars(amount) for amount in (hourly, most))
+    texts = [row.step, row.machine_type or "?", gpus, nodes, row.region or "?", row.strategy.lower(), *costs]
+    return dict(zip(_COLUMNS, texts, strict=True))

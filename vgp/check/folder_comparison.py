@@ -1,0 +1,263 @@
+"""The specs of two folders side by side: machines and the most that a run and a month can cost, also as Markdown.
+
+In Markdown, what comes from the files stands in code, where GitHub reads neither links, mentions nor HTML.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from vgp.base.documents.bounded_text import refuse_address
+from vgp.base.documents.toml_text import FILE_NAME
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import plural, usd
+from vgp.base.text.printable import one_line
+from vgp.base.text.times import price_dates as words
+from vgp.check.check_finding import Finding, StepRow
+from vgp.check.check_report import Report
+from vgp.check.checker import own_regions
+from vgp.check.cost_bound import Cost, line_of, most_usd, not_in_it, price_dates, unpriced
+
+Judged = Callable[..., Report]
+
+
+@dataclass(frozen=True)
+class Recurring:
+    """A schedule of pipelines.toml."""
+
+    name: str
+    #: The workflow that it runs; empty where `problem` tells why it is not known.
+    pipeline: str
+    runs_per_month: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the files of a folder ask for, by their paths in it, and its schedules."""
+
+    report: Report
+    files: Mapping[str, Sequence[StepRow]]
+    schedules: Sequence[Recurring] = ()
+
+    def month(self, schedule: Recurring) -> Cost | None:
+        """The most that its runs cost in a month, by the spec with the pipeline's name; None: there is none."""
+        specs = [rows for file, rows in sorted(self.files.items()) if Path(file).stem == schedule.pipeline and rows]
+        if not specs:
+            return None
+        return Cost(most_usd(specs[0]) * schedule.runs_per_month, tuple(unpriced(specs[0])))
+
+
+def run_cost(rows: Sequence[StepRow]) -> Cost:
+    """The most that a run of these steps can cost."""
+    return Cost(most_usd(rows), tuple(unpriced(rows)))
+
+
+def sides(paths: Sequence[str], before: Path, regions: Sequence[str], judged: Judged) -> tuple[State, State]:
+    """The folder `before` and the current one, as far as `paths` name them; what is only in one of them is new or gone.
+
+    Args:
+        paths: Files and folders, relative to the current folder.
+        before: A folder with the same files as they were.
+        regions: Where the specs must work; empty: in the region of each side's pipelines.toml.
+        judged: `vgp.check.checker.check` with its other options.
+
+    Raises:
+        RequestError: `before` is no folder; a path is outside of the current folder, or in neither of them.
+    """
+    refuse_address(before, "--compare")
+    if not before.is_dir():
+        raise RequestError(f"--compare {before}: there is no such folder. Give one with the files as they were.")
+    relative = [_relative(path) for path in paths]
+    lost = [path for path in relative if not os.path.lexists(path) and not os.path.lexists(before / path)]
+    if lost:
+        raise RequestError(f"{lost[0]}: neither here nor in {before}.")
+    return _state(relative, before, regions, judged), _state(relative, Path(), regions, judged)
+
+
+def _relative(path: str) -> str:
+    inside = os.path.relpath(path)
+    if path == "-" or inside == ".." or inside.startswith("../"):
+        raise RequestError(f"{path}: with --compare, give files and folders below the current folder.")
+    return inside
+
+
+def _state(paths: Sequence[str], folder: Path, regions: Sequence[str], judged: Judged) -> State:
+    settings = folder / FILE_NAME
+    there = [folder / path for path in paths if os.path.lexists(folder / path)]
+    where = regions or (own_regions(settings) if settings.is_file() else [])
+    report = judged(there, regions=where, skip_others=True)
+    files = {os.path.relpath(file, folder): rows for file, rows in report.by_file.items()}
+    return State(report, files)
+
+
+def pairs(before: Sequence[StepRow], after: Sequence[StepRow]) -> Iterator[tuple[StepRow | None, StepRow | None]]:
+    """The rows of a file, each with that of the same step on the other side; None: it is not there.
+
+    A step with several sets of machines has several rows, which are matched in their order.
+    """
+    old = {key: row for key, row in _numbered(before)}
+    new = {key: row for key, row in _numbered(after)}
+    yield from ((old.get(key), row) for key, row in new.items())
+    yield from ((row, None) for key, row in old.items() if key not in new)
+
+
+def _numbered(rows: Sequence[StepRow]) -> Iterator[tuple[tuple[str, int], StepRow]]:
+    seen: Counter[str] = Counter()
+    for row in rows:
+        yield (row.step, seen[row.step]), row
+        seen[row.step] += 1
+
+
+#: A comment on GitHub has at most 65,536 characters.
+MOST_ROWS, MOST_FINDINGS = 100, 10
+_HEAD = ("step", "machines", "GPUs", "where", "$/hour", "at most")
+_NONE = "-"
+
+
+def markdown(before: State, after: State, today: date | None = None) -> str:
+    """The whole text: what is wrong, then the steps that changed by file, then the schedules."""
+    lines = ["### Machines, and what a run can cost at most", "", *_findings(after.report)]
+    changed = [file for file in sorted({*before.files, *after.files}) if _differs(file, before, after)]
+    left = MOST_ROWS
+    for file in changed:
+        table = _file(before.files.get(file, ()), after.files.get(file, ()))
+        if len(table) > left:
+            lines += ["", f"Not shown: {plural(len(changed) - changed.index(file), 'further file')}."]
+            break
+        left -= len(table)
+        lines += ["", f"{code(file)}{_whether_there(file, before, after)}", "", *table]
+    same = len([file for file, rows in after.files.items() if rows and file not in changed])
+    if same or not changed:
+        lines += [
+            "",
+            f"Asks for what it asked for before: {plural(same, 'file')}." if same else "No machine is asked for.",
+        ]
+    return "\n".join([*lines, *_schedule_rows(before, after), *_prices([before, after], today)]) + "\n"
+
+
+def _prices(states: Sequence[State], today: date | None) -> Iterator[str]:
+    """Of which day the prices are, where there are any."""
+    rows = [row for state in states for rows in state.files.values() for row in rows]
+    text = words(price_dates(rows), today)
+    yield from ["", f"{text[0].upper()}{text[1:]}."] if text else []
+
+
+def code(text: str, most: int = 120) -> str:
+    """Text of a file as a span of code, also within a table."""
+    # A backslash before | would say different things in a span and in a table.
+    plain = one_line(text, most).replace("`", "'").replace("|", "¦").strip()
+    return f"`{plain}`" if plain else "` `"
+
+
+def _differs(file: str, before: State, after: State) -> bool:
+    return list(before.files.get(file, ())) != list(after.files.get(file, ()))
+
+
+def _whether_there(file: str, before: State, after: State) -> str:
+    if not before.files.get(file):
+        return ", new"
+    return "" if after.files.get(file) else ", gone"
+
+
+def _findings(report: Report) -> Iterator[str]:
+    yield report.summary
+    errors = report.of_severity("error")
+    numbers = report.lines()
+    if errors:
+        yield ""
+    yield from (_finding(error, numbers.get(id(error), 1)) for error in errors[:MOST_FINDINGS])
+    if len(errors) > MOST_FINDINGS:
+        yield f"- and {plural(len(errors) - MOST_FINDINGS, 'further error')}"
+    yield from (f"- not judged: {code(line, 300)}" for line in report.unreadable[:MOST_FINDINGS])
+
+
+def _finding(error: Finding, line: int) -> str:
+    text = f"{error.step}: {error.message} {error.suggestion}"
+    return f"- {error.rule} {code(f'{error.file}:{line}')} {code(text, 400)}"
+
+
+def _file(before: Sequence[StepRow], after: Sequence[StepRow]) -> list[str]:
+    alone = not before or not after
+    rows = [_row(old, new, alone) for old, new in pairs(before, after)]
+    old, new = (run_cost(side) if side else None for side in (before, after))
+    total = ["**a run**", "", "", "", "", f"**{_cost_change(old or new, new or old)}**"]
+    table = [_line(_HEAD), _line(["---", "---", "---", "---", "---:", "---:"]), *map(_line, [*rows, total])]
+    left_out = not_in_it(after)
+    return [*table, "", f"Not in it: {code(left_out, 400)}"] if left_out else table
+
+
+def _row(old: StepRow | None, new: StepRow | None, alone: bool) -> list[str]:
+    names = {row.step for row in (old, new) if row}
+    both = [_cells(old), _cells(new)]
+    if alone:
+        both = [_cells(new or old)] * 2
+    return [code(names.pop()), *(_arrow(*texts) for texts in zip(*both, strict=True))]
+
+
+def _cells(row: StepRow | None) -> list[str]:
+    if row is None:
+        return [_NONE] * 5
+    line = line_of(row)
+    machines = code(line["machine"]) if line["nodes"] == "1" else f"{line['nodes']} x {code(line['machine'])}"
+    gpus = code(line["GPUs"]) if row.accelerator_type else _NONE
+    where = f"{code(row.region) if row.region else 'any region'}, {line['provisioning'].replace('_', '-')}"
+    return [machines, gpus, where, line["$/hour"], _bound(run_cost([row]))]
+
+
+def _arrow(old: str, new: str) -> str:
+    return new if old == new else f"{old} → {new}"
+
+
+def _cost_change(old: Cost | None, new: Cost | None) -> str:
+    """`$19.64 → at least $20.50 (+$0.86)`; a difference is told where both are bounds."""
+    both = _arrow(*(_NONE if cost is None else _bound(cost) for cost in (old, new)))
+    if old is None or new is None or old.unpriced or new.unpriced or old.usd == new.usd:
+        return both
+    more = new.usd - old.usd
+    return f"{both} ({'+' if more > 0 else '-'}{usd(abs(more))})"
+
+
+def _bound(cost: Cost) -> str:
+    return "not known" if cost.unpriced and not cost.usd else str(cost)
+
+
+def _schedule_rows(before: State, after: State) -> Iterator[str]:
+    old, new = ({each.name: each for each in state.schedules} for state in (before, after))
+    if not {*old, *new}:
+        return
+    yield from ["", "### Schedules, a month at most", ""]
+    yield _line(["schedule", "pipeline", "runs a month", "a month"])
+    yield _line(["---", "---", "---:", "---:"])
+    for name in [*new, *(name for name in old if name not in new)][:MOST_ROWS]:
+        was, now = old.get(name), new.get(name)
+        texts = (_arrow(*pair) for pair in zip(_schedule(was), _schedule(now), strict=True))
+        costs = (state.month(each) if each else None for state, each in ((before, was), (after, now)))
+        yield _line([code(name), *texts, _month(was, now, *costs)])
+
+
+def _schedule(schedule: Recurring | None) -> tuple[str, str]:
+    if schedule is None:
+        return _NONE, _NONE
+    pipeline = code(schedule.pipeline) if schedule.pipeline else _NONE
+    return pipeline, code(schedule.problem, 200) if schedule.problem else f"{schedule.runs_per_month:.1f}"
+
+
+def _month(was: Recurring | None, now: Recurring | None, old: Cost | None, new: Cost | None) -> str:
+    """Of a schedule that is there the cost is not known where its pipeline's spec is not among the files."""
+    if any(each and each.pipeline and cost is None for each, cost in ((was, old), (now, new))):
+        return _arrow(_side(was, old), _side(now, new))
+    return _cost_change(old, new)
+
+
+def _side(schedule: Recurring | None, cost: Cost | None) -> str:
+    if schedule is None or not schedule.pipeline:
+        return _NONE
+    return "its spec is not among the files" if cost is None else _bound(cost)
+
+
+def _line(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(texts)} |"

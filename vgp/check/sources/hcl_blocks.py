@@ -1,0 +1,104 @@
+"""Text of Terraform's language, or of its JSON -> blocks, whose expressions are trees of its grammar."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from vgp.base.documents import json_text
+from vgp.base.documents.bounded_text import FieldPath, Unreadable
+from vgp.base.documents.budget import Exhausted
+
+MAX_CHARACTERS = 300_000
+
+
+@dataclass
+class Block:
+    """`resource "google_x" "y" {...}`: kind, labels, attributes with their lines, and the blocks inside."""
+
+    kind: str
+    labels: list[str]
+    line: int
+    attributes: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    blocks: list["Block"] = field(default_factory=list)
+
+
+def blocks(name: str, text: str) -> list[Block]:
+    """The blocks of a file.
+
+    Raises:
+        Unreadable: it is no Terraform.
+        Exhausted: it is too large.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise Exhausted(f"The file has more than {MAX_CHARACTERS:,} characters of Terraform.")
+    if name.endswith(".json"):
+        return _of_json(name, text)
+    return filled_block(parsed(name, text), Block("", [], 1)).blocks
+
+
+@lru_cache(maxsize=32)
+def parsed(name: str, text: str) -> Any:
+    """The body of a text of HCL, as a tree of its grammar."""
+    from hcl2.api import parses_to_tree
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return parses_to_tree(text).children[0]
+    except UnexpectedInput as error:
+        line, column = getattr(error, "line", 1), getattr(error, "column", 1)
+        raise Unreadable(name, f"no Terraform: line {line}, column {column} is not understood") from None
+
+
+def filled_block(tree: Any, block: Block) -> Block:
+    for child in trees(tree):
+        name = word(child.children[0])
+        if child.data == "attribute":
+            block.attributes[name] = child.children[-1], child.meta.line
+        else:
+            labels = [word(each) for each in trees(child)[1:] if each.data != "body"]
+            block.blocks.append(filled_block(trees(child)[-1], Block(name, labels, child.meta.line)))
+    return block
+
+
+def trees(tree: Any) -> list[Any]:
+    """The parts of a tree that are no punctuation and no comment."""
+    return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
+
+
+def word(tree: Any) -> str:
+    return "".join(str(token) for token in tree.scan_values(lambda token: token != '"'))
+
+
+def _of_json(name: str, text: str) -> list[Block]:
+    """The resources, variables, locals and providers of a file of Terraform's JSON, whose expressions are texts."""
+    try:
+        data = json_text.loads(text)[0]
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(name, f"no JSON: {error}") from None
+    depths = {"resource": 2, "variable": 1, "provider": 1, "locals": 0}
+    given = data if isinstance(data, dict) else {}
+    found = [
+        (Block(kind, list(labels), 1), value, path)
+        for kind, depth in depths.items()
+        for labels, value, path in _labelled(given.get(kind), depth, (kind,))
+    ]
+    paths = {at for _, value, path in found for at in [path, *((*path, key) for key in value)]}
+    lines = json_text.lines(text, paths)
+    for block, value, path in found:
+        block.line = lines[path]
+        block.attributes = {key: (item, lines[(*path, key)]) for key, item in value.items()}
+    return [block for block, _, _ in found]
+
+
+def _labelled(value: Any, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], Any, FieldPath]]:
+    """(labels, body, path) of each block of JSON, which may stand in lists."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _labelled(item, depth, (*path, index))
+    elif isinstance(value, dict) and depth:
+        for key, item in value.items():
+            for labels, body, where in _labelled(item, depth - 1, (*path, key)):
+                yield (key, *labels), body, where
+    elif isinstance(value, dict):
+        yield (), value, path

@@ -1,0 +1,235 @@
+"""Calls of Google's SDK, of its pipeline components and of Airflow's operators as the requests that they send.
+
+Defaults are those of google-cloud-aiplatform 1.165.1, which Airflow's operators have too, and of
+google-cloud-pipeline-components 2.20.
+"""
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.document import At, Document
+from vgp.base.documents.node import Computed
+from vgp.check.sources.constants import Constants, called
+
+_DEFAULT_MACHINE = "n1-standard-4"
+#: Argument -> field of a machineSpec.
+MACHINE = {
+    "machine_type": "machineType", "accelerator_type": "acceleratorType", "accelerator_count": "acceleratorCount",
+    "tpu_topology": "tpuTopology",
+}  # fmt: skip
+DISK = {"boot_disk_type": "bootDiskType", "boot_disk_size_gb": "bootDiskSizeGb"}
+_STAGING = (
+    "The SDK raises RuntimeError: CustomJob is given no staging_bucket, and this file sets none.",
+    "aiplatform.init(..., staging_bucket='gs://BUCKET'), before the job is made.",
+)
+_MAPPING = (
+    "worker_pool_specs is a dictionary: Google's Python client takes a list alone, and raises TypeError.",
+    "Write a list: [{'machine_spec': ...}].",
+)
+
+
+@dataclass
+class Found:
+    """One request: its data, and the lines of its parts."""
+
+    line: int
+    data: Any
+    places: dict[FieldPath, int] = field(default_factory=dict)
+    broken: list[tuple[FieldPath, str, str]] = field(default_factory=list)
+
+    def document(self, file: str, at: At) -> Document:
+        places = {path: at(line) for path, line in {(): self.line, **self.places}.items()}
+        return Document(file, self.data, "", places=places, broken=tuple(self.broken))
+
+
+class Arguments:
+    """The keyword arguments of a call, and the values that they have."""
+
+    def __init__(self, node: ast.Call, constants: Constants) -> None:
+        self.constants = constants
+        self.nodes = {word.arg: word.value for word in node.keywords if word.arg}
+        #: Whether there may be arguments that are not seen: **options.
+        self.is_open = any(word.arg is None for word in node.keywords)
+        self.places: dict[FieldPath, int] = {}
+
+    def put(self, data: dict[str, Any], names: dict[str, str], path: FieldPath) -> dict[str, Any]:
+        """The arguments of these names as fields of an object at `path`."""
+        for name, key in names.items():
+            if name in self.nodes:
+                value = self.constants.value(self.nodes[name], (*path, key), self.places)
+                if value is not None:
+                    data[key] = value
+            elif self.is_open and key in ("machineType", "acceleratorType", "acceleratorCount"):
+                data[key] = Computed("the program gives it in **arguments")
+        return data
+
+
+def custom_job(node: ast.Call, constants: Constants) -> Found | None:
+    """CustomJob(worker_pool_specs=...), and the Op of the pipeline components."""
+    name = called(node)
+    if name not in ("CustomJob", "CustomJobSpec", "CustomTrainingJobOp", "CustomJobOp"):
+        return None
+    given = Arguments(node, constants)
+    pools = given.nodes.get("worker_pool_specs")
+    if pools is None and name == "CustomJob" and len(node.args) > 1:
+        pools = node.args[1]
+    if pools is None:
+        return None
+    path: FieldPath = ("jobSpec", "workerPoolSpecs")
+    spec: dict[str, Any] = {"workerPoolSpecs": constants.value(pools, path, given.places)}
+    given_mapping = isinstance(spec["workerPoolSpecs"], dict)
+    running = node if name != "CustomJob" else constants.run_of(node)
+    scheduling = _scheduling(running, constants, given.places) if running is not None else {}
+    if scheduling:
+        spec["scheduling"] = scheduling
+    data = _job(given, spec)
+    if name == "CustomJob":
+        _in_region(data, given)
+    found = Found(node.lineno, data, given.places)
+    if name == "CustomJob" and "staging_bucket" not in given.nodes and not given.is_open and not _stages(constants):
+        found.broken.append(((), *_STAGING))
+    if given_mapping:
+        found.broken.append((path, *_MAPPING))
+    return found
+
+
+def training_job(node: ast.Call, constants: Constants) -> Found | None:
+    """CustomTrainingJob(...).run(machine_type=...), with its container where the job is made in this file.
+
+    An operator of Airflow makes the job and runs it.
+    """
+    name = called(node)
+    is_operator = name.endswith("TrainingJobOperator")
+    if not (is_operator or name in ("run", "submit", "from_local_script")):
+        return None
+    if not {word.arg for word in node.keywords} & {"machine_type", "accelerator_type", "accelerator_count"}:
+        return None
+    given = Arguments(node, constants)
+    maker = constants.assigned(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    maker = node if is_operator else maker
+    replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
+    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
+    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    pool: dict[str, Any] = {"machineSpec": machine, "replicaCount": 1, **_container(maker, constants)}
+    if disk := given.put({}, DISK, (*path, "diskSpec")):
+        pool["diskSpec"] = disk
+    pools = [pool]
+    if isinstance(replicas, int) and replicas > 1:
+        pools.append({**pool, "replicaCount": replicas - 1})
+    spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
+    data = _job(given, spec)
+    if name == "from_local_script":
+        _in_region(data, given)
+    elif isinstance(maker, ast.Call) and not is_operator:
+        _in_region(data, Arguments(maker, constants))
+    return Found(node.lineno, data, given.places)
+
+
+def from_component(node: ast.Call, constants: Constants) -> Found | None:
+    """create_custom_training_job_from_component(step, machine_type=...)."""
+    if called(node) not in (
+        "create_custom_training_job_from_component", "create_custom_training_job_op_from_component",
+    ):  # fmt: skip
+        return None
+    given = Arguments(node, constants)
+    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
+    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    if "acceleratorType" in machine:
+        machine.setdefault("acceleratorCount", 1)
+    # The component's image is put in when the pipeline is compiled.
+    pool = {"machineSpec": machine, "replicaCount": 1, "containerSpec": {}}
+    if disk := given.put({}, DISK, (*path, "diskSpec")):
+        pool["diskSpec"] = disk
+    pools = [pool]
+    replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
+    if isinstance(replicas, int) and replicas > 1:
+        pools.append({**pool, "replicaCount": replicas - 1})
+    spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
+    return Found(node.lineno, _job(given, spec), given.places)
+
+
+def deployment(node: ast.Call, constants: Constants) -> Found | None:
+    """model.deploy(machine_type=...), endpoint.deploy, batch_predict, their Ops and operators."""
+    name = called(node)
+    names = {word.arg for word in node.keywords}
+    prefix = "dedicated_resources_" if name == "ModelDeployOp" else ""
+    if (
+        name
+        not in ("deploy", "ModelDeployOp", "batch_predict", "ModelBatchPredictOp", "CreateBatchPredictionJobOperator")
+        or f"{prefix}machine_type" not in names
+    ):
+        return None
+    given = Arguments(node, constants)
+    is_batch = "atch" in name
+    outer: FieldPath = ("dedicatedResources",) if is_batch else ("deployedModel", "dedicatedResources")
+    machine = given.put({}, {f"{prefix}{key}": value for key, value in MACHINE.items()}, (*outer, "machineSpec"))
+    counts = ("starting_replica_count", "startingReplicaCount"), ("max_replica_count", "maxReplicaCount")
+    counts = counts if is_batch else (("min_replica_count", "minReplicaCount"), counts[1])
+    resources = given.put({"machineSpec": machine}, {f"{prefix}{key}": value for key, value in counts}, outer)
+    data = {"dedicatedResources": resources}
+    return Found(node.lineno, data if is_batch else {"deployedModel": data}, given.places)
+
+
+CALLS = (custom_job, training_job, from_component, deployment)
+
+
+def _job(given: Arguments, spec: dict[str, Any]) -> dict[str, Any]:
+    return located(given, {"jobSpec": spec})
+
+
+def located(given: Arguments, data: dict[str, Any]) -> dict[str, Any]:
+    """The request with its name and its region, as far as the call names them."""
+    for name, key in (("display_name", "displayName"), ("location", "location"), ("region", "location")):
+        value = constants_text(given, name)
+        if value:
+            data[key] = value
+    return data
+
+
+def _in_region(data: dict[str, Any], maker: Arguments) -> None:
+    """Puts in the region of a job of the SDK: that of the call that makes it, else that of the program's init."""
+    inits = [each for each in maker.constants.calls if called(each) == "init"]
+    makers = [maker] if "location" in maker.nodes else [Arguments(each, maker.constants) for each in inits]
+    regions = {constants_text(each, "location") for each in makers if each.is_open or "location" in each.nodes}
+    if len(regions) == 1 and (region := regions.pop()) and not maker.is_open:
+        data["location"] = region
+
+
+def constants_text(given: Arguments, name: str) -> str | None:
+    """A text that the argument always is; None for none, or one that is computed."""
+    if name not in given.nodes:
+        return None
+    value = given.constants.value(given.nodes[name], (), {})
+    return value if isinstance(value, str) and not isinstance(value, Computed) else None
+
+
+def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> dict[str, Any]:
+    """timeout, strategy and waiting time of a call of run or submit, or of an Op."""
+    given = Arguments(node, constants)
+    path: FieldPath = ("jobSpec", "scheduling")
+    names = {"timeout": "timeout", "scheduling_strategy": "strategy", "strategy": "strategy",
+             "max_wait_duration": "maxWaitDuration"}  # fmt: skip
+    found = given.put({}, names, path)
+    places |= given.places
+    for name in ("timeout", "maxWaitDuration"):
+        value = found.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = f"{value:g}s"
+    return found
+
+
+def _stages(constants: Constants) -> bool:
+    """Whether the file sets a staging bucket for the SDK, or may."""
+    inits = [each for each in constants.calls if called(each) == "init"]
+    return any(word.arg in (None, "staging_bucket") for each in inits for word in each.keywords)
+
+
+def _container(maker: ast.AST | None, constants: Constants) -> dict[str, Any]:
+    """What the job runs, as far as its maker is in the file."""
+    words = {word.arg: word.value for word in maker.keywords if word.arg} if isinstance(maker, ast.Call) else {}
+    given = words.get("container_uri")
+    image = constants.value(given, (), {}) if given is not None else Computed("the job is not made in this file")
+    kind = "containerSpec" if "ContainerTrainingJob" in called(maker) else "pythonPackageSpec"  # type: ignore[arg-type]
+    return {kind: {"imageUri" if kind == "containerSpec" else "executorImageUri": image}}

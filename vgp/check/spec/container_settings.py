@@ -1,0 +1,164 @@
+"""What a compiled spec's containers are told: a command of the user's own, and its arguments.
+
+    sh -c 'exec "$(command -v python3 ...)" -I -c "$0" "$@"' TEXT --launch torchrun --data ... -- python train.py
+
+TEXT is vgp/protocol/launching in one: nothing of ours needs to be in the image.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import number
+from vgp.check.spec import spec_ladder
+from vgp.check.spec.dag import Component, Task, table
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.placement import gpu_network
+
+#: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
+#: Isolated (-I): a queue.py in the working folder is not what the text imports.
+START = ("sh", "-c", 'exec "$(command -v python3 || command -v python)" -I -c "$0" "$@"')
+#: What the launching text puts paths and numbers in place of, in every word.
+OF_THE_RUN = ("data", "model", "checkpoints", "logs", "nodes", "node", "processes", "chief", "port")
+_NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+@dataclass(frozen=True)
+class Script:
+    """The command of a step, and what it runs in."""
+
+    command: tuple[str, ...]
+    launch: str
+    image: str
+
+    @property
+    def names(self) -> set[str]:
+        """Every NAME that stands in a word as {NAME}, but for those of the run itself, which come first."""
+        return {name for word in self.command for name in _NAME.findall(word)} - set(OF_THE_RUN)
+
+    @property
+    def key(self) -> str:
+        """A checksum: checkpoints of another command, or of another image, are not this one's."""
+        text = json.dumps([self.command, self.launch, self.image])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def arguments(self, artifacts: Mapping[str, str], parameters: Mapping[str, str]) -> list[str]:
+        """The words after the launching text.
+
+        Args:
+            artifacts: URIs by the names of the launching text's options.
+            parameters: Whether each parameter that stands in a word is a number or a text.
+        """
+        options = [word for name, uri in artifacts.items() for word in (f"--{name}", uri)]
+        for name, kind in sorted(parameters.items()):
+            options += [f"--{kind}", f"{name}={{{{$.inputs.parameters['{name}']}}}}"]
+        return ["--launch", self.launch, *options, "--key", self.key, "--", *self.command]
+
+
+def read(container: Mapping[str, Any]) -> Script | None:
+    """The command that a container, or that of a worker pool, starts by the launching text; None for any other."""
+    command, arguments = container.get("command"), container.get("args")
+    if not isinstance(command, list) or not isinstance(arguments, list):
+        return None
+    command = gpu_network.without_network(command)
+    if tuple(command[:3]) != START:
+        return None
+    words = [str(word) for word in arguments]
+    options = words[: words.index("--")] if "--" in words else []
+    if len(command) != 4 or "--launch" not in options[:-1]:
+        return None
+    launch = options[options.index("--launch") + 1]
+    image = container.get("image") or container.get("image_uri") or container.get("imageUri") or ""
+    return Script(tuple(words[len(options) + 1 :]), launch, str(image))
+
+
+def artifacts(words: Sequence[str]) -> dict[str, str]:
+    """URIs by the names of the launching text's options, of the words that it is started with."""
+    return {name: words[words.index(f"--{name}") + 1] for name in ("data", "model", "checkpoints")}
+
+
+def scripts(spec: PipelineSpec) -> dict[str, Script]:
+    """The commands of a spec, compiled for this machine or as custom jobs, by the names of their components."""
+    every = {name.removeprefix("comp-"): _of(spec, component) for name, component in spec.components.items()}
+    return {name: script for name, script in every.items() if script}
+
+
+def _of(spec: PipelineSpec, component: Component) -> Script | None:
+    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
+    if isinstance(pools, list) and pools:
+        return read(table(pools[0], "container_spec"))
+    container = table(spec.executor(component), "container")
+    return read(spec_ladder.first_container(container) or container)
+
+
+#: The first step takes every parameter, only to check it.
+_CHECKS = "resolve"
+#: A worker pool is JSON made by concatenation: these would end its texts.
+_UNSAFE = re.compile(r'["\\\x00-\x1f]')
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """Stands for a parameter of the pipeline on its way to the steps."""
+
+    name: str
+
+
+def refuse_arguments(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool) -> None:
+    """Raises RequestError: an argument has no effect, since the command that runs in place of a step does not take it.
+
+    Args:
+        spec: The compiled pipeline.
+        arguments: Those of a run; parameters that are not among them have their defaults.
+        remote: Whether the run is one on Vertex AI.
+    """
+    commands = scripts(spec)
+    if not commands:
+        return
+    sized = spec_ladder.size_choices(spec)
+    takers = list(_takers(spec.root, {name: _Parameter(name) for name in spec.parameters}))
+    for task, inputs in takers:
+        script = commands.get(task.component.name.removeprefix("comp-"))
+        if script is None:
+            continue
+        elsewhere = [taken for other, taken in takers if other is not task and other.name != _CHECKS]
+        others = {parameter for taken in elsewhere for parameter in taken.values()}
+        for name, parameter in inputs.items():
+            if parameter in sized:
+                continue  # of the machines, not of the command
+            value = arguments.get(parameter, spec.defaults.get(parameter))
+            if name not in script.names and parameter not in others:
+                _refuse_unused(spec, task.name, name, parameter, value)
+            elif name in script.names and remote and isinstance(value, str) and _UNSAFE.search(value):
+                raise RequestError(
+                    f"{parameter} = {value!r}: the command of [steps.{task.name}] takes it, and on Vertex AI no "
+                    "quotation mark, backslash or line break reaches it by a parameter. Write it into the command."
+                )
+
+
+def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, value: Any) -> None:
+    default = spec.defaults.get(parameter)
+    if value == default:
+        return
+    if spec.parameters[parameter].type in ("STRUCT", "LIST"):
+        fix = "Those are settings of the step's own Python; what the command needs, write into it"
+    else:
+        fix = f"Write {{{name}}} into it"
+    shown = number(default) if isinstance(default, float) else repr(default)
+    raise RequestError(
+        f"the command of [steps.{step}] does not take {parameter}. {fix}, or leave {parameter} at its default, {shown}."
+    )
+
+
+def _takers(group: Component, values: Mapping[str, Any]) -> Iterator[tuple[Task, dict[str, str]]]:
+    """Every task that does work, with the parameters of the pipeline that it takes, by the names of its inputs."""
+    for task in group.tasks.values():
+        taken = {name: value for name, value in task.inputs(values, {}).items() if isinstance(value, _Parameter)}
+        if task.component.is_group:
+            yield from _takers(task.component, taken)
+        else:
+            yield task, {name: parameter.name for name, parameter in taken.items()}

@@ -1,0 +1,120 @@
+"""The difference between two compiled pipelines, as a person would tell it, and line by line."""
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vgp.check.spec import step_difference
+from vgp.check.spec.caching import cached
+from vgp.check.spec.dag import Component
+from vgp.check.spec.parameters import Parameter
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.step_difference import Side, compared
+
+_ADDED, _GONE = "added", "removed"
+#: Differences of which only is told that there is one; of all others the values.
+_UNTOLD = ("code", "inputs", "flow", "description", "optional", "definition")
+#: Step -> its machine in words.
+Machines = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One difference. `before` None: added, `after` None: taken away."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+def differences(
+    before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines] = ({}, {})
+) -> list[Difference]:
+    """Steps that come or go; machine, image, rungs, code and inputs of the others; parameters with their defaults.
+
+    Both as JSON objects. A difference that none of these words fits is named by where it is.
+    """
+    told = [*_parameters(before, after), *_steps(before, after, machines), *_elsewhere(before, after)]
+    if not told and before != after:
+        told = [Difference("definition", None, "changed")]
+    return told
+
+
+def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
+    """The unified diff of the two specs' text."""
+    return list(
+        difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), "live", "declared", lineterm="")
+    )
+
+
+def _parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
+    for name in sorted(before.parameters.keys() | after.parameters.keys()):
+        old, new = (_parameter(spec.parameters.get(name)) for spec in (before, after))
+        yield from _compared(f"parameter {name}", old, new)
+
+
+def _parameter(declared: Parameter | None) -> dict[str, Any] | None:
+    if declared is None:
+        return None
+    return {
+        "type": declared.type,
+        "default": json.dumps(declared.default) if declared.default is not None else None,
+        "description": declared.description,
+        "optional": declared.is_optional,
+    }
+
+
+def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, Machines]) -> Iterator[Difference]:
+    handlers = {component.name for spec in (before, after) for component in _handlers(spec)}  # told as the flow
+    for name in sorted((before.components.keys() | after.components.keys()) - handlers):
+        step = name.removeprefix("comp-")
+        sides = [
+            Side(spec, spec.components[name], words.get(step)) if name in spec.components else None
+            for spec, words in zip((before, after), machines, strict=True)
+        ]
+        yield from _compared(step, *compared(*sides))
+        plans = [side.plan if side else {} for side in sides]
+        if all(plans):
+            yield from (
+                Difference(f"{step}: {way}", *both) for way, *both in step_difference.ladder_differences(*plans)
+            )
+
+
+def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Difference]:
+    if old is None or new is None:
+        yield Difference(name, None if old is None else "present", _ADDED if old is None else _GONE)
+        return
+    for key in dict.fromkeys([*old, *new]):
+        if old.get(key) != new.get(key):
+            yield _difference(f"{name}: {key}", key, old.get(key), new.get(key))
+
+
+def _difference(field: str, key: str, old: Any, new: Any) -> Difference:
+    return Difference(field, None, "changed") if key in _UNTOLD else Difference(field, old, new)
+
+
+def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
+    """What steps are given by the workflow, their order, kfp's version, the pipeline's own name and description."""
+    given = [step_difference.given_to_tasks(spec) for spec in (before, after)]
+    for task in given[0].keys() & given[1].keys():
+        yield from _compared(task, given[0][task], given[1][task])
+    old, new = _whole(before), _whole(after)
+    yield from (_difference(name, name, old[name], new[name]) for name in old if old[name] != new[name])
+
+
+def _handlers(spec: PipelineSpec) -> list[Component]:
+    """The groups of tasks in exit handlers, which stand around the steps of a pipeline."""
+    return [task.component for task in spec.root.tasks.values() if task.is_exit_handler]
+
+
+def _whole(spec: PipelineSpec) -> dict[str, Any]:
+    flows = [step_difference.flow(component) for component in (spec.root, *_handlers(spec))]
+    return {
+        "flow": (flows, spec.root.content.get("outputDefinitions")),
+        "cached steps": ", ".join(cached(spec)) or "none",
+        "name": spec.name,
+        "description": spec.description,
+        "kfp": spec.content.get("sdkVersion"),
+    }

@@ -1,0 +1,195 @@
+"""The inputs of a task of a compiled pipeline, looked up through the tasks around it, and the job in its arguments.
+
+A task gives constants, pipeline parameters (whose defaults are in the spec), loop items, or outputs of other tasks
+(which only the run knows). A launcher container of Google Cloud Pipeline Components gets its job as a JSON text.
+
+The text is made of placeholders and of kfp's {"Concat": [...]} and {"IfPresent": {...}}.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.budget import spend
+from vgp.base.documents.node import Node, Scope
+from vgp.check.api_object import telling_field
+
+MAX_NESTING = 50
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of one task. The root's `arguments` are the run's own parameter values."""
+
+    declared: Mapping[str, Any]
+    declared_at: FieldPath
+    arguments: Mapping[str, Any]
+    arguments_at: FieldPath
+    loop_items: frozenset[str]
+    parent: "Inputs | None"
+    #: What was looked up before.
+    known: dict[str, Node] = field(default_factory=dict, compare=False)
+
+    def lookup(self, name: str, depth: int) -> Node:
+        if depth > MAX_NESTING:
+            return Node(None, self.arguments_at, dangling="it refers to itself")
+        if name not in self.known:
+            spend("look-ups")
+            self.known[name] = self._value(name, depth)
+        return self.known[name]
+
+    def _value(self, name: str, depth: int) -> Node:
+        if name in self.loop_items:
+            return Node(None, runtime=f"'{name}' is an item of a loop")
+        if name in self.arguments:
+            return self._argument(name, depth)
+        if name in self.declared:
+            return self._default(name, depth)
+        return Node(None, dangling=f"the step has no input '{name}'")
+
+    def _default(self, name: str, depth: int) -> Node:
+        declaration = self.declared[name] if isinstance(self.declared[name], dict) else {}
+        if "defaultValue" in declaration:
+            path = (*self.declared_at, name, "defaultValue")
+            assumed = name if self.parent is None else ""
+            return Node(declaration["defaultValue"], path, self, assumed=assumed, depth=depth).resolved()
+        if self.parent is None:
+            return Node(None, runtime=f"the pipeline parameter '{name}' has no default")
+        return Node(None) if declaration.get("isOptional") else Node(None, dangling=f"the input '{name}' gets no value")
+
+    def _argument(self, name: str, depth: int) -> Node:
+        spec, path = self.arguments[name], (*self.arguments_at, name)
+        if self.parent is None:
+            return Node(_unwrapped(spec), path, self, depth=depth)
+        if not isinstance(spec, dict):
+            return Node(None, path, dangling=f"the input '{name}' is malformed")
+        if isinstance(spec.get("componentInputParameter"), str):
+            return self.parent.lookup(spec["componentInputParameter"], depth + 1)
+        value = spec.get("runtimeValue")
+        if isinstance(value, dict):
+            return self._constant(value, path, depth)
+        output = spec.get("taskOutputParameter")
+        if isinstance(output, dict):
+            return Node(None, path, runtime=f"it is an output of the step '{output.get('producerTask')}'")
+        return Node(None, path, runtime=f"the run gives '{name}' its value")
+
+    def _constant(self, value: dict[str, Any], path: FieldPath, depth: int) -> Node:
+        for key in ("constant", "constantValue"):
+            if key in value:
+                where = (*path, "runtimeValue", key)
+                return Node(_unwrapped(value[key]), where, self, depth=depth).resolved()
+        parameter = value.get("runtimeParameter")
+        if isinstance(parameter, str) and self.parent is not None:
+            return self.parent.lookup(parameter, depth + 1)
+        return Node(None, path, runtime="the run gives it its value")
+
+
+def _unwrapped(value: Any) -> Any:
+    """kfp 1.8 wraps values: {"stringValue": "x"}."""
+    if isinstance(value, dict) and len(value) == 1:
+        for key in ("stringValue", "intValue", "doubleValue"):
+            if key in value:
+                return value[key]
+    return value
+
+
+def declared(component: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that a component declares."""
+    definitions = component.get("inputDefinitions")
+    parameters = definitions.get("parameters") if isinstance(definitions, dict) else None
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def run_values(data: dict[str, Any]) -> tuple[dict[str, Any], FieldPath]:
+    """The parameter values of the run, and where they stand."""
+    config = data.get("runtimeConfig", data.get("runtime_config"))
+    if isinstance(config, dict):
+        for key in ("parameterValues", "parameter_values", "parameters"):
+            if isinstance(config.get(key), dict):
+                return config[key], ("runtimeConfig", key)
+    return {}, ()
+
+
+_PLACEHOLDER = re.compile(r"\{\{\$[^{}]*+\}\}")
+_WORDS = ("job_spec", "worker_pool_specs", "dedicated_resources", "workerPoolSpecs")
+
+
+def launched_job(container: Node) -> Node | None:
+    """The object that the JSON text describes; None if there is none."""
+    for argument in _arguments(container):
+        if not _names_a_job(argument.value):
+            continue
+        value = _json(_joined(argument.value, container.scope))
+        if telling_field(value) not in (None, "machineSpec"):
+            return Node(value, argument.path, container.scope)
+    return None
+
+
+def unread(container: Node) -> Node | None:
+    """The argument that names a job, of a launcher whose job is no JSON."""
+    return next((argument for argument in _arguments(container) if _names_a_job(argument.value)), None)
+
+
+def option(container: Node, name: str) -> Node | None:
+    """The value of the argument after `name`."""
+    arguments = _arguments(container)
+    for argument, following in zip(arguments, arguments[1:], strict=False):
+        if argument.value == name:
+            value = following.resolved()
+            return value if value.text() else None
+    return None
+
+
+def _names_a_job(argument: Any) -> bool:
+    return isinstance(argument, str) and any(word in argument for word in _WORDS)
+
+
+def _arguments(container: Node) -> list[Node]:
+    """Arguments as they are written: placeholders inside are not followed yet."""
+    args = container.get("args")
+    values = args.value if isinstance(args.value, list) else []
+    return [replace(args, value=value, path=(*args.path, index)) for index, value in enumerate(values)]
+
+
+def _joined(text: str, scope: Scope | None) -> str:
+    """The parts of a Concat joined are the JSON that the launcher gets."""
+    value = _json(text) if text.lstrip().startswith(('{"Concat"', '{"concat"')) else None
+    return _concat(value, scope) if value is not None else text
+
+
+def _concat(value: Any, scope: Scope | None, depth: int = 0) -> str:
+    if isinstance(value, str) or depth > MAX_NESTING:
+        return str(value)
+    if not isinstance(value, dict):
+        return json.dumps(value, default=str)
+    lowered = {str(key).lower(): part for key, part in value.items()}
+    if isinstance(lowered.get("concat"), list):
+        return "".join(_concat(part, scope, depth + 1) for part in lowered["concat"])
+    choice = lowered.get("ifpresent")
+    if isinstance(choice, dict):
+        branch = "Then" if _is_present(str(choice.get("InputName")), scope) else "Else"
+        return _concat(choice.get(branch, ""), scope, depth + 1)
+    return json.dumps(value, default=str)
+
+
+def _is_present(name: str, scope: Scope | None) -> bool:
+    value = scope.lookup(name, 0) if scope is not None else Node(None)
+    return not value.dangling and (not value.known or value.value is not None)
+
+
+def _json(text: str) -> Any:
+    """The text as JSON, its bare placeholders quoted; None if it is none."""
+    spend("characters", len(text))
+    pieces, position, is_inside = [], 0, False
+    for match in _PLACEHOLDER.finditer(text):
+        before = text[position : match.start()]
+        is_inside ^= len(re.findall(r'(?<!\\)(?:\\\\)*"', before)) % 2 == 1
+        pieces += [before, match.group() if is_inside else json.dumps(match.group())]
+        position = match.end()
+    try:
+        return json.loads("".join([*pieces, text[position:]]), strict=False)
+    except (ValueError, RecursionError):
+        return None

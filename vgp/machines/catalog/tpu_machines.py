@@ -1,0 +1,169 @@
+"""TPU machines of Vertex AI: chips, topologies and regions, for training and for serving.
+
+    machines()["ct5lp-hightpu-4t"].vms("4x4")     # 4
+    boards()["TPU_V3"].counts                     # (8, 32, 64, ... 2048)
+
+TPU v2 and v3 are accelerators of the machine `cloud-tpu`; later generations are machine types with a topology.
+
+A chip's SKU is all there is of such a machine: nothing is sold beside it for vCPU and memory. Cloud TPU's price of a
+board of 8 cores, 4.50 for v2 and 8.00 for v3 in us-central1 (https://cloud.google.com/tpu/pricing, as others quote it:
+the page itself could not be opened), is with Vertex AI's fee of 15 % that of 8 of its SKUs: they are of a core. What
+has no SKU in a region has no price there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from vgp.machines.catalog import skus
+from vgp.machines.catalog.catalog import document
+from vgp.machines.catalog.prices import Price, source
+
+DATA = "tpus.json"
+#: Names of what Google sells, by which TPUs are asked for in vain.
+_GENERATION = re.compile(r"((cloud[ _-]?)?tpu([ _-]?(v[4-9][a-z]*|7x))?|v[4-9][a-z]+|trillium|ironwood)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TpuMachine:
+    """A machine type with TPU chips built in. `vcpu` and `memory_gb` are None where no page tells them."""
+
+    name: str
+    generation: str
+    #: What the API's enum calls its chips; None: it has no name for them.
+    accelerator: str | None
+    chips: int
+    vcpu: int | None
+    memory_gb: float | None
+    #: Those that training lists, from the smallest.
+    topologies: tuple[str, ...]
+    training_regions: frozenset[str]
+    serving_regions: frozenset[str]
+
+    def vms(self, topology: str) -> int:
+        """How many of these machines a topology of its table takes."""
+        return chips(topology) // self.chips
+
+
+@dataclass(frozen=True)
+class TpuBoard:
+    """TPU v2 or v3, by cores: `single` on one board, a multiple of `pod` in a Pod of at most `largest`."""
+
+    accelerator: str
+    single: int
+    pod: int
+    largest: int
+    regions: frozenset[str]
+    pod_regions: frozenset[str]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return self.single, *range(self.pod, self.largest + 1, self.pod)
+
+
+def chips(topology: str) -> int:
+    """The chips of a topology such as 2x4 or 2x2x1; 0 for a text that is none."""
+    sides = topology.split("x")
+    if not all(side.isdecimal() and side.isascii() and len(side) < 5 for side in sides) or len(sides) > 3:
+        return 0
+    return prod(map(int, sides)) if len(sides) > 1 else 0
+
+
+@cache
+def machines() -> Mapping[str, TpuMachine]:
+    """Name -> machine with TPU chips built in."""
+    return {
+        name: TpuMachine(
+            name, row["name"], row["accelerator"], chips_, vcpu, memory_gb, tuple(row["topologies"][name]),
+            frozenset(row["training_regions"]), frozenset(row["serving_regions"]),
+        )
+        for row in document(DATA)["generations"]
+        for name, (chips_, vcpu, memory_gb) in row["machines"].items()
+    }  # fmt: skip
+
+
+@cache
+def boards() -> Mapping[str, TpuBoard]:
+    """Name of the accelerator -> TPU v2 or v3."""
+    return {
+        row["accelerator"]: TpuBoard(
+            row["accelerator"], row["single"], row["pod"], row["largest"],
+            frozenset(row["regions"]), frozenset(row["pod_regions"]),
+        )
+        for row in document(DATA)["boards"]
+    }  # fmt: skip
+
+
+def sources(machine_type: str) -> list[dict[str, str]]:
+    """Of a machine that `is_tpu`, the pages that tell what is known of it, each with its date."""
+    data = document(DATA)
+    rows = data["boards"] if machine_type == board_machine() else data["generations"]
+    keys = [key for row in rows if machine_type in row.get("machines", (machine_type,)) for key in row["sources"]]
+    return [dict(data["sources"][key]) for key in dict.fromkeys(keys)]
+
+
+def board_machine() -> str:
+    """The machine type that takes TPU v2 and v3."""
+    return str(document(DATA)["board_machine"])
+
+
+def elsewhere(name: str) -> str | None:
+    """The generation of a TPU machine that Compute Engine and GKE have and Vertex AI does not list."""
+    generation: str | None = document(DATA)["elsewhere"].get(name)
+    return generation
+
+
+def names_generation(name: str) -> bool:
+    """Whether a name is that of a generation, or of TPUs as such, and none that an accelerator type has."""
+    return _GENERATION.fullmatch(name.strip()) is not None
+
+
+def is_tpu(machine_type: str) -> bool:
+    return machine_type == board_machine() or machine_type in machines()
+
+
+#: Each: the usages whose sum it is, those that Vertex AI bills as one first.
+_WAYS = {
+    "standard": ((skus.TRAINING,), (skus.ON_DEMAND, skus.FEE)),
+    "spot": ((skus.SPOT, skus.FEE),),
+    "reservation": ((skus.ON_DEMAND, skus.FEE),),
+}
+
+#: What the prices of TPU v2 and v3 rest on, wherever they are shown.
+OF_CORES = (
+    "a SKU of v2 or v3 is reckoned as one core: no SKU says so, and Cloud TPU's price of a board, from which it "
+    "follows, is on a page that could not be opened (https://cloud.google.com/tpu/pricing)"
+)
+
+
+def slice_price(
+    machine_type: str | None, accelerator: str | None, count: int, topology: str | None, region: str, provisioning: str
+) -> Price | None:
+    """Price of all machines of a slice together; None where its size, or the price of its parts, is not known."""
+    part = _part(machine_type, accelerator, count, topology)
+    for usages in _WAYS.get(provisioning, ()):
+        found = [skus.total([part], region, usage) for usage in usages] if part else []
+        known = [each for each in found if each]
+        if known and len(known) == len(usages):
+            sources = tuple(dict.fromkeys(key for each in known for key in each.sources))
+            ids = tuple(sku for each in known for sku in each.ids)
+            day = min(source(key)["date"] for key in sources)
+            return Price(sum(each.usd for each in known), region, provisioning, day, sources=sources, skus=ids)
+    return None
+
+
+def _part(
+    machine_type: str | None, accelerator: str | None, count: int, topology: str | None
+) -> tuple[str, float] | None:
+    """What is sold, and how many of it the slice has."""
+    machine, board = machines().get(machine_type or ""), boards().get(accelerator or "")
+    if machine is not None:
+        only = machine.topologies[0] if topology == "" and len(machine.topologies) == 1 else topology
+        number = chips(only or "")
+        return (skus.CHIPS[machine.generation], number) if number else None
+    if board is not None and machine_type == board_machine() and count in board.counts:
+        single, pod = skus.CORES[board.accelerator]
+        return (single if count == board.single else pod), count
+    return None

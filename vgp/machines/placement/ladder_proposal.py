@@ -1,0 +1,208 @@
+"""A ladder proposed for a need: Spot here, Spot elsewhere, Flex-start, on demand; what each costs, and why it is there.
+
+proposed(need, gpus=8, region="us-central1", deadline_s=43200, max_usd=None).rungs
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import dollars, took, usd
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import plain, provisioning
+from vgp.machines.placement.combination import Combination
+from vgp.machines.placement.dearest import PROBES_AN_HOUR_S, Terms, dearest_way
+from vgp.machines.placement.machine_rules import first_error
+from vgp.machines.placement.placed_ladder import MAX_DEADLINE_S, START_S, climber_s
+from vgp.machines.placement.search import Need, search
+
+#: Of one kind of rung, in how many other regions.
+_MOST_REGIONS = 2
+#: Flex-start waits no longer than this share of the deadline: what follows needs time, too.
+_WAIT_SHARE = 6
+_DEFAULT_WAIT_S = 2 * 3600
+
+
+@dataclass(frozen=True)
+class ProposedRung:
+    """A rung as pipelines.toml has it, and what is to be said of it."""
+
+    keys: dict[str, Any]
+    #: Of all nodes, in the dearest of its regions; None where no price is known.
+    usd_per_hour: float | None
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        hourly = None if self.usd_per_hour is None else round(self.usd_per_hour, 4)
+        return {**self.keys, "usd_per_hour": hourly, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A ladder, best rung first; `notes` say what is not in it and why."""
+
+    rungs: tuple[ProposedRung, ...]
+    deadline_s: int
+    #: What the ladder can cost at most, the machine that climbs it with it; None where something has no price.
+    max_usd: float | None
+    notes: tuple[str, ...] = ()
+
+
+def proposed(
+    need: Need, *, region: str, gpus: int | None = None, deadline_s: int | None = None, max_usd: float | None = None
+) -> Proposal:
+    """The ladder for a need.
+
+    Args:
+        need: Of one machine; its regions and way to be had do not count.
+        region: Where the run is.
+        gpus: Of all machines together; None: those of one machine.
+        deadline_s: Until when the work is to be done; None: what the budget affords, else 24 hours.
+        max_usd: The most that it may cost.
+
+    Raises:
+        RequestError: no machine meets the need in any way that is offered, or the budget is below the cheapest rung's.
+    """
+    machine, nodes = _machine(need, region, gpus)
+    every = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is not None]
+    unpriced = [rung for rung in _rungs(machine, nodes, region, need, deadline_s) if rung.usd_per_hour is None]
+    if not every and (max_usd is not None or not unpriced):
+        raise RequestError(f"no price of {machine} is known for {region} or elsewhere: no budget can be promised.")
+    climber = plain.default().price("standard", region)
+    if max_usd is not None and climber is None:
+        raise RequestError(
+            f"no price of {plain.DEFAULT_MACHINE}, which climbs, is known for {region}: no budget can be promised."
+        )
+    climber_usd = climber.usd_per_hour if climber else 0.0
+    kept, deadline_s, notes = _within(every, deadline_s, max_usd, climber_usd)
+    rungs = kept if max_usd is not None else [*kept, *unpriced]
+    if any("regions" in rung.keys for rung in rungs):
+        notes = [*notes, "what a job in another region reads of the bucket is billed by the GB: vgp preflight"]
+    priced = climber and all(rung.usd_per_hour is not None for rung in rungs)
+    most_usd = _most_usd(rungs, deadline_s, climber_usd) if priced else None
+    return Proposal(tuple(rungs), deadline_s, most_usd, tuple(notes))
+
+
+def _machine(need: Need, region: str, gpus: int | None) -> tuple[Combination, int]:
+    """The machine, and how many of it: the fewest, of these the cheapest in the region, else anywhere."""
+    anyhow = replace(need, provisioning=None, regions=())
+    for where in ((region,), ()):
+        offers = [offer for offer in search(replace(anyhow, regions=where)) if _nodes(offer.combination, gpus)]
+        if offers:
+            best = min(
+                offers,
+                key=lambda offer: (
+                    _nodes(offer.combination, gpus),  # what stays within a machine needs no network between GPUs
+                    offer.price is None,
+                    offer.price.usd_per_hour if offer.price else 0.0,
+                ),
+            )
+            return best.combination, _nodes(best.combination, gpus)
+    if gpus:
+        raise RequestError(f"no machine's GPUs add up to --gpus {gpus} with what else is asked for.")
+    raise RequestError("no machine meets all of that: leave out --ladder to see what is too strict.")
+
+
+def _nodes(combination: Combination, gpus: int | None) -> int:
+    """How many machines have that many GPUs together; 0: none do."""
+    if gpus is None:
+        return 1
+    return gpus // combination.count if combination.count and gpus % combination.count == 0 else 0
+
+
+def _rungs(machine: Combination, nodes: int, region: str, need: Need, deadline_s: int | None) -> Iterator[ProposedRung]:
+    offered, here = machine.machine.provisioning, _has(machine, region)
+    elsewhere = _elsewhere(machine, region, "spot")
+    if "spot" in offered and here:
+        yield _rung(machine, nodes, "spot", (), region, "Spot, where the run is: may be taken away at any moment")
+    if "spot" in offered and elsewhere:
+        yield _rung(machine, nodes, "spot", elsewhere, region, "Spot elsewhere: other machines, taken at other times")
+    if "flex_start" in offered and machine.machine.accelerator:
+        wait_s = min(_DEFAULT_WAIT_S, max(START_S, (deadline_s or 86_400) // _WAIT_SHARE))
+        where = () if here else _elsewhere(machine, region, "flex_start")[:1]
+        if here or where:
+            why = "Flex-start: waits in a queue, and is then not taken away"
+            rung = _rung(machine, nodes, "flex_start", where, region, why)
+            yield replace(
+                rung, keys={**rung.keys, "max_wait": f"{wait_s // 3600}h" if wait_s % 3600 == 0 else f"{wait_s // 60}m"}
+            )
+    if "standard" in offered:
+        where = () if here else _elsewhere(machine, region, "standard")
+        if here or where:
+            yield _rung(machine, nodes, "standard", where, region, "on demand: keeps the deadline, if it is to be had")
+
+
+def _rung(
+    machine: Combination, nodes: int, way: str, regions: tuple[str, ...], region: str, reason: str
+) -> ProposedRung:
+    prices = [machine.price(way, where) for where in regions or (region,)]
+    known = [price.usd_per_hour for price in prices if price]
+    keys: dict[str, Any] = {"machine": machine.machine_type}
+    if machine.accelerator and not machine.machine.accelerator:
+        keys |= {"accelerator": machine.accelerator.name, "count": machine.count}
+    keys |= {"nodes": nodes} if nodes > 1 else {}
+    keys |= {"strategy": way} if way != "standard" else {}
+    keys |= {"regions": list(regions)} if regions else {}
+    return ProposedRung(keys, max(known) * nodes if len(known) == len(prices) else None, reason)
+
+
+def _elsewhere(machine: Combination, region: str, way: str) -> tuple[str, ...]:
+    """Other regions that have it, those of the same continent first, cheapest first."""
+    continent = region.split("-")[0]
+
+    def order(where: str) -> tuple[bool, bool, float, str]:
+        price = machine.price(way, where)
+        return where.split("-")[0] != continent, price is None, price.usd_per_hour if price else 0.0, where
+
+    others = (where for where in catalog.regions() if where != region and _has(machine, where))
+    return tuple(sorted(others, key=order)[:_MOST_REGIONS])
+
+
+def _has(machine: Combination, region: str) -> bool:
+    """Whether compile takes the machine there."""
+    gpu = machine.accelerator
+    return machine.is_in(region) and not (gpu and first_error(provisioning.region(machine.machine, gpu, region)))
+
+
+def _within(
+    rungs: list[ProposedRung], deadline_s: int | None, max_usd: float | None, climber_usd: float
+) -> tuple[list[ProposedRung], int, list[str]]:
+    """The rungs that the budget affords until the deadline; without one the deadline that it affords."""
+    if max_usd is None:
+        return rungs, deadline_s or 86_400, []
+    if deadline_s is None:
+        deadline_s = _affordable_s(rungs, max_usd, climber_usd)
+        return rungs, deadline_s, [f"the deadline is what --max-usd {max_usd:g} pays for"]
+    kept, left = rungs, list[str]()
+    while kept and (most_usd := _most_usd(kept, deadline_s, climber_usd)) > max_usd:
+        dearest = max(kept, key=lambda rung: rung.usd_per_hour or 0.0)
+        kept = [rung for rung in kept if rung is not dearest]
+        left.append(f"left out, as a ladder of {took(deadline_s)} with it can cost {usd(most_usd)}: {dearest.reason}")
+    if not kept:
+        least = min(_most_usd([rung], deadline_s, climber_usd) for rung in rungs)
+        raise RequestError(
+            f"--max-usd {max_usd:g} is less than what {took(deadline_s)} on the cheapest rung can cost, {usd(least)}. "
+            "Give it more, take fewer or smaller GPUs, or an earlier deadline."
+        )
+    return kept, deadline_s, left
+
+
+def _affordable_s(rungs: list[ProposedRung], max_usd: float, climber_usd: float) -> int:
+    """The latest deadline whose dearest way the budget pays for, in whole minutes."""
+    minutes = range(MAX_DEADLINE_S // 60 + 1)
+    beyond = bisect_right(minutes, max_usd, key=lambda minute: _most_usd(rungs, 60 * minute, climber_usd))
+    affords_s = 60 * max(0, beyond - 1)
+    if affords_s <= START_S:
+        pays = f"pays for {took(affords_s)} at ${dollars(max(rung.usd_per_hour or 0.0 for rung in rungs))}/h"
+        raise RequestError(f"--max-usd {max_usd:g} {pays}, which is less than a start takes.")
+    return affords_s
+
+
+def _most_usd(rungs: list[ProposedRung], deadline_s: int, climber_usd: float) -> float:
+    """As compile counts it; `climber_usd` is the price of an hour of the machine that climbs."""
+    terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
+    way = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
+    jobs = sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True))
+    return (jobs + climber_usd * climber_s(deadline_s)) / 3600

@@ -1,0 +1,199 @@
+"""A ladder: the rungs of a step, each placed in each of its regions, and what all of it costs at most.
+
+ladder(request, region="us-central1", name="train").rungs[0].name    # 1-spot-us-central1
+
+No more than one job runs at a time. Those of a rung run for its timeout together at most, and the whole until the
+deadline, or for 7 days, which is how long Vertex AI lets the step live that climbs: so the dearest way is the time that
+there is, spent on the dearest rungs.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from vgp.base.text.figures import took
+from vgp.machines.catalog.hardware import peak_tflops
+from vgp.machines.placement import job_fields, plain
+from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
+from vgp.machines.placement.placement import Placement
+from vgp.machines.placement.placing import place
+from vgp.machines.placement.step_request import Request
+
+#: From the request for machines until the first step of a training, where there are machines: minutes for them, for an
+#: image of some GB, and for the processes. Less than that no deadline can be.
+START_S = 600
+MAX_DEADLINE_S = plain.MAX_TIMEOUT_S
+#: The step that climbs ends a while after its ladder does: its own limit is for a launcher that hangs.
+_GRACE_S = 1800
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedRung:
+    """One rung in one region."""
+
+    #: Its place in pipelines.toml, from 1; a rung of several regions has it in each of them.
+    number: int
+    request: Request
+    placement: Placement
+    #: Work of an hour on it, by its GPUs; the first rung's is 1.
+    speed: float = 1.0
+
+    @property
+    def way(self) -> str:
+        """How its machines are got: of prices.PROVISIONING, or persistent."""
+        return "persistent" if self.request.persistent_resource else self.request.provisioning
+
+    @property
+    def name(self) -> str:
+        """2-flex_start-us-central1: unique in its ladder."""
+        return f"{self.number}-{self.way}-{self.placement.region}"
+
+    @property
+    def gpus(self) -> int:
+        """Of all nodes together."""
+        return self.placement.combination.count * self.placement.nodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """The rungs of a step in their order, the first one best."""
+
+    step: str
+    rungs: tuple[PlacedRung, ...]
+    #: From the step's first attempt on.
+    deadline_s: int | None = None
+
+    @property
+    def limit_s(self) -> int:
+        """How long the whole may take."""
+        return min(self.deadline_s or MAX_DEADLINE_S, MAX_DEADLINE_S)
+
+
+def ladder(request: Request, *, region: str, name: str, as_of: date | None = None) -> Ladder:
+    """The ladder of a step, each rung checked as if it were the step's only machine.
+
+    Args:
+        request: The step's, with `capacity`.
+        region: Of the run; the step's own comes first, and that of a rung before both.
+        name: Of the step, for messages.
+        as_of: Day on which retirements are judged; today by default.
+
+    Raises:
+        PlacementError: a rung cannot be, which is named by its place; the deadline leaves no time.
+    """
+    deadline_s = _seconds(request.deadline)
+    refuse(_deadline(request, deadline_s), f"{name} has a ladder")
+    placed = list(_placed(request, region, name, as_of or date.today(), deadline_s))
+    refuse(_twice(placed), f"{name} has a ladder")
+    first = placed[0]
+    rungs = tuple(
+        PlacedRung(number=rung.number, request=rung.request, placement=rung.placement, speed=_speed(rung, first))
+        for rung in placed
+    )
+    return Ladder(step=name, rungs=rungs, deadline_s=deadline_s)
+
+
+def deadline_s(text: str | None) -> int | None:
+    """Seconds of a deadline that somebody wrote: 12h.
+
+    Raises:
+        PlacementError: it is no duration, or none that a run can have.
+    """
+    try:
+        seconds = _seconds(job_fields.checked_duration(text))
+    except ValueError as error:
+        raise PlacementError(Problem("GPU028", "deadline", str(error))) from None
+    refuse(_deadline(Request(), seconds))
+    return seconds
+
+
+def climber_s(deadline_s: float | None) -> int:
+    """How long the step that climbs may live."""
+    return MAX_DEADLINE_S if deadline_s is None else min(int(deadline_s) + _GRACE_S, MAX_DEADLINE_S)
+
+
+def _placed(request: Request, region: str, name: str, as_of: date, deadline_s: int | None) -> Iterator[PlacedRung]:
+    for number, rung in enumerate(request.capacity, 1):
+        asked = request.of_rung(rung)
+        if deadline_s is not None and asked.timeout is None:
+            asked = asked.model_copy(update={"timeout": deadline_s})
+        for where in rung.regions or (asked.region or region,):
+            here = asked.model_copy(update={"region": where})
+            way = "persistent_resource" if asked.persistent_resource else asked.provisioning
+            label = f"{name}, rung {number} ({way})"
+            placement = place(here, region=region, as_of=as_of, name=label)
+            limit_s = deadline_s or MAX_DEADLINE_S
+            refuse((*_work(placement), *_wait(placement, limit_s)), f"{label} asks for {placement.combination}")
+            yield PlacedRung(number=number, request=here, placement=placement)
+
+
+def _work(placement: Placement) -> Iterator[Problem]:
+    if placement.timeout_s > MAX_DEADLINE_S:
+        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {took(placement.timeout_s)}."
+        yield Problem("GPU028", "timeout", text, "Give 7d or less.")
+
+
+def _wait(placement: Placement, limit_s: int) -> Iterator[Problem]:
+    """A rung that waits as long as the step may take keeps the others from being tried."""
+    if placement.strategy != "flex_start" or placement.max_wait_s is None or 0 < placement.max_wait_s < limit_s:
+        return
+    waits = f"{took(placement.max_wait_s)} waits as long as the step may take, {took(limit_s)}"
+    how = waits if placement.max_wait_s else "0s waits for ever"
+    text = f"max_wait = {how}, and no other rung would be tried."
+    yield Problem("GPU028", "max_wait", text, "Say how long it may wait: max_wait = '2h'.")
+
+
+def _deadline(request: Request, deadline_s: int | None) -> Iterator[Problem]:
+    """What speaks against the deadline by itself."""
+    if deadline_s is None:
+        return
+    if deadline_s > MAX_DEADLINE_S:
+        text = f"Vertex AI ends a pipeline task after 7 days; the deadline is {took(deadline_s)}."
+        yield Problem("GPU028", "deadline", text, "Give 7d or less.")
+    if deadline_s <= START_S:
+        least = f"machines, image and processes take some {took(START_S)}"
+        text = f"No rung can meet a deadline of {took(deadline_s)}: {least} before the first step."
+        yield Problem("GPU028", "deadline", text, "Give the time that the work may take, such as 12h.")
+    if request.command is not None:
+        yield from _of_a_script(request, deadline_s)
+
+
+def _of_a_script(request: Request, deadline_s: int) -> Iterator[Problem]:
+    """A script tells nothing of its progress: only its timeout says how long its work takes at most."""
+    timeouts = [_seconds(request.of_rung(rung).timeout) for rung in request.capacity]
+    if None in timeouts:
+        text = "A command tells nothing of its progress, so nothing says whether the deadline can still be met."
+        yield Problem("GPU028", "timeout", text, "Say how long its work takes at most: timeout = '6h' beside capacity.")
+        return
+    least_s = min(seconds for seconds in timeouts if seconds is not None) + START_S
+    if least_s > deadline_s:
+        least = f"timeout and start take {took(least_s)}"
+        text = f"No rung does the command's work by the deadline, {took(deadline_s)}: {least}."
+        yield Problem("GPU028", "deadline", text, "Give it more time, or a timeout nearer to what the work takes.")
+
+
+def _twice(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
+    """A rung that asks for what an earlier one asked for already: a refused rung is tried again by itself."""
+    known: dict[object, PlacedRung] = {}
+    for rung in rungs:
+        spec = rung.placement
+        key = (
+            spec.combination, spec.nodes, spec.region, rung.way, spec.reservation, rung.request.image,
+            rung.request.persistent_resource,
+        )  # fmt: skip
+        before = known.setdefault(key, rung)
+        if before is not rung:
+            what = f"{spec.combination} in {spec.region}, {rung.way}"
+            text = f"Rungs {before.number} and {rung.number} ask for the same: {what}."
+            yield Problem("GPU028", "capacity", text, "Keep one: a rung that was refused is tried again after a while.")
+
+
+def _speed(rung: PlacedRung, first: PlacedRung) -> float:
+    """Work of an hour beside that of the first rung, by the peaks of their GPUs; 1 where one is not known."""
+    own, other = (peak_tflops(each.placement.combination.accelerator_type) for each in (rung, first))
+    return 1.0 if not own or not other else round(own * rung.gpus / (other * first.gpus), 4)
+
+
+def _seconds(value: str | int | None) -> int | None:
+    seconds = job_fields.duration_s(value, units="smhd")
+    return None if seconds is None else int(seconds)

@@ -1,0 +1,157 @@
+"""What pipelines.toml asks for, as the machine that a step gets.
+
+place(Request(accelerator="L4", count=4)).combination    # 4 x NVIDIA_L4 on g2-standard-48, the cheapest
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Literal
+
+from vgp.machines.catalog import catalog
+from vgp.machines.placement import compatibility, job_fields, plain
+from vgp.machines.placement.job_options import JobOptions
+from vgp.machines.placement.machine_choice import choose
+from vgp.machines.placement.machine_rules import Problem, refuse
+from vgp.machines.placement.placement import Placement
+from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.step_request import ReductionServer, Request
+
+DEFAULT_TIMEOUT_S = 86_400
+#: What only a step that trains can have, and what a plain step can have once it is a custom job, for its disk.
+_OF_TRAINING = ("nodes", "reduction_server", "command", "launch", "parameter_server")
+_OF_JOBS = ("strategy", "max_wait", "reservation", *JobOptions.model_fields)
+_DISK = "boot_disk_gb = 100 makes a custom job of a plain step, which takes it."
+
+
+def place(
+    request: Request,
+    *,
+    region: str | None = None,
+    kind: Literal["custom_job", "step"] = "custom_job",
+    as_of: date | None = None,
+    name: str = "the step",
+) -> Placement:
+    """The cheapest machine that meets the request, checked as `vgp check` checks it.
+
+    Args:
+        request: What the step asks for.
+        region: Region of the run; the request's own comes first.
+        kind: A custom job takes everything; a step neither nodes nor servers, and becomes a custom job if it asks for
+            a disk. Without one it has no strategy, reservation or region of its own.
+        as_of: Day on which retirements are judged; today by default.
+        name: Of the step, for messages.
+
+    Raises:
+        PlacementError: nothing meets the request; says what was asked, the rule, and the nearest that works.
+    """
+    day = as_of or date.today()
+    where = request.region or region or catalog.DEFAULT_REGION
+    if kind == "step":
+        refuse(_not_for_a_step(request, region), f"{name} is a plain pipeline step")
+    is_job = kind == "custom_job" or request.has_disk
+    choice = choose(request, where, plain_step=not is_job, as_of=day, name=name)
+    placement = Placement(
+        combination=choice.combination,
+        nodes=request.nodes,
+        region=where,
+        strategy=request.strategy,
+        max_wait_s=_seconds(request.max_wait),
+        reservation=request.reservation,
+        boot_disk_type=request.boot_disk_type or choice.combination.machine.default_boot_disk,
+        boot_disk_gb=request.boot_disk_gb or job_fields.DEFAULT_DISK_GB,
+        timeout_s=_timeout_s(request, kind),
+        retries=(plain.DEFAULT_RETRIES if kind == "step" else 0) if request.retries is None else request.retries,
+        env=dict(request.env),
+        reduction_server=request.reduction_server,
+        parameter_server=request.parameter_server,
+        options=JobOptions.of(request),
+        is_job=is_job,
+        price=choice.price,
+        reason=choice.reason,
+    )
+    refuse(_problems(placement, day, kind), f"{name} asks for {placement.combination.machine_type}")
+    if not is_job:
+        placement.resources()
+    return placement
+
+
+def _timeout_s(request: Request, kind: str) -> int:
+    seconds = _seconds(request.timeout)
+    if seconds is not None:
+        return seconds
+    return plain.DEFAULT_TIMEOUT_S if kind == "step" else DEFAULT_TIMEOUT_S
+
+
+def _seconds(value: str | int | None) -> int | None:
+    seconds = job_fields.duration_s(value, units="smhd")
+    return None if seconds is None else int(seconds)
+
+
+def _not_for_a_step(request: Request, region: str | None) -> Iterator[Problem]:
+    if request.region and region and request.region != region and not request.has_disk:
+        text = f"It asks for {request.region}, the pipeline runs in {region}."
+        fix = f"A plain step runs where the pipeline does; only custom jobs have a region. {_DISK}"
+        yield Problem("GPU014", "region", text, fix)
+    defaults = Request()
+    if request.sizes:
+        text = "sizes is not possible there: a run chooses the size of a custom job."
+        yield Problem("GPU014", "sizes", text, "Only a training step has sizes. Drop it.")
+    if request.capacity:
+        text = "capacity is not possible there: a ladder is climbed by one custom job after the other."
+        fix = "Only a training step has one. Here retries = 5 tries again; a step that prepares data takes Spot as well"
+        yield Problem("GPU014", "capacity", text, f"{fix}: boot_disk_gb = 100, strategy = 'spot'.")
+    for name in (*_OF_TRAINING, *([] if request.has_disk else _OF_JOBS)):
+        if getattr(request, name) != getattr(defaults, name):
+            fix = (
+                _DISK
+                if name in _OF_JOBS
+                else f"Only the custom job of a training step takes {', '.join(_OF_TRAINING)}."
+            )
+            yield Problem("GPU014", name, f"{name} is not possible there.", fix)
+
+
+def _problems(placement: Placement, as_of: date, kind: str) -> Iterator[Problem]:
+    """What speaks against the fields around the machine."""
+    strategy = placement.strategy.upper()
+    yield from _option_problems(placement)
+    yield from job_fields.disk(placement.combination.machine, placement.boot_disk_type, placement.boot_disk_gb)
+    yield from job_fields.scheduling(strategy, placement.timeout_s, placement.max_wait_s)
+    if kind == "step" and placement.timeout_s > plain.MAX_TIMEOUT_S:
+        text = f"Vertex AI ends a pipeline task after 7 days; the timeout is {placement.timeout_s} s."
+        yield Problem("GPU028", "timeout", text, "Give 7d or less.")
+    if placement.reservation:
+        affinity = placement.reservation_affinity()
+        kind, key, values = affinity["reservation_affinity_type"], affinity.get("key"), affinity.get("values")
+        yield from job_fields.reservation(kind, key, values, strategy, [placement.region])
+    if placement.servers:
+        yield from _server_problems(placement, placement.servers, as_of)
+
+
+def _option_problems(placement: Placement) -> Iterator[Problem]:
+    """What speaks against the options of a job, next to its machine and its region."""
+    options, strategy = placement.options, placement.strategy
+    for name, region in options.places():
+        if region != placement.region:
+            text = f"{name} is in {region}, the job in {placement.region}."
+            yield Problem("GPU035", name, text, f"Take one of {placement.region}.")
+    if options.protected_artifact_location_id == placement.region:
+        text = f"protected_artifact_location_id is for another region than the job's, {placement.region}."
+        yield Problem("GPU035", "protected_artifact_location_id", text, "Drop it.")
+    if options.persistent_resource:
+        asked = "reservation" if placement.reservation else "" if strategy == "standard" else "strategy"
+        if asked:
+            text = f"persistent_resource and {asked} exclude each other: its machines are there already."
+            yield Problem("GPU035", "persistent_resource", text, f"Drop {asked}, or run without persistent_resource.")
+
+
+def _server_problems(
+    placement: Placement, servers: ReductionServer | ParameterServer, as_of: date
+) -> Iterator[Problem]:
+    field = "reduction_server" if placement.reduction_server else "parameter_server"
+    yield from compatibility.problems(servers.machine, None, 0, as_of=as_of)
+    if placement.strategy == "flex_start":
+        text = f"Flex-start needs the same machine in every pool: it cannot have {field.replace('_', ' ')}s."
+        yield Problem("GPU008", field, text, f"Drop {field}, or use Spot.")
+    if placement.reduction_server and (placement.combination.accelerator is None or placement.nodes < 2):
+        text = "Reduction servers sum gradients of several GPU nodes; this step has one node or no GPU."
+        yield Problem("GPU007", field, text, "Drop reduction_server, or set nodes.")

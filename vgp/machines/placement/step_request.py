@@ -1,0 +1,236 @@
+"""What a step may ask for in pipelines.toml.
+
+[steps.train]
+accelerator = "L4"
+count = 4
+strategy = "spot"
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)  # fmt: skip
+
+from vgp.base.text.google_names import image_name
+from vgp.machines.placement import job_fields, plain
+from vgp.machines.placement.engine_request import VARIABLE, BigQuery, Dataflow
+from vgp.machines.placement.job_options import JobOptions
+from vgp.machines.placement.rung import Rung, Size, named_sizes
+from vgp.machines.placement.script_command import Command, Launch, ParameterServer, process_launcher
+
+#: More than that is no transient fault; every try may cost its whole timeout.
+MAX_RETRIES = 10
+REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+
+
+def _image(value: Any) -> Any:
+    """An empty text takes away what a weaker place set."""
+    return None if value == "" else value
+
+
+Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValidator(_image)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReductionServer(_Strict):
+    """Machines without GPUs that sum the gradients of TCP workers; the image must have google-reduction-server."""
+
+    #: Their joint egress should reach that of the workers: about one for each worker's network.
+    count: int = Field(ge=1)
+    machine: str = "n1-highcpu-16"
+    image: str = REDUCTION_IMAGE
+
+
+def _as_shells_write(value: Any) -> Any:
+    """The text of a variable: TOML's true is `true`, as programs in other languages than Python have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else value
+
+
+class Request(JobOptions):
+    """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
+
+    #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
+    machine: str | None = None
+    #: Short (L4, A100-80GB) or long (NVIDIA_L4).
+    accelerator: str | None = None
+    #: GPUs of each node.
+    count: int | None = Field(default=None, ge=1)
+    min_memory_gb: float | None = Field(default=None, gt=0)
+    min_vcpu: int | None = Field(default=None, ge=1)
+    min_gpu_memory_gb: float | None = Field(default=None, gt=0)
+    #: Machines that train together: one chief and nodes - 1 workers.
+    nodes: int = Field(default=1, ge=1)
+    strategy: Literal["standard", "spot", "flex_start"] = "standard"
+    #: A ladder: the machines to ask for, one rung after the other, as there is capacity. Empty: none.
+    capacity: tuple[Rung, ...] = ()
+    #: Of which each run takes one by a parameter, STEP_size; all are checked. Empty: the step has one size.
+    sizes: Annotated[dict[str, Size], AfterValidator(named_sizes)] = {}
+    #: The size of a run that says nothing; None: the first.
+    size: str | None = None
+    #: When a step with a ladder is to be done, from its first attempt on: 12h.
+    deadline: str | int | None = None
+    #: Whether a ladder's launcher looks for Spot by small jobs, while the work goes on on demand. None: it does.
+    probe: bool | None = None
+    #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
+    max_wait: str | int | None = None
+    #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
+    reservation: str | None = None
+    #: With one of the two a plain step becomes a custom job, with that disk.
+    boot_disk_type: str | None = None
+    boot_disk_gb: int | None = None
+    #: When the step is ended: 24h, 90m, 3600s.
+    timeout: str | int | None = None
+    #: How often it is tried again after a failure.
+    retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES)
+    #: Environment of the training container.
+    env: dict[str, str] = {}
+    #: Of the step that prepares data: the most memory of its engine, in GiB; None: by the size of the input.
+    memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    #: What it may use of BigQuery, and of Dataflow: None: nothing is known, and it works on its own machine.
+    bigquery: BigQuery | None = None
+    dataflow: Dataflow | None = None
+    reduction_server: ReductionServer | None = None
+    region: str | None = None
+    #: Of this step alone: by digest, or by a version tag.
+    image: Image = None
+    #: The words of a script of the user's own, which runs in place of the step's Python.
+    command: Command | None = None
+    #: How the command is started: torchrun, tensorflow, jax, or plain.
+    launch: Launch | None = None
+    parameter_server: ParameterServer | None = None
+
+    @field_validator("timeout", "max_wait", "deadline")
+    @classmethod
+    def _duration(cls, value: str | int | None) -> str | int | None:
+        return job_fields.checked_duration(value)
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _texts(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: _as_shells_write(text) for key, text in value.items()}
+
+    @field_validator("env")
+    @classmethod
+    def _not_ours(cls, env: dict[str, str]) -> dict[str, str]:
+        if plain.TIMEOUT_VARIABLE in env:
+            raise ValueError(f"{plain.TIMEOUT_VARIABLE} is written by the key timeout: timeout = '4h'.")
+        if VARIABLE in env:
+            raise ValueError(f"{VARIABLE} is written by the keys memory_gb, bigquery and dataflow of the step.")
+        return env
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Request":
+        if self.max_wait is not None and self.strategy != "flex_start" and not self.capacity:
+            raise ValueError("max_wait is for strategy = 'flex_start'.")
+        if self.deadline is not None and not {"capacity", "sizes"} & self.model_fields_set:
+            raise ValueError("deadline is for a step with a ladder: capacity = [...]. Without one timeout ends a step.")
+        if "probe" in self.model_fields_set and not {"capacity", "sizes"} & self.model_fields_set:
+            raise ValueError("probe is for a step with a ladder: capacity = [...]. Only there Spot is looked for.")
+        return self
+
+    @model_validator(mode="after")
+    def _of_rungs(self) -> "Request":
+        for number, rung in enumerate(self.capacity, 1):
+            try:
+                self.of_rung(rung)
+            except ValidationError as error:
+                text = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"capacity: rung {number}: {text}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _of_sizes(self) -> "Request":
+        if self.size is not None and self.size not in self.sizes:
+            there = f"one of {', '.join(self.sizes)}" if self.sizes else "there is no size: [steps.NAME.sizes.small]"
+            raise ValueError(f"size = '{self.size}': {there}.")
+        for name in self.sizes:
+            try:
+                self.of_size(name)
+            except ValidationError as error:
+                text = error.errors()[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"sizes: {name}: {text}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _of_a_command(self) -> "Request":
+        if self.command is None:
+            for name in ("launch", "parameter_server"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f'{name} is for a command of your own: command = ["python", "train.py"].')
+            return self
+        if self.parameter_server and self.launch != "tensorflow":
+            raise ValueError(f"parameter_server is for launch = 'tensorflow', not for '{self.launched_by}'.")
+        if self.reduction_server and self.launch != "torchrun":
+            text = "reduction_server sums gradients of NCCL, between processes that launch = 'torchrun' starts"
+            raise ValueError(f"{text}; not for '{self.launched_by}'.")
+        program = process_launcher(self.command) if self.launch == "torchrun" else ""
+        if program:
+            raise ValueError(
+                f"launch = 'torchrun' and {program} in the command would start processes twice. Leave {program} out: "
+                "each GPU gets a process with torchrun's variables. Or keep it, with launch = 'plain': in the command "
+                "{nodes} {node} {chief} {port} stand for what it needs to know of the machines."
+            )
+        return self
+
+    def of_rung(self, rung: Rung) -> "Request":
+        """What the step asks for on that rung.
+
+        Raises:
+            ValidationError: the rung's keys and those of the step do not go together.
+        """
+        own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline", "probe"}}
+        return type(self).model_validate(rung.over(own))
+
+    def of_size(self, name: str) -> "Request":
+        """What the step asks for in that size: a ladder of one rung at least.
+
+        Raises:
+            ValidationError: the size's keys and those of the step do not go together.
+        """
+        own = {key: getattr(self, key) for key in self.model_fields_set - {"sizes", "size"}}
+        return type(self).model_validate(self.sizes[name].of(own))
+
+    @property
+    def default_size(self) -> str:
+        """Of a run that says nothing; empty for a step of one size."""
+        return self.size or next(iter(self.sizes), "")
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Of the step and of its rungs, as far as they name their own."""
+        rungs = [
+            *self.capacity,
+            *self.sizes.values(),
+            *(rung for size in self.sizes.values() for rung in size.capacity),
+        ]
+        return tuple(filter(None, (self.image, *(rung.image for rung in rungs))))
+
+    @property
+    def has_disk(self) -> bool:
+        return self.boot_disk_type is not None or self.boot_disk_gb is not None
+
+    @property
+    def launched_by(self) -> str:
+        """How the command is started."""
+        return self.launch or "plain"
+
+    @property
+    def provisioning(self) -> str:
+        """One of prices.PROVISIONING."""
+        return "reservation" if self.reservation else self.strategy

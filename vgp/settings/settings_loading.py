@@ -1,0 +1,182 @@
+"""Reads, merges and checks: file, environment, variables and flags become `Settings`, or one message."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from vgp.base.documents.toml_text import settings_file
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.printable import is_secret
+from vgp.settings import value_rules
+from vgp.settings.layers import ENVIRONMENT, Layer, layer_of_variables, merge, put
+from vgp.settings.messages import explain, line, refuse_hosts, refuse_texts
+from vgp.settings.repository import MISSING, Repository
+from vgp.settings.schedule_settings import NAME
+from vgp.settings.settings_model import Settings
+from vgp.settings.settings_text import Document, Keys, read
+
+#: They stand at the top of the file alone: an environment, and where the workflows are.
+_TOP = ("environment", "workflows")
+_FIELDS = frozenset(Settings.model_fields) - set(_TOP)
+
+
+def load(
+    path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """The effective settings.
+
+    Strongest first: `overrides`, variables PIPELINES_..., the environment's table, the top of the file, defaults.
+    The file is checked as a whole, every environment of it.
+
+    Args:
+        path: The file; by default the nearest pipelines.toml, from this folder upward, or none.
+        environment: Its name; else PIPELINES_ENV, else `environment` in the file, else the only one.
+        overrides: Values of flags by key, `service_account` or `labels.team`; None counts as not given.
+
+    Raises:
+        RequestError: the file cannot be read, is no TOML, or a value is not allowed: where it is, and the fix.
+    """
+    document = _document(path)
+    home = _repository(document) if document else None
+    tables = _environments(document)
+    chosen = _choice(environment, document, tables)
+    files = _file_layers(document, chosen)
+    declared = merge(files).values
+    above = [layer_of_variables(os.environ, _FIELDS, declared), _flags(overrides or {})]
+    settings, wrong = _checked([*files, *above], home)
+    roots: dict[str, str] = {}
+    for other in tables:
+        if not chosen or other != chosen.values["environment"]:
+            its, faults = _checked(_file_layers(document, _choice(other, document, tables)), home)
+            wrong += faults
+            roots[other] = _registry_of(its, settings) if its and settings else ""
+    if settings is None or wrong:
+        raise RequestError("\n".join(dict.fromkeys(wrong)))
+    settings._merged.environments = tuple(tables)
+    settings._registries = roots
+    settings._merged.path = document.path if document else None
+    settings._repository = home
+    return settings
+
+
+def repository_of(path: Path | None = None) -> Repository:
+    """The repository of the settings file `path`, by default of the nearest one; nothing else of the file is read.
+
+    Raises:
+        RequestError: there is no such file, it is no TOML, or names no folder of workflows.
+    """
+    document = _document(path)
+    if document is None:
+        raise RequestError(MISSING)
+    return _repository(document)
+
+
+def _document(path: Path | None) -> Document | None:
+    path = path or settings_file()
+    return read(path) if path else None
+
+
+def _repository(document: Document) -> Repository:
+    folder = document.values.get("workflows", Settings.model_fields["workflows"].default)
+    try:
+        folder = value_rules.workflows(folder)
+    except ValueError as error:
+        raise RequestError(_at(document, ("workflows",), str(error))) from None
+    file = Path(os.path.abspath(document.path))
+    return Repository(file, file.parent / folder)
+
+
+def _environments(document: Document | None) -> list[str]:
+    """Names of the declared environments, in the order of the file."""
+    if document is None:
+        return []
+    tables = document.values.get("environments", {})
+    if not isinstance(tables, dict):
+        raise RequestError(_at(document, ("environments",), "takes tables: write [environments.dev]."))
+    for name, table in tables.items():
+        if not NAME.fullmatch(name):
+            rule = "at most 40 lower-case letters, digits and -, a letter first."
+            raise RequestError(_at(document, ("environments",), f"a name in it is none: {rule}"))
+        if not isinstance(table, dict):
+            raise RequestError(_at(document, ("environments", name), f"takes a table: write [environments.{name}]."))
+        for key in _TOP:
+            if key in table:
+                raise RequestError(_at(document, ("environments", name, key), "belongs to the top of the file."))
+    return list(tables)
+
+
+def _choice(flag: str | None, document: Document | None, tables: Sequence[str]) -> Layer | None:
+    """The chosen environment's name, as the setting that it is."""
+    key: Keys = ("environment",)
+    variable = os.environ.get(ENVIRONMENT)
+    if flag:
+        layer = Layer("flag", {"environment": flag}, names={key: "--env"})
+    elif variable:
+        layer = Layer("variable", {"environment": variable}, names={key: ENVIRONMENT})
+    elif document and "environment" in document.values:
+        layer = Layer("file", {"environment": document.values["environment"]}, document)
+    elif document and len(tables) == 1:
+        return Layer("default", {"environment": tables[0]}, names={key: "the only one"})
+    else:
+        return None
+    name = layer.values["environment"]
+    if name in tables:
+        return layer
+    if not isinstance(name, str):
+        message = "takes a name in quotes; what belongs to it stands in [environments.NAME]."
+    elif is_secret(name):
+        message = "looks like a credential."
+    else:
+        choices = did_you_mean(name, tables) if tables else "The settings declare none: write [environments.NAME]."
+        message = f"there is no environment '{name}'. {choices}"
+    raise RequestError(line(layer.source(key), key, message))
+
+
+def _file_layers(document: Document | None, choice: Layer | None) -> list[Layer]:
+    if document is None:
+        return []
+    top = {key: value for key, value in document.values.items() if key not in ("environment", "environments")}
+    if choice is None:
+        return [Layer("file", top, document)]
+    name = choice.values["environment"]
+    table = document.values["environments"][name]
+    return [Layer("file", top, document), Layer("file", table, document, ("environments", name)), choice]
+
+
+def _flags(overrides: Mapping[str, Any]) -> Layer:
+    values: dict[str, Any] = {}
+    names: dict[Keys, str] = {}
+    for key, value in overrides.items():
+        if value is not None:
+            keys = tuple(key.split("."))
+            put(values, keys, value)
+            names[keys] = f"--{key.replace('_', '-')}"
+    return Layer("flag", values, names=names)
+
+
+def _checked(layers: Sequence[Layer], home: Repository | None) -> tuple[Settings | None, list[str]]:
+    """The settings of the layers, or what is wrong with them."""
+    merged = merge(layers)
+    wrong = refuse_texts(merged)
+    if wrong:
+        return None, wrong
+    try:
+        settings = Settings.model_validate(merged.values, context=home)
+    except ValidationError as error:
+        return None, explain(error, merged)
+    settings._merged = merged
+    return settings, refuse_hosts(merged)
+
+
+def _registry_of(other: Settings, chosen: Settings) -> str:
+    """The registry of another environment: a bucket that the file does not name, a variable gives to each of them."""
+    by_variable = other.bucket is None and chosen.source("bucket").kind == "variable"
+    return (other.model_copy(update={"bucket": chosen.bucket}) if by_variable else other).registry_root
+
+
+def _at(document: Document, keys: Keys, message: str) -> str:
+    return line(Layer("file", {}, document).source(keys), keys, message)

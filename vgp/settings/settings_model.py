@@ -1,0 +1,164 @@
+"""The settings as all code sees them: typed, frozen, every value checked."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationInfo, field_validator
+
+from vgp.base.errors import RequestError
+from vgp.base.text.figures import listed
+from vgp.base.text.google_names import cut_uri
+from vgp.machines.catalog.catalog import DEFAULT_REGION
+from vgp.machines.placement.step_request import Request
+from vgp.settings import value_rules
+from vgp.settings.layers import Merged, Source
+from vgp.settings.notify import Mlflow, Notify
+from vgp.settings.repository import MISSING, Repository
+from vgp.settings.schedule_settings import Name, Schedule
+
+
+class Settings(BaseModel):
+    """Where things run. Unknown keys are refused; an empty text is as good as no value."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: The environment that these settings are of: dev, prod ...
+    environment: str | None = None
+    #: The folder of the workflows, from the folder of this file.
+    workflows: value_rules.Workflows = "pipelines"
+    #: Id of the Google Cloud project.
+    project: value_rules.Project = None
+    #: Region of the jobs; GPUs differ from region to region.
+    region: value_rules.Region = DEFAULT_REGION
+    #: gs://BUCKET or gs://BUCKET/FOLDER; runs write below it, into runs/.
+    bucket: value_rules.Bucket = None
+    #: gs://BUCKET/FOLDER: the root of the registry of models; None: the folder registry of `bucket`.
+    registry: value_rules.Bucket = None
+    #: The image of every step: by digest, or by a version tag.
+    image: value_rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
+    #: What it is built from, from the folder of this file; None: training/Dockerfile, else Dockerfile.
+    dockerfile: value_rules.Dockerfile = None
+    #: E-mail of the account that the steps run as; None: Vertex AI's default, which may do too much.
+    service_account: value_rules.ServiceAccount = None
+    #: E-mail of the account that image builds work as; None: Cloud Build's default, which may do too much.
+    build_service_account: value_rules.ServiceAccount = None
+    #: projects/NUMBER/global/networks/NAME, for private access to what the steps read.
+    network: value_rules.Network = None
+    #: projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, in the region of the jobs.
+    encryption_key: value_rules.EncryptionKey = None
+    #: https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY: where `vgp upload` puts templates.
+    template_repository: value_rules.TemplateRepository = None
+    #: The experiment that runs are listed under in the console.
+    experiment: value_rules.Experiment = None
+    #: Labels of every run, for finding runs and for splitting the bill.
+    labels: value_rules.Labels = {}
+    #: slow: a failed step stops only what needs it. fast: no further step is started.
+    failure_policy: Literal["fast", "slow"] = "slow"
+    #: Whether steps take results of earlier runs; None: as each step says.
+    caching: bool | None = None
+    #: Who is told of a run's end.
+    notify: Notify = Notify()
+    #: The MLflow server that is told of trainings.
+    mlflow: Mlflow = Mlflow()
+    #: Addresses of APIs that replace Google's, for private access and for tests.
+    endpoints: value_rules.Endpoints = {}
+    #: The machine of each step, by the step's name.
+    steps: dict[str, Request] = {}
+    #: Recurring runs, by name.
+    schedules: dict[Name, Schedule] = {}
+
+    _merged: Merged = PrivateAttr(default_factory=Merged)
+    _repository: Repository | None = PrivateAttr(default=None)
+    #: The root of the registry of each environment of the file; "" where it has none.
+    _registries: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @field_validator("registry")
+    @classmethod
+    def _not_among_runs(cls, value: str | None, info: ValidationInfo) -> str | None:
+        runs = f"{info.data.get('bucket') or ''}/runs"
+        if value and f"{value}/".startswith(f"{runs}/"):
+            raise ValueError(f"'{value}' is below {runs}/, where old runs are deleted. Write a folder beside it.")
+        if value and not cut_uri(value)[1]:
+            raise ValueError(f"'{value}' is a bucket. Write a folder of it: {value}/registry.")
+        return value
+
+    @field_validator("encryption_key")
+    @classmethod
+    def _key_in_region(cls, value: str | None, info: ValidationInfo) -> str | None:
+        region = info.data.get("region")
+        if value and region and value_rules.key_location(value) != region:
+            raise ValueError(
+                f"the key is in {value_rules.key_location(value)}, the jobs run in {region}. "
+                f"Vertex AI takes a key of the same region: name one in {region}, or change region."
+            )
+        return value
+
+    def request(self, step: str) -> Request:
+        return self.steps.get(step, Request())
+
+    @property
+    def registry_root(self) -> str:
+        """The root of the registry of models that runs on Vertex AI use; "" without a bucket."""
+        return self.registry or (f"{self.bucket}/registry" if self.bucket else "")
+
+    @property
+    def registries(self) -> dict[str, str]:
+        """The roots of the registries of the other environments that the file declares."""
+        return {name: root for name, root in self._registries.items() if name != self.environment}
+
+    @property
+    def registry_sharers(self) -> tuple[str, ...]:
+        """The other environments whose runs use the same registry."""
+        root = self.registry_root
+        return tuple(name for name, other in self.registries.items() if root and other == root)
+
+    def registry_warnings(self) -> list[str]:
+        """A line if another environment uses the same registry."""
+        if not (others := self.registry_sharers):
+            return []
+        here = self.environment or "runs without an environment"
+        danger = "what a run of one promotes is the champion of the other"
+        return [
+            f"warning: registry: {here} and {listed(others, 'and')} share {self.registry_root}: {danger}. "
+            + self.registry_fix
+        ]
+
+    @property
+    def registry_fix(self) -> str:
+        """How one of the environments that share the registry gets its own; the others keep what is there."""
+        others = self.registry_sharers
+        names = [*([self.environment] if self.environment else []), *others]
+        leaves = next((name for name in names if not name.startswith("prod")), names[0])
+        own = f"{self.registry_root.rpartition('/')[0]}/registry-{leaves}"
+        return (
+            f"To give {leaves} a registry of its own, which is empty at first, write into [environments.{leaves}]: "
+            f'registry = "{own}".'
+        )
+
+    def warnings(self) -> list[str]:
+        """A line for each thing that works and may surprise: whoever reads the spec, or shares the registry."""
+        return [*self.notify.warnings(), *self.registry_warnings()]
+
+    @property
+    def environments(self) -> tuple[str, ...]:
+        """Names of those that the file declares."""
+        return self._merged.environments
+
+    @property
+    def file(self) -> Path | None:
+        return self._merged.path
+
+    @property
+    def repository(self) -> Repository:
+        """The folder of the settings file, with its workflows.
+
+        Raises:
+            RequestError: the settings are of no file.
+        """
+        if self._repository is None:
+            raise RequestError(MISSING)
+        return self._repository
+
+    def source(self, key: str) -> Source:
+        """Where the effective value of `key` (region, steps.train.machine) came from."""
+        return self._merged.source(tuple(key.split(".")))

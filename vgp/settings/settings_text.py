@@ -1,0 +1,123 @@
+"""pipelines.toml as text: its values, the line of each, and one value written without touching the rest.
+
+tomllib reads the values; tomlkit, which keeps comments and order, knows the lines and writes.
+"""
+
+import copy
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vgp.base.documents import bounded_text, toml_text
+from vgp.base.errors import RequestError
+from vgp.base.text import whole_files
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One settings file."""
+
+    path: Path
+    text: str
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Raises RequestError: the text is no TOML, or nested too deeply."""
+        return toml_text.loads(self.text, str(self.path))
+
+    def line(self, keys: Keys) -> int:
+        """Line on which the key stands, from 1; of a key that is not there, that of its table."""
+        for size in range(len(keys), 0, -1):
+            inside = [line for at, line in self._lines.items() if at[:size] == keys[:size]]
+            if inside:
+                return self._lines.get(keys[:size], min(inside))
+        return 1
+
+    @cached_property
+    def _lines(self) -> dict[Keys, int]:
+        """tomlkit writes a text back to the letter: a mark before each item shows where it stands."""
+        import tomlkit
+
+        document = tomlkit.parse(self.text)
+        marked = list(_items(document))
+        for number, (_, item) in enumerate(marked):
+            item.trivia.indent = f"\0{number}\0{item.trivia.indent}"
+        lines: dict[Keys, int] = {}
+        line = 1
+        for mark in re.finditer("\0([0-9]+)\0|\n", document.as_string()):
+            if mark[1] is None:
+                line += 1
+            else:
+                lines.setdefault(marked[int(mark[1])][0], line)
+        return lines
+
+
+def read(path: Path) -> Document:
+    """Raises RequestError: the file cannot be read."""
+    return Document(path, bounded_text.read(path, toml_text.MAX_BYTES))
+
+
+def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
+    """Sets one value, `("environments", "prod", "image")`; every other byte of the file stays. All or nothing.
+
+    Raises:
+        RequestError: the file cannot be read or written, is no TOML, or holds no table where `keys` need one.
+    """
+    import tomlkit
+
+    before = read(path)
+    values = _with(before, keys, value)
+    document = tomlkit.parse(before.text)
+    table: Any = document
+    for key in keys[:-1]:
+        table = table[key] if key in table else table.setdefault(key, tomlkit.table())
+    table[keys[-1]] = value
+    text = document.as_string()
+    assert _comparable(tomllib.loads(text)) == _comparable(values), "tomlkit changed more than one value"
+    whole_files.write(path, text)
+
+
+def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """The file's values as they shall be after the change."""
+    values = copy.deepcopy(document.values)
+    table: Any = values
+    for depth, key in enumerate(keys[:-1], start=1):
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            raise RequestError(f"{document.path}:{document.line(tuple(keys))}: {'.'.join(keys[:depth])} is no table.")
+    table[keys[-1]] = value
+    return values
+
+
+def _comparable(values: dict[str, Any]) -> str:
+    """Equal for equal values, nan among them, in whatever order."""
+    return json.dumps(values, sort_keys=True, default=repr)
+
+
+def _items(container: Any, at: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Every item of a tomlkit container with its keys, in the order of the text.
+
+    A table in a list is known by its number there, from 1.
+    """
+    for key, item in container.body:
+        if key is None:  # a comment or an empty line
+            continue
+        here = (*at, key.key)
+        if hasattr(item, "body"):  # [[name]] has several
+            for number, part in enumerate(item.body, 1):
+                yield (*here, str(number)) if number > 1 else here, part
+                yield from _items(part.value, (*here, str(number)))
+            continue
+        yield here, item
+        if hasattr(item.value, "body"):
+            yield from _items(item.value, here)
+        elif isinstance(item, list):
+            for number, inner in enumerate(item, 1):
+                yield from _items(inner.value, (*here, str(number))) if hasattr(inner.value, "body") else ()

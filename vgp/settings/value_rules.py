@@ -1,0 +1,233 @@
+"""What one value of pipelines.toml must look like. Each rule returns the value or says what is wrong and the fix.
+
+Syntax only: whether a bucket or a key exists is the business of `vgp preflight`.
+"""
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import PurePath
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator
+
+from vgp.base.text import google_names
+from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, cut_uri, image_name, is_bucket_uri
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.printable import is_secret
+from vgp.machines.placement.provisioning import region_known
+
+#: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
+APIS = (
+    "aiplatform", "artifactregistry", "bigquery", "cloudbilling", "cloudbuild", "cloudkms", "cloudquotas",
+    "cloudresourcemanager", "compute", "iam", "kfp_registry", "logging", "secretmanager", "serviceusage", "storage",
+)  # fmt: skip
+MAX_LABELS = 64
+#: Variables by which the steps' clients find Google's hosts; the first is the beginning of such names.
+HOST_VARIABLES = (
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_", "STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST",
+    "BIGQUERY_STORAGE_EMULATOR_HOST",
+)  # fmt: skip
+_GOOGLES = ("googleapis.com", "pkg.dev")
+
+#: Narrower than URLs are: what two parsers might read in two ways is no address.
+_ADDRESS = re.compile(r"https?://(?:\[[0-9a-f:]+\]|[a-z0-9]+(?:[.-]+[a-z0-9]+)*)(?::[0-9]{1,5})?/?", re.IGNORECASE)
+_BUCKET_PART = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?")
+_FOLDER = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*")
+_KEY = re.compile(
+    rf"projects/{PROJECT}/locations/(?P<location>{LOCATION})/keyRings/[\w-]{{1,63}}/cryptoKeys/[\w-]{{1,63}}",
+    re.ASCII,
+)
+
+
+def workflows(value: object) -> str:
+    """A folder of the repository, whose code it is part of."""
+    if is_secret(value):
+        raise ValueError("looks like a credential.")
+    path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
+    if not path or not value or path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")
+    return str(path)
+
+
+def region(value: str) -> str:
+    for problem in region_known(value):
+        raise ValueError(f"{problem.message} {problem.suggestion}")
+    return value
+
+
+def bucket(value: str) -> str:
+    """gs://BUCKET or gs://BUCKET/FOLDER, https://cloud.google.com/storage/docs/buckets#naming"""
+    if not is_bucket_uri(value):
+        raise ValueError(f"'{value}' does not begin with gs://. Write gs://{value.split('/')[0] or 'BUCKET'}.")
+    name, folder = cut_uri(value)
+    folders = folder.rstrip("/").split("/") if folder.strip("/") else []
+    parts = name.split(".")
+    if not 3 <= len(name) <= (63 if len(parts) == 1 else 222) or not all(map(_BUCKET_PART.fullmatch, parts)):
+        raise ValueError(
+            f"'{name}' is no bucket name: 3 to 63 lower-case letters, digits, - and _, a letter or digit at both ends."
+        )
+    if name.startswith("goog") or "google" in name or re.fullmatch(r"[0-9.]+\.[0-9]+", name):
+        raise ValueError(f"'{name}' is no bucket name: Google keeps goog... and takes no IP address.")
+    if not all(map(_FOLDER.fullmatch, folders)):
+        raise ValueError(
+            f"'{'/'.join(folders)}' is no folder to write into: letters, digits, and - _ . = between single /."
+        )
+    return value.rstrip("/")
+
+
+def dockerfile(value: str) -> str:
+    parts = value.split("/")
+    if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
+        raise ValueError(f"'{value}' is no file of the repository. Write its path below pipelines.toml: Dockerfile.")
+    return value
+
+
+def network(value: str) -> str:
+    """https://cloud.google.com/vertex-ai/docs/general/vpc-peering: the project's number, not its id."""
+    if re.fullmatch(rf"projects/{PROJECT}/global/networks/{RFC1035}", value):
+        project_id = value.split("/")[1]
+        raise ValueError(
+            f"'{value}' names the project by its id; Vertex AI takes its number: "
+            f"gcloud projects describe {project_id} --format='value(projectNumber)'."
+        )
+    if not re.fullmatch(rf"projects/[0-9]+/global/networks/{RFC1035}", value):
+        raise ValueError(f"'{value}' is no network. Write projects/NUMBER/global/networks/NAME.")
+    return value
+
+
+def encryption_key(value: str) -> str:
+    if "/cryptoKeyVersions/" in value:
+        raise ValueError(f"'{value}' names a version. Name the key: {value.split('/cryptoKeyVersions/')[0]}.")
+    if not _KEY.fullmatch(value):
+        raise ValueError(f"'{value}' is no key. Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY.")
+    return value
+
+
+def key_location(value: str) -> str:
+    """The location of a key that `encryption_key` took."""
+    key = _KEY.fullmatch(value)
+    assert key
+    return key["location"]
+
+
+def template_repository(value: str) -> str:
+    """https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template"""
+    if not re.fullmatch(rf"https://{LOCATION}-kfp\.pkg\.dev/{PROJECT}/{RFC1035}/?", value):
+        raise ValueError(
+            f"'{value}' is no repository of pipeline templates. Write https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY."
+        )
+    return value.rstrip("/")
+
+
+def experiment(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", value):
+        raise ValueError(
+            f"'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first."
+        )
+    return value
+
+
+def labels(value: dict[str, str]) -> dict[str, str]:
+    """https://cloud.google.com/resource-manager/docs/labels-overview"""
+    if len(value) > MAX_LABELS:
+        raise ValueError(f"{len(value)} labels; a resource takes at most {MAX_LABELS}.")
+    return value
+
+
+def label_key(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", value):
+        raise ValueError(
+            f"'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first."
+        )
+    return value
+
+
+def label_value(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+        raise ValueError(f"'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -.")
+    return value
+
+
+def api(value: str) -> str:
+    if value not in APIS:
+        raise ValueError(f"there is no such API. {did_you_mean(value, APIS)}")
+    return value
+
+
+def endpoint(value: str) -> str:
+    """https, or http to this machine: a token travels with every call."""
+    try:
+        parts = urlsplit(value)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if host and (parts.username or parts.password):
+        raise ValueError("an address must not hold a user or password. Write https://HOST.")
+    if not host or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
+    if not _ADDRESS.fullmatch(value):
+        raise ValueError(f"'{value}' is no address of an API: a host is letters, digits, - and . alone.")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError(f"'{value}' would send your token unencrypted. Write https://{parts.netloc}.")
+    return value.rstrip("/")
+
+
+def endpoint_of_a_file(value: str) -> str:
+    """An address in a settings file, which may come with a repository of another author: Google's, or this machine's.
+
+    Args:
+        value: An address that `endpoint` took.
+    """
+    host = urlsplit(value).hostname or ""
+    if not any(host == domain or host.endswith(f".{domain}") for domain in _GOOGLES) and not _is_loopback(host):
+        raise ValueError(
+            f"'{value}' is none of Google's addresses (googleapis.com and below it; pkg.dev for templates), and calls "
+            "carry your token. A file may come from another author, so only a variable may name another host: "
+            "PIPELINES_ENDPOINTS__API=https://HOST."
+        )
+    return value
+
+
+def host_of_variable(name: str, value: str) -> str:
+    """A variable of a step by which Google's clients find their hosts: the same rule as for an address in a file."""
+    if name.startswith(HOST_VARIABLES[0]) or name in HOST_VARIABLES[1:]:
+        address = value if "://" in value else f"https://{value}"
+        path = urlsplit(address).path  # gcloud's overrides may have one: .../storage/v1/
+        endpoint_of_a_file(endpoint(address.removesuffix(path)))
+    return value
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _empty_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidator]:
+    """Validators of a value that need not be there: an empty text takes away what a weaker place set."""
+    return BeforeValidator(_empty_is_none), AfterValidator(lambda value: value if value is None else rule(value))
+
+
+Workflows = Annotated[str, AfterValidator(workflows)]
+Project = Annotated[str | None, *optional(google_names.project)]
+Region = Annotated[str, AfterValidator(region)]
+Bucket = Annotated[str | None, *optional(bucket)]
+Image = Annotated[str, AfterValidator(image_name)]
+Dockerfile = Annotated[str | None, *optional(dockerfile)]
+ServiceAccount = Annotated[str | None, *optional(google_names.service_account)]
+Network = Annotated[str | None, *optional(network)]
+EncryptionKey = Annotated[str | None, *optional(encryption_key)]
+TemplateRepository = Annotated[str | None, *optional(template_repository)]
+Experiment = Annotated[str | None, *optional(experiment)]
+Labels = Annotated[
+    dict[Annotated[str, AfterValidator(label_key)], Annotated[str, AfterValidator(label_value)]],
+    AfterValidator(labels),
+]
+Endpoints = dict[Annotated[str, AfterValidator(api)], Annotated[str, AfterValidator(endpoint)]]

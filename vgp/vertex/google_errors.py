@@ -1,0 +1,224 @@
+"""Google's errors as what happened and what to do."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any
+
+from vgp.base.errors import WorkFailed
+from vgp.base.text.printable import one_line
+from vgp.check.check_finding import StepRow
+from vgp.machines.placement.refusal import alternatives
+from vgp.settings import Settings
+from vgp.vertex import clients, permissions
+from vgp.vertex.permissions import ACT_AS, role_for, roles
+
+#: Characters of a message: a proxy answers with a page.
+_LONGEST = 1000
+_PERMISSION = re.compile(r"\b([a-z]+(?:\.[a-zA-Z]+){2,3})\b")
+#: Vertex AI, 400 and 403: "You do not have permission to act as service_account: EMAIL. (or it may not exist)";
+#: Cloud Build: "caller does not have permission to act as service account projects/PROJECT/serviceAccounts/NUMBER";
+#: IAM: "Permission 'iam.serviceaccounts.actAs' denied on service account EMAIL (or it may not exist)".
+#: https://github.com/googleapis/python-aiplatform/issues/1073
+_ACT_AS = re.compile(
+    r"(?:permission to act as|actAs\b.*?\bon) service[ _]account:?\s+(?:projects/[^/\s]+/serviceAccounts/)?"
+    r"(?P<account>[\w-]+(?:@[a-z0-9-]+(?:\.[a-z0-9-]+)+)?)",
+    re.I,
+)
+_METRIC = re.compile(r"\b(?:[a-z]+\.googleapis\.com)/([a-z0-9_]+)\b")
+#: HTTPSConnectionPool(host='...', port=443): Max retries exceeded with url: /v1/... (Caused by ...Error("...: why"))
+_LOST = re.compile(
+    r"host='(?P<host>[^']+)'.*Max retries exceeded.*"
+    r"\(Caused by \w+\([\"']?(?:HTTPS?Connection\([^)]*\): )?(?P<why>.*?)[\"']?\)\)$"
+)
+#: The exit code with which coreutils' timeout ends: vgp/workflow/compiling/entrypoint.py.
+_TIMED_OUT = re.compile(r"non-zero status of 124\b|exit(?:ed with)?(?: status| code)?:? 124\b", re.I)
+#: EX_TEMPFAIL of sysexits.h, with which our training ends where the machine was taken away, or one of several was lost.
+_PREEMPTED = re.compile(r"non-zero status of 75\b|exit(?:ed with)?(?: status| code)?:? 75\b", re.I)
+#: EX_UNAVAILABLE, with which our steps end where a store did not answer.
+_STORE_DOWN = re.compile(r"non-zero status of 69\b|exit(?:ed with)?(?: status| code)?:? 69\b", re.I)
+_STOCKOUT = re.compile(r"resources are insufficient|stockout|not enough resources|ZONE_RESOURCE_POOL_EXHAUSTED", re.I)
+
+
+@contextmanager
+def explained(doing: str, settings: Settings) -> Iterator[None]:
+    """Turns an error of Google's clients into one WorkFailed: what failed, what Google said, what to do."""
+    import google.auth.exceptions
+    import requests
+    from google.api_core import exceptions
+    from google.protobuf.json_format import ParseError
+
+    try:
+        yield
+    except exceptions.RetryError as error:
+        raise _failed(doing, error.cause or error, settings, "It was tried several times.") from None
+    except exceptions.GoogleAPICallError as error:
+        raise _failed(doing, error, settings) from None
+    except google.auth.exceptions.TransportError as error:
+        raise _failed(doing, error, settings, "No token could be fetched.") from None
+    except google.auth.exceptions.GoogleAuthError as error:
+        hint = "Sign in again: gcloud auth application-default login."
+        raise WorkFailed(f"{doing}: the credentials were not accepted: {_first_line(error)}\n  {hint}") from None
+    except (ParseError, requests.JSONDecodeError) as error:
+        raise _strange(doing, error) from None
+    except requests.RequestException as error:
+        raise _failed(doing, error, settings) from None
+    except (AttributeError, UnicodeDecodeError) as error:
+        # {"error": "denied"}, as some proxies answer: Google's clients stumble over it themselves.
+        if not _in_google(error):
+            raise
+        raise _strange(doing, error) from None
+
+
+def advice(
+    message: str, settings: Settings, *, code: int | None = None, details: Any = (), machines: StepRow | None = None
+) -> str:
+    """What to do about an error message of Google's; empty where only the message can tell.
+
+    Also for the messages with which a step of a run ended, which come without a code, but with the step's `machines`.
+    """
+    project = settings.project or "PROJECT"
+    service = _disabled_service(message, details)
+    if service:
+        return f"Enable the API: gcloud services enable {service} --project {project}"
+    if _STOCKOUT.search(message):
+        return _stockout(settings, machines)
+    if _TIMED_OUT.search(message):
+        return "It took longer than its timeout, or its own code ended so; its log tells. timeout in [steps.NAME]: 6h."
+    if _PREEMPTED.search(message):
+        return (
+            "Exit code 75: its machine was taken away, or another one of the job. What the program had saved is kept. "
+            "Start the run again, or give the step a ladder, which goes on by itself: docs/capacity.md."
+        )
+    if _STORE_DOWN.search(message):
+        return (
+            "Exit code 69: Cloud Storage did not answer for as long as the step waits for it. Start the run again: it "
+            "goes on from what was saved."
+        )
+    if "quota" in message.lower() and (metrics := sorted(set(_METRIC.findall(message)))):
+        link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
+        return f"Ask for more of {', '.join(metrics)} in {settings.region}: {link}"
+    if refused := _ACT_AS.search(message):
+        return _act_as(refused["account"], settings, of_a_step=code is None)
+    if code == 403 or "permission" in message.lower():
+        return _permission(message, details, settings)
+    return ""
+
+
+def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
+    """A run starts its training job as the account that it runs as itself, which it has to be allowed, too."""
+    member = clients.caller() or "user:YOU"
+    if of_a_step:
+        member = f"serviceAccount:{settings.service_account or account}"
+    lines = [
+        f"{ACT_AS} is missing: {member} needs the role {role_for(ACT_AS)} on {account}.",
+        permissions.act_as(account, member, settings.project or "PROJECT"),
+    ]
+    if account.endswith(permissions.COMPUTE) and not settings.service_account:
+        lines.append("Or name an account that is for this: service_account in pipelines.toml (docs/vertex.md, step 2).")
+    return "\n".join([*lines, f"If it may not exist: gcloud iam service-accounts describe {account}"])
+
+
+def _stockout(settings: Settings, machines: StepRow | None) -> str:
+    if machines and machines.rungs:
+        text = "No rung of its ladder gave machines in time. A rung more, in another region or with another GPU, helps:"
+        return f"{text} vgp machines --ladder proposes one."
+    region = (machines and machines.region) or settings.region
+    combination = machines.combination if machines else None
+    strategy = machines.strategy if machines else ""
+    known = alternatives(combination, region, strategy, date.today()) if combination else []
+    if not known:
+        look = "`vgp machines --accelerator ...` lists where a GPU is offered"
+        known = [f'Take another region or machine, or wait: strategy = "flex_start". {look}.']
+    return "\n".join([f"Every zone of {region} was tried.", *known])
+
+
+def _failed(doing: str, error: Exception, settings: Settings, more: str = "") -> WorkFailed:
+    message = _first_line(getattr(error, "message", None) or error)
+    hint = advice(message, settings, code=_code(error), details=getattr(error, "details", ())) or _usual(error)
+    lines = [f"{doing}: {_words(error)}: {message}", more, *hint.splitlines()]
+    return WorkFailed("\n  ".join(filter(None, lines)))
+
+
+def _strange(doing: str, error: Exception) -> WorkFailed:
+    hint = "Does a proxy, or the log-in page of a network, stand between? Look at endpoints: vgp config."
+    return WorkFailed(f"{doing}: the answer is none of Google's: {_first_line(error)}\n  {hint}")
+
+
+def _in_google(error: Exception) -> bool:
+    """Whether a library of Google's raised the error, and not a caller of it."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("google.")
+
+
+def _words(error: Exception) -> str:
+    words = {400: "refused", 401: "not signed in", 403: "not allowed", 404: "not found", 409: "exists already",
+             412: "changed meanwhile", 429: "out of quota, or too many requests"}  # fmt: skip
+    code = _code(error)
+    if code is None:
+        return "no connection"
+    return words.get(code, f"Google answered {code}")
+
+
+def _usual(error: Exception) -> str:
+    code = _code(error)
+    if code is None:
+        return "Nothing is lost: run the same command again when the network is back."
+    if code == 401:
+        return "Sign in: gcloud auth application-default login."
+    if code == 404:
+        return "Check project, region and name: vgp config."
+    if code >= 500 or code == 429:
+        return "Google's side is busy or down: run the same command again later; it starts nothing twice."
+    return ""
+
+
+def _permission(message: str, details: Any, settings: Settings) -> str:
+    told = [permission for detail in details if (permission := _metadata(detail).get("permission"))]
+    services = {name.split(".")[0] for held in roles().values() for name in held}
+    named = next(
+        iter([*told, *(name for name in _PERMISSION.findall(message) if name.split(".")[0] in services)]), None
+    )
+    if not named:
+        return f"Ask whoever owns {settings.project} for access; `vgp preflight` lists what is missing."
+    if named.lower() == ACT_AS.lower():  # as IAM itself writes it
+        named = ACT_AS
+    role = role_for(named)
+    if role is None:
+        page = f"https://cloud.google.com/iam/docs/roles-permissions/{named.split('.')[0]}"
+        return f"{named} is missing. The roles that hold it: {page}"
+    target = f" on {settings.service_account}" if named == ACT_AS and settings.service_account else ""
+    return f"{named} is missing: the role {role}{target} holds it."
+
+
+def _disabled_service(message: str, details: Any) -> str | None:
+    for detail in details:
+        if _part(detail, "reason") == "SERVICE_DISABLED":
+            return _metadata(detail).get("service")
+    service = re.search(r"\b([a-z]+\.googleapis\.com)\b.*(?:has not been used|is disabled|not enabled)", message)
+    return service.group(1) if service else None
+
+
+def _metadata(detail: Any) -> dict[str, str]:
+    return dict(_part(detail, "metadata") or {})
+
+
+def _part(detail: Any, name: str) -> Any:
+    """A field of an error's detail, which is a message over gRPC and JSON over REST."""
+    return detail.get(name) if isinstance(detail, dict) else getattr(detail, name, None)
+
+
+def _code(error: Exception) -> int | None:
+    code = getattr(error, "code", None)
+    return int(code) if code is not None and not callable(code) else None
+
+
+def _first_line(error: Any) -> str:
+    """What Google says, without the URL that its clients put before it; of a lost connection, to whom and why."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if lost := _LOST.search(line):
+        return one_line(f"{lost['host']} cannot be reached: {lost['why']}", _LONGEST)
+    return one_line(re.sub(r"^(?:\d{3} )?(?:[A-Z]+ https?://\S+: )?", "", line), _LONGEST)

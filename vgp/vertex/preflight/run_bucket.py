@@ -1,0 +1,171 @@
+"""The bucket that runs write to: there, ours, near, and open to the runner."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vgp.base.text import google_names
+from vgp.base.text.figures import listed
+from vgp.check.check_finding import StepRow
+from vgp.machines.catalog.catalog import regions
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight import retention
+from vgp.vertex.preflight.access import Policies, Thing, runner
+from vgp.vertex.preflight.access_policy import OBJECTS, Policy
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+
+_EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
+_INIT = "Write one into pipelines.toml: vgp init"
+
+
+def state(settings: Settings, project: Project, steps: Sequence[StepRow] = ()) -> Question:
+    """Whether the bucket is there, whose it is, where it is, and how access to it is ruled: one call."""
+    if not settings.bucket:
+        return Question("bucket.exists", "bucket", lambda: [_unset()])
+    return Question("bucket.exists", _uri(settings), lambda: _state(settings, project, steps))
+
+
+def questions(settings: Settings, project: Project, policies: Policies, steps: Sequence[StepRow]) -> Iterator[Question]:
+    yield state(settings, project, steps)
+    if settings.bucket:
+        email = runner(settings, project)
+        yield Question("bucket.writer", _uri(settings), lambda: writer(settings, project, policies, email, "bucket"))
+        yield Question("registry.own", settings.registry_root, lambda: [_own_registry(settings)])
+        if (there := google_names.join_uri(google_names.cut_uri(settings.registry_root)[0])) != _uri(settings):
+            elsewhere = settings.model_copy(update={"bucket": there})
+            yield Question("registry.writer", there, lambda: writer(elsewhere, project, policies, email, "registry"))
+    else:
+        yield skipped("bucket.writer", "bucket", "none is set")
+
+
+def _unset() -> Finding:
+    return Finding("bucket.exists", "bucket", "error", "none is set: runs have nowhere to write", _INIT)
+
+
+def _state(settings: Settings, project: Project, steps: Sequence[StepRow]) -> Iterator[Finding]:
+    from google.api_core import exceptions
+
+    uri = _uri(settings)
+    try:
+        bucket = clients.storage(settings).get_bucket(_name(settings), **patience())
+    except exceptions.NotFound:
+        yield Finding("bucket.exists", uri, "error", "is not there", _create(settings, project))
+        return
+    yield Finding("bucket.exists", uri, "ok", "is there")
+    yield _owner(uri, bucket, project)
+    yield _region(uri, bucket, settings)
+    yield from _egress(uri, bucket, settings, steps)
+    yield _access(uri, bucket)
+    yield _retention(uri, bucket, settings)
+
+
+def _create(settings: Settings, project: Project) -> str:
+    return (
+        f"gcloud storage buckets create {_uri(settings)} --project {project.id} --location {settings.region} "
+        "--uniform-bucket-level-access --public-access-prevention"
+    )
+
+
+def _owner(uri: str, bucket: Any, project: Project) -> Finding:
+    """A bucket of that name may be a stranger's, who would get the data."""
+    owner = str(bucket.project_number or "")
+    if not owner or not project.number:
+        return Finding("bucket.owner", uri, "unknown", "the project's number could not be read, so not whose it is")
+    if owner == project.number:
+        return Finding("bucket.owner", uri, "ok", f"belongs to {project.id}")
+    seen = f"belongs to another project (number {owner}, not {project.number})"
+    hint = "Name a bucket of your own project, or change project: vgp config"
+    return Finding("bucket.owner", uri, "error", seen, hint)
+
+
+def _region(uri: str, bucket: Any, settings: Settings) -> Finding:
+    location = str(bucket.location or "").lower()
+    if location == settings.region:
+        return Finding("bucket.region", uri, "ok", f"is in {location}")
+    hint = f"Take a bucket in {settings.region}: what crosses regions costs money and time"
+    seen = f"is in {location} ({bucket.location_type}), the runs are in {settings.region}"
+    if settings.region in _regions(bucket):
+        return Finding("bucket.region", uri, "ok", seen)
+    return Finding("bucket.region", uri, "error", seen, hint)
+
+
+def _egress(uri: str, bucket: Any, settings: Settings, steps: Sequence[StepRow]) -> Iterator[Finding]:
+    """Jobs in other regions than the runs' may read and write the bucket; what leaves its region is billed."""
+    near = {settings.region, str(bucket.location or "").lower(), *_regions(bucket)}
+    rows = [row for step in steps for row in step.every if row.region and row.region not in near]
+    for region in sorted({row.region or "" for row in rows}):
+        who = ", ".join(dict.fromkeys(row.step for row in rows if row.region == region))
+        seen = f"{who} may run in {region}: what it reads there, data and checkpoints, leaves the bucket's region"
+        hint = f"That is billed by the GB, and by where it goes: {_EGRESS}"
+        yield Finding("bucket.egress", f"{uri} -> {region}", "warning", seen, hint)
+
+
+def _regions(bucket: Any) -> list[str]:
+    """The regions of a dual-region; of a multi-region those that have it near.
+
+    https://cloud.google.com/storage/docs/locations
+    """
+    near = {"us": "us-", "eu": "europe-", "asia": "asia-"}.get(str(bucket.location or "").lower())
+    if near:
+        return [region for region in regions() if region.startswith(near)]
+    return [region.lower() for region in bucket.data_locations or ()]
+
+
+def _own_registry(settings: Settings) -> Finding:
+    """Runs of environments that share a registry replace each other's champion."""
+    root, others = settings.registry_root, settings.registry_sharers
+    if not others:
+        return Finding("registry.own", root, "ok", "is the registry of no other environment of the settings")
+    seen = f"is also the registry of {listed(others, 'and')}: what a run of one promotes is the champion of the other"
+    return Finding("registry.own", root, "warning", seen, settings.registry_fix)
+
+
+def _access(uri: str, bucket: Any) -> Finding:
+    rules = bucket.iam_configuration
+    if not rules.uniform_bucket_level_access_enabled:
+        hint = f"gcloud storage buckets update {uri} --uniform-bucket-level-access"
+        return Finding("bucket.access", uri, "warning", "has access lists per object beside its policy", hint)
+    if rules.public_access_prevention != "enforced":
+        hint = f"gcloud storage buckets update {uri} --public-access-prevention"
+        return Finding("bucket.access", uri, "warning", "could be made public by a policy", hint)
+    return Finding("bucket.access", uri, "ok", "uniform, never public")
+
+
+def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
+    """Files that a result in the cache points at have to be there, and others have to be replaced all the time."""
+    if kept := retention.locks(bucket):
+        seen = (
+            f"has {kept.words}: nothing there can be replaced or deleted, which the record of the registry, a ladder's "
+            "heartbeat and old checkpoints are"
+        )
+        return Finding("bucket.retention", uri, "error", seen, kept.fix.format(uri=uri))
+    folder = google_names.cut_uri(f"{clients.bucket(settings)}/runs/")[1]
+    rules = retention.too_soon(bucket, folder)
+    if not rules:
+        return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {retention.NEEDED_DAYS} days")
+    seen = (
+        f"may delete {folder} within {retention.NEEDED_DAYS} days ({' | '.join(rules)}): cached results would be gone"
+    )
+    hint = (
+        f"Write a rule with age {retention.NEEDED_DAYS + 1} or more, or with another matchesPrefix, into a file: "
+        f"gcloud storage buckets update {uri} --lifecycle-file FILE\n"
+        f"the rules now: gcloud storage buckets describe {uri} --format 'json(lifecycle_config)'"
+    )
+    return Finding("bucket.retention", uri, "error", seen, hint)
+
+
+def writer(settings: Settings, project: Project, policies: Policies, email: str | None, room: str) -> Iterator[Finding]:
+    """Whether an account may write there; `room` is that of the check's name."""
+    bucket = clients.storage(settings).bucket(_name(settings))
+    own = Policy.of_storage(bucket.get_iam_policy(requested_policy_version=3, **patience()))
+    grant = f"gcloud storage buckets add-iam-policy-binding {_uri(settings)}"
+    yield policies.may(email, OBJECTS, Thing(f"{room}.writer", _uri(settings), project.id, own, grant))
+
+
+def _name(settings: Settings) -> str:
+    return google_names.cut_uri(clients.bucket(settings))[0]
+
+
+def _uri(settings: Settings) -> str:
+    return google_names.join_uri(_name(settings))

@@ -1,0 +1,122 @@
+"""The account that the steps run as: there, usable by the caller, with the roles that a run needs and no more."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from vgp.settings import Settings
+from vgp.vertex import permissions, rest
+from vgp.vertex.permissions import ACT_AS
+from vgp.vertex.preflight.access import Policies, Thing, runner
+from vgp.vertex.preflight.access_policy import EVERYTHING, JOBS, LADDER, LOGS, Policy
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+
+_DEFAULT = "Compute Engine's default account"
+
+
+def act_as(settings: Settings, project: Project) -> Question:
+    """Whether the caller may start something that runs as the account."""
+    subject = runner(settings, project) or _DEFAULT
+    return Question("identity.act_as", subject, lambda: _act_as(settings, project))
+
+
+def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    yield act_as(settings, project)
+    email = runner(settings, project)
+    if not email:
+        yield skipped("identity.account", _DEFAULT, "the project's number could not be read, so not who it is")
+        return
+    yield Question("identity.account", email, lambda: _account(settings, email))
+    if settings.service_account:
+        yield Question("identity.itself", email, lambda: _itself(settings, email, project, policies))
+    yield Question("identity.roles", email, lambda: _roles(settings, email, project, policies))
+
+
+def _act_as(settings: Settings, project: Project) -> Iterator[Finding]:
+    from google.api_core import exceptions
+
+    email = runner(settings, project)
+    if not settings.service_account:
+        seen = "is what steps run as, since no service account is set; it may do much more than a run needs"
+        yield Finding("identity.chosen", email or _DEFAULT, "warning", seen, _create(project))
+    if not email:
+        return
+    body = {"permissions": [ACT_AS]}
+    try:
+        answer = rest.call(settings, "iam", f"{_path(email)}:testIamPermissions", body=body, **patience())
+    except exceptions.NotFound:
+        yield _missing(email)
+        return
+    if ACT_AS in answer.get("permissions", ()):
+        yield Finding("identity.act_as", email, "ok", "lets you act as it")
+        return
+    member = project.principal if ":" in project.principal else "user:YOU"
+    hint = permissions.act_as(email, member, project.id)
+    yield Finding(
+        "identity.act_as", email, "error", "does not let you act as it: you can start nothing that runs as it", hint
+    )
+
+
+def _account(settings: Settings, email: str) -> Iterator[Finding]:
+    """https://cloud.google.com/iam/docs/reference/rest/v1/projects.serviceAccounts/get"""
+    from google.api_core import exceptions
+
+    try:
+        account = rest.call(settings, "iam", _path(email), **patience())
+    except exceptions.NotFound:
+        yield _missing(email)
+        return
+    if account.get("disabled"):
+        yield Finding("identity.account", email, "error", "is disabled", f"gcloud iam service-accounts enable {email}")
+        return
+    yield Finding("identity.account", email, "ok", "is there and enabled")
+
+
+def _itself(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
+    """A run starts its training job under its own account, for which it has to be allowed to act as itself."""
+    from google.api_core import exceptions
+
+    try:
+        own = Policy.of_json(rest.call(settings, "iam", f"{_path(email)}:getIamPolicy", body={}, **patience()))
+    except exceptions.NotFound:
+        return
+    home, grant = (
+        permissions.home_project(email, project.id),
+        permissions.command_to_act_as(email, project.id),
+    )
+    yield policies.may(email, (ACT_AS,), Thing("identity.itself", email, home, own, grant))
+
+
+def _roles(settings: Settings, email: str, project: Project, policies: Policies) -> Iterator[Finding]:
+    grant = f"gcloud projects add-iam-policy-binding {project.id}"
+    for check, needed in (("identity.jobs", JOBS), ("identity.logs", LOGS)):
+        yield policies.may(email, needed, Thing(check, project.id, project.id, Policy(), grant))
+    if any(step.capacity for step in settings.steps.values()):
+        # Without it a failed step of a ladder still ends, with Google's words and not with those of its program.
+        read = policies.may(email, LADDER, Thing("identity.last_words", project.id, project.id, Policy(), grant))
+        yield replace(read, level="warning") if read.level == "error" else read
+    held = policies.of(project.id).roles({f"serviceAccount:{email}"}) & set(EVERYTHING)
+    for role in sorted(held):
+        hint = f"gcloud projects remove-iam-policy-binding {project.id} --member serviceAccount:{email} --role {role}"
+        seen = f"has {role}: the code of a step may change everything in {project.id}"
+        yield Finding("identity.least", email, "warning", seen, hint)
+    if not held:
+        yield Finding("identity.least", email, "ok", "is neither owner nor editor")
+
+
+def _create(project: Project) -> str:
+    return (
+        f"gcloud iam service-accounts create pipelines-runner --project {project.id}\n"
+        f'then in pipelines.toml: service_account = "pipelines-runner@{project.id}.iam.gserviceaccount.com"'
+    )
+
+
+def _missing(email: str) -> Finding:
+    name, _, domain = email.partition("@")
+    home = domain.removesuffix(".iam.gserviceaccount.com")
+    hint = f"gcloud iam service-accounts create {name} --project {home}" if home != domain else ""
+    return Finding("identity.account", email, "error", "is not there", hint)
+
+
+def _path(email: str) -> str:
+    return f"v1/projects/-/serviceAccounts/{email}"

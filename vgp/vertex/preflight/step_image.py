@@ -1,0 +1,128 @@
+"""The images of the steps: there, named by their digests, near, and readable by who pulls them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from vgp.settings import Settings
+from vgp.vertex import clients
+from vgp.vertex.preflight.access import Policies, Thing, agents, runner
+from vgp.vertex.preflight.access_policy import IMAGES, Policy
+from vgp.vertex.preflight.account import Project
+from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+
+_NAME = re.compile(
+    r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/:@]+)/(?P<path>[^:@]+)"
+    r"(?::(?P<tag>[^@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of Artifact Registry, in parts."""
+
+    location: str
+    project: str
+    repository: str
+    path: str
+    tag: str | None
+    digest: str | None
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.location}/repositories/{self.repository}"
+
+    @property
+    def grant(self) -> str:
+        """The gcloud command that grants a role on its repository, without member and role."""
+        return (
+            f"gcloud artifacts repositories add-iam-policy-binding {self.repository} --project {self.project} "
+            f"--location {self.location}"
+        )
+
+    def at(self, digest: str) -> str:
+        return f"{self.location}-docker.pkg.dev/{self.project}/{self.repository}/{self.path}@{digest}"
+
+
+def parsed(name: str) -> Image | None:
+    """The parts of an image's name; None if it is not in Artifact Registry."""
+    parts = _NAME.fullmatch(name)
+    return Image(**parts.groupdict()) if parts else None
+
+
+def questions(settings: Settings, project: Project, policies: Policies) -> Iterator[Question]:
+    own = [image for _, request in sorted(settings.steps.items()) for image in request.images]
+    for name in dict.fromkeys([settings.image, *own]):
+        yield from _questions(settings, name, project, policies)
+
+
+def _questions(settings: Settings, name: str, project: Project, policies: Policies) -> Iterator[Question]:
+    image = parsed(name)
+    if image is None:
+        seen = "is not in Artifact Registry and was not looked at"
+        hint = f"Vertex AI pulls best from {settings.region}-docker.pkg.dev: vgp image build"
+        yield Question("image.exists", name, lambda: [Finding("image.exists", name, "unknown", seen, hint)])
+        return
+    yield Question("image.exists", name, lambda: _exists(settings, name, image))
+    yield Question("image.region", name, lambda: [_region(settings, name, image)])
+    yield Question("image.reader", name, lambda: _reader(settings, name, image, project, policies))
+
+
+def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
+    """https://cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories.dockerImages/get"""
+    from google.api_core import exceptions
+
+    client = clients.artifact_registry(settings)
+    try:
+        digest = image.digest or _digest(client, image)
+        stored = client.get_docker_image(
+            name=f"{image.parent}/dockerImages/{quote(image.path, safe='')}@{digest}", **patience()
+        )
+    except exceptions.NotFound:
+        hint = "Build it: vgp image build" if name == settings.image else "Push it, or name one that is there"
+        yield Finding("image.exists", name, "error", "is not there", hint)
+        return
+    yield Finding("image.exists", name, "ok", _size(stored))
+    if image.digest:
+        yield Finding("image.digest", name, "ok", "is named by its digest")
+        return
+    seen = "is named by a tag: who moves it changes what runs, and cached steps do not notice"
+    yield Finding("image.digest", name, "warning", seen, f'In pipelines.toml: image = "{image.at(digest)}"')
+
+
+def _digest(client: Any, image: Image) -> str:
+    tag = client.get_tag(name=f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{image.tag}", **patience())
+    return str(tag.version.rsplit("/", 1)[-1])
+
+
+def _size(stored: Any) -> str:
+    uploaded = f", uploaded {stored.upload_time:%Y-%m-%d}" if stored.upload_time else ""
+    size = f" ({stored.image_size_bytes / 1e9:.1f} GB{uploaded})" if stored.image_size_bytes else ""
+    return f"is there{size}"
+
+
+def _region(settings: Settings, name: str, image: Image) -> Finding:
+    """Regions and multi-regions: https://cloud.google.com/artifact-registry/docs/repositories/repo-locations"""
+    near = image.location == settings.region or image.location == settings.region.split("-")[0]
+    if near:
+        return Finding("image.region", name, "ok", f"is in {image.location}")
+    seen = f"is in {image.location}, the runs are in {settings.region}: every start pulls it over that distance"
+    return Finding("image.region", name, "warning", seen, f"Push it to {settings.region}-docker.pkg.dev")
+
+
+def repository_policy(settings: Settings, image: Image) -> Policy:
+    """Who may do what with the repository of the image."""
+    from google.iam.v1.iam_policy_pb2 import GetIamPolicyRequest
+
+    client = clients.artifact_registry(settings)
+    return Policy.of_message(client.get_iam_policy(request=GetIamPolicyRequest(resource=image.parent), **patience()))
+
+
+def _reader(settings: Settings, name: str, image: Image, project: Project, policies: Policies) -> Iterator[Finding]:
+    """In the project of the runs Vertex AI's own agents may read it; elsewhere they have to be let in."""
+    own = repository_policy(settings, image)
+    thing = Thing("image.reader", name, image.project, own, image.grant)
+    pulling = [runner(settings, project), *(agents(project) if image.project != project.id else [])]
+    yield from (policies.may(email, IMAGES, thing) for email in pulling)

@@ -1,0 +1,114 @@
+"""Resource names and links: made and read in one place, validated before they reach an API; the cache epoch."""
+
+import re
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from vgp.base.errors import RequestError
+from vgp.settings import Settings, value_rules
+from vgp.vertex.clients import project
+
+#: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs/create
+_JOB_ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
+_MAX_LABEL = 63
+_KEY = re.compile(rf"[a-z0-9-]{{1,{_MAX_LABEL}}}")
+_JOB_NAME = re.compile(
+    r"(?:^|/)locations/(?P<region>[a-z0-9-]+)/(?:pipelineJobs|pipelines/runs|runs)/(?P<id>[a-z][-a-z0-9]{0,127})(?:[?#]|$)"
+)
+
+
+def location(settings: Settings) -> str:
+    """`projects/PROJECT/locations/REGION`, the parent of runs and schedules."""
+    return f"projects/{project(settings)}/locations/{settings.region}"
+
+
+def job_id(text: str) -> str:
+    """The text as the id of a run.
+
+    Raises:
+        RequestError: it is none.
+    """
+    if not _JOB_ID.fullmatch(text):
+        raise RequestError(
+            f"{text!r} cannot be a run's id: lower-case letters, digits and -, a letter first, at most 128."
+        )
+    return text
+
+
+def key(text: str) -> str:
+    """The text as the key of a request, which its runs' ids and labels hold.
+
+    Raises:
+        RequestError: it is none.
+    """
+    if _KEY.fullmatch(text):
+        return text
+    near = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    hint = f" Write {near}." if _KEY.fullmatch(near) else ""
+    raise RequestError(f"--key {text!r}: lower-case letters, digits and -, at most {_MAX_LABEL}: ids hold it.{hint}")
+
+
+def in_label(text: str) -> bool:
+    """Whether a label's value holds as many characters."""
+    return len(text) <= _MAX_LABEL
+
+
+def job(settings: Settings, reference: str) -> str:
+    """The resource name of a run from its id, its resource name or its console link.
+
+    Raises:
+        RequestError: `reference` is none of these, or is in another region.
+    """
+    name = _JOB_NAME.search(reference)
+    if not name:
+        return f"{location(settings)}/pipelineJobs/{job_id(reference)}"
+    if name["region"] != settings.region:
+        raise RequestError(f"{reference} is in {name['region']}, the settings say region = {settings.region}.")
+    return f"{location(settings)}/pipelineJobs/{name['id']}"
+
+
+def short(resource_name: str) -> str:
+    """The last part of a resource name."""
+    return resource_name.rsplit("/", 1)[-1]
+
+
+def run_link(settings: Settings, run_id: str) -> str:
+    """The run's page in the console."""
+    return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/runs/{quote(run_id)}")
+
+
+def schedule_link(settings: Settings, schedule_id: str) -> str:
+    """The schedule's page in the console."""
+    return _console(settings, f"vertex-ai/locations/{settings.region}/pipelines/schedules/{quote(schedule_id)}")
+
+
+def _console(settings: Settings, page: str) -> str:
+    return f"https://console.cloud.google.com/{page}?project={quote(project(settings))}"
+
+
+def labels(values: dict[str, str]) -> dict[str, str]:
+    """The labels, if Google takes them all.
+
+    Raises:
+        RequestError: a key or value that is not allowed, https://cloud.google.com/resource-manager/docs/labels-overview
+    """
+    try:
+        for key, value in values.items():
+            value_rules.label_key(key)
+            value_rules.label_value(value)
+        return value_rules.labels(values)
+    except ValueError as error:
+        raise RequestError(f"labels: {error}") from None
+
+
+EPOCH_DAYS = 14
+
+
+def epoch(time: datetime) -> int:
+    """The number of the epoch, counted from 1970-01-01 UTC."""
+    return int(time.timestamp()) // (EPOCH_DAYS * 86_400)
+
+
+def epoch_end(time: datetime) -> datetime:
+    """When the epoch of a time is over."""
+    return datetime.fromtimestamp((epoch(time) + 1) * EPOCH_DAYS * 86_400, UTC)

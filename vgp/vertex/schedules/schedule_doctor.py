@@ -1,0 +1,174 @@
+"""`vgp doctor`: how every schedule of ours is, from one list of schedules and one list of runs for each.
+
+Wrong is what is wrong now: since its last good night a schedule failed or missed one, or it is not live as declared.
+What a later night made good is told, and is no error.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
+from vgp.base.text.times import moment, rfc3339
+from vgp.settings import Schedule, Settings
+from vgp.vertex import resource_names, rest
+from vgp.vertex.google_errors import advice, explained
+from vgp.vertex.runs import run_search
+from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.schedules import fields, schedule_list
+from vgp.vertex.schedules.cron import Cron
+from vgp.vertex.schedules.nights import BAD, Night, last_good, nights
+
+#: Failed runs whose steps are asked for one by one, where the list has told none.
+_ASKED = 3
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One schedule: what it is, its nights, and what is wrong now."""
+
+    name: str
+    environment: str | None
+    #: active, paused, completed, or `not applied`.
+    state: str
+    cron: Cron
+    #: Resource name; empty if there is none.
+    schedule: str = ""
+    next_run: datetime | None = None
+    nights: Sequence[Night] = ()
+    #: What is wrong with the schedule itself, and what to do.
+    problems: Sequence[str] = ()
+    #: What a person should know besides.
+    notes: Sequence[str] = ()
+    settings: Settings = field(repr=False, kw_only=True)
+
+    @property
+    def last_good(self) -> Night | None:
+        return last_good(self.nights)
+
+    @property
+    def bad(self) -> list[Night]:
+        """Nights that went wrong and that no later one made good."""
+        good = self.last_good
+        return [night for night in self.nights if night.kind in BAD and (good is None or night.time > good.time)]
+
+    @property
+    def made_good(self) -> list[Night]:
+        """Nights that went wrong before the last good one."""
+        good = self.last_good
+        return [night for night in self.nights if night.kind in BAD and good is not None and night.time < good.time]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems and not self.bad
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(Counter(night.kind for night in self.nights))
+
+    def local(self, time: datetime) -> datetime:
+        return time.astimezone(self.cron.zone)
+
+    def remedy(self, night: Night) -> list[str]:
+        """What to do about a night that went wrong."""
+        if night.run is None:
+            day = f"{self.local(night.time):%Y-%m-%d}"
+            return [f"vgp schedule backfill {self.name} --from {day} --to {day}"]
+        told = [line for step in night.failed for line in advice(step.error, self.settings).splitlines()]
+        return [*dict.fromkeys(told), f"vgp show {night.run.id}", f"vgp rerun {night.run.id} --from-failed"]
+
+    def as_json(self) -> dict[str, Any]:
+        good = self.last_good
+        return {
+            "name": self.name,
+            "environment": self.environment,
+            "ok": self.ok,
+            "state": self.state,
+            "cron": str(self.cron),
+            "schedule": self.schedule or None,
+            "next_run": rfc3339(self.next_run),
+            "last_good": {"time": rfc3339(good.time), "run": good.run.id} if good and good.run else None,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+            "counts": self.counts,
+            "nights": [self._night(night) for night in self.nights],
+        }
+
+    def _night(self, night: Night) -> dict[str, Any]:
+        row = {
+            "time": rfc3339(night.time),
+            "local": self.local(night.time).isoformat(),
+            "kind": night.kind,
+            "run": night.run.id if night.run else None,
+        }
+        if night.kind not in BAD:
+            return row
+        failed = [{"step": step.name, "error": step.error} for step in night.failed]
+        error = night.run.error if night.run else night.why
+        return {**row, "failed": failed, "error": error, "made_good": night in self.made_good, "do": self.remedy(night)}
+
+
+def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnosis]:
+    """The schedules of this environment, declared or live; the names in `only`, if there are any.
+
+    Raises:
+        RequestError: there is no schedule of such a name, or `since` is no time.
+        WorkFailed: Google refused or could not be reached.
+    """
+    with explained("examine the schedules", settings):
+        now = rest.now(
+            settings, "aiplatform", f"v1/{resource_names.location(settings)}/schedules", fields="nextPageToken"
+        )
+        ours = schedule_list.ours(settings, schedule_list.existing_schedules(settings))
+    begin, known = run_search.since(since, now), dict.fromkeys([*settings.schedules, *sorted(ours)])
+    for name in only:
+        if name not in known:
+            raise RequestError(f"there is no schedule {name!r}. {did_you_mean(name, known)}")
+    return [_diagnosis(settings, name, ours.get(name), begin, now) for name in (only or known)]
+
+
+def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since: datetime, now: datetime) -> Diagnosis:
+    declared = settings.schedules.get(name)
+    if not ours:
+        assert declared
+        cron = Cron(declared.cron, declared.time_zone)
+        over = declared.end is not None and declared.end <= now
+        wrong = [] if over else [f"it is declared, and not on Vertex AI: vgp schedule apply {name}"]
+        state = "completed" if over else "not applied"
+        return Diagnosis(name, settings.environment, state, cron, problems=wrong, settings=settings)
+    schedule, spec = ours[0], fields.spec(ours[0])
+    state = schedule_list.state_of(schedule)
+    runs = _with_steps(settings, schedule_list.runs(settings, name, since=since.isoformat(), steps=True))
+    return Diagnosis(
+        name,
+        settings.environment,
+        state,
+        Cron.parse(schedule.cron),
+        schedule.name,
+        moment(schedule.next_run_time) if state == "active" else None,
+        nights(schedule, spec, runs, since, now),
+        _problems(name, declared, state, ours),
+        [] if declared else ["it is declared no longer, and runs on: vgp schedule apply --prune deletes it"],
+        settings=settings,
+    )
+
+
+def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence[Any]) -> list[str]:
+    problems = []
+    if declared and state == "paused" and not declared.paused:
+        when = moment(ours[0].last_pause_time)
+        since = f" since {when:%Y-%m-%d %H:%M} UTC" if when else ""
+        problems.append(f"it is paused{since}, and declared active: vgp schedule resume {name} --catch-up")
+    if len(ours) > 1:
+        problems.append(f"there are {len(ours)} of this name, and each starts runs: vgp schedule apply {name}")
+    return problems
+
+
+def _with_steps(settings: Settings, runs: Sequence[Run]) -> list[Run]:
+    """The runs, the newest of those that failed with their steps also where the list told none."""
+    bare = [run for run in runs if run.state == "failed" and not run.job.job_detail.task_details][:_ASKED]
+    whole = {run.name: run_search.find(settings, run.id) for run in bare}
+    return [whole.get(run.name, run) for run in runs]

@@ -1,0 +1,163 @@
+"""Templates in a bucket, for those who have no Artifact Registry: content-addressed objects and an index of tags.
+
+gs://my-bucket/templates/training/4be6....json    a version, named by the SHA-256 of its content; written once
+gs://my-bucket/templates/training/tags.json       {"latest": "sha256:4be6...", ...}; replaced as a whole
+
+Every write has a precondition on the object's generation, so that a repetition or a race damages nothing:
+https://cloud.google.com/storage/docs/request-preconditions
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vgp.base.errors import WorkFailed
+from vgp.base.text.google_names import cut_uri, join_uri
+from vgp.settings import Settings
+from vgp.settings.template_reference import PREFIX
+from vgp.vertex import clients
+from vgp.vertex.google_errors import explained
+from vgp.vertex.templates.template_store import Package, Version
+
+_OBJECT = re.compile(r"(?P<name>[^/]+)/(?P<sha256>[0-9a-f]{64})\.json")
+#: Of uploads that change the tags of one template at the same moment.
+_RIVALS = 50
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A folder at `place`, gs://BUCKET or gs://BUCKET/FOLDER."""
+
+    settings: Settings
+    place: str
+
+    @cached_property
+    def _bucket(self) -> Any:
+        return clients.storage(self.settings).bucket(self._bucket_name)
+
+    @property
+    def _bucket_name(self) -> str:
+        return cut_uri(self.place)[0]
+
+    @property
+    def _folder(self) -> str:
+        """With a slash at the end, or empty."""
+        folder = cut_uri(self.place)[1]
+        return folder and f"{folder}/"
+
+    @contextmanager
+    def explaining(self, doing: str) -> Iterator[None]:
+        from google.api_core import exceptions
+
+        with explained(doing, self.settings):
+            try:
+                yield
+            except exceptions.NotFound:
+                with suppress(exceptions.GoogleAPICallError):
+                    self._refuse_missing(doing)
+                raise
+
+    def packages(self) -> list[Package]:
+        latest: dict[str, Any] = {}
+        for match, blob in self._objects(self._folder):
+            latest[match["name"]] = max(latest.get(match["name"], blob.time_created), blob.time_created)
+        return [Package(name, updated) for name, updated in sorted(latest.items())]
+
+    def versions(self, name: str) -> list[Version]:
+        objects = self._objects(f"{self._folder}{name}/")
+        return [Version(PREFIX + match["sha256"], blob.time_created, blob.size) for match, blob in objects]
+
+    def find(self, name: str, digest: str) -> Version | None:
+        blob = self._bucket.get_blob(self._object(name, digest), **_calling())
+        return blob and Version(digest, blob.time_created, blob.size)
+
+    def tags(self, name: str) -> dict[str, str]:
+        return self._index(name)[0]
+
+    def tagged(self, name: str, tag: str) -> str | None:
+        return self.tags(name).get(tag)
+
+    def publish(self, name: str, content: bytes, digest: str) -> None:
+        from google.api_core import exceptions
+
+        blob = self._bucket.blob(self._object(name, digest))
+        with suppress(exceptions.PreconditionFailed):  # there already: another upload, or a lost answer to this one
+            blob.upload_from_string(content, content_type="application/json", if_generation_match=0, **_calling())
+
+    def download(self, name: str, digest: str) -> bytes | None:
+        return self._read(self._object(name, digest))[0]
+
+    def set_tag(self, name: str, tag: str, digest: str) -> str | None:
+        return self._change(name, tag, digest)
+
+    def remove_tag(self, name: str, tag: str) -> None:
+        self._change(name, tag, None)
+
+    def location(self, name: str, digest: str) -> str:
+        return join_uri(self._bucket_name, self._object(name, digest))
+
+    def template_uri(self, name: str, digest: str) -> str | None:
+        """None: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs takes only
+        the URIs of a template registry. A run of this version carries the spec itself."""
+        return None
+
+    def _object(self, name: str, digest: str) -> str:
+        return f"{self._folder}{name}/{digest.removeprefix(PREFIX)}.json"
+
+    def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], Any]]:
+        """Versions below `prefix`, all pages."""
+        for blob in self._bucket.list_blobs(prefix=prefix, **_calling()):
+            if match := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
+                yield match, blob
+
+    def _read(self, name: str) -> tuple[bytes | None, int]:
+        """Content and generation; None and 0 of an object that is not there."""
+        from google.api_core import exceptions
+
+        blob = self._bucket.blob(name)
+        try:
+            return blob.download_as_bytes(**_calling()), blob.generation
+        except exceptions.NotFound:
+            return None, 0
+
+    def _index(self, name: str) -> tuple[dict[str, str], int]:
+        content, generation = self._read(f"{self._folder}{name}/tags.json")
+        return (json.loads(content) if content else {}), generation
+
+    def _change(self, name: str, tag: str, digest: str | None) -> str | None:
+        """Replaces the index if nobody else did meanwhile, else starts over from theirs; returns what was before."""
+        from google.api_core import exceptions
+
+        for _ in range(_RIVALS):
+            index, generation = self._index(name)
+            before = index.get(tag)
+            if before == digest:
+                return before
+            index = {key: value for key, value in {**index, tag: digest}.items() if value}
+            blob = self._bucket.blob(f"{self._folder}{name}/tags.json")
+            text = json.dumps(index, indent=2, sort_keys=True) + "\n"
+            with suppress(exceptions.PreconditionFailed):
+                blob.upload_from_string(
+                    text, content_type="application/json", if_generation_match=generation, **_calling()
+                )
+                return before
+        raise WorkFailed(f"tag {name}:{tag}: others change the tags all the time. Run the command again.")
+
+    def _refuse_missing(self, doing: str) -> None:
+        if not self._bucket.exists(**_calling()):
+            raise WorkFailed(
+                f"{doing}: there is no bucket gs://{self._bucket_name}.\n  Create it: gcloud storage buckets create "
+                f"gs://{self._bucket_name} --location={self.settings.region} --uniform-bucket-level-access"
+            )
+
+
+def _calling() -> dict[str, Any]:
+    """Arguments of every call: storage's own retry, which alone knows the errors of its uploads and downloads."""
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    retry = DEFAULT_RETRY.with_timeout(clients.CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
+    return {"retry": retry, "timeout": clients.ATTEMPT_S}

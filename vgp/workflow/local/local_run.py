@@ -1,0 +1,158 @@
+"""A run on this machine, from request to result."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text import whole_files
+from vgp.check.spec import arguments
+from vgp.check.spec.container_settings import scripts
+from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
+from vgp.settings import Repository, Settings
+from vgp.workflow.compiling import workflow_files
+from vgp.workflow.compiling.compile_target import Local
+from vgp.workflow.local import execution, local_folder, portable, process
+from vgp.workflow.local.local_folder import Run
+from vgp.workflow.local.process import Event
+from vgp.workflow.local.proof import Step
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    run: Run
+    steps: Sequence[Step]
+
+    @property
+    def missing(self) -> list[Step]:
+        return [step for step in self.steps if step.state == "missing"]
+
+    @property
+    def succeeded(self) -> bool:
+        return not self.run.failed and not self.missing
+
+    def as_json(self) -> dict[str, Any]:
+        """What stands in run.json."""
+        return {
+            "pipeline": self.run.workflow,
+            "state": "succeeded" if self.succeeded else "failed",
+            "folder": str(self.run.folder),
+            "arguments": dict(self.run.arguments),
+            "steps": [step_as_json(self.run, step) for step in self.steps],
+        }
+
+    def failure(self) -> str:
+        """What went wrong, for a person."""
+        if self.run.failed:
+            lines = "\n".join(f"  {line}" for line in self.run.last_lines)
+            way_on = f"log: {self.run.log}\nresume: {self.run.resume_command()}"
+            return f"{self.run.failed} failed. The last lines of its output:\n{lines}\n{way_on}"
+        listed = "\n".join(f"  {step.name}: {step.why}" for step in self.missing)
+        return f"kfp.local reported success, but these steps did not do what their conditions ask for:\n{listed}"
+
+
+def step_as_json(run: Run, step: Step) -> dict[str, Any]:
+    """A step's row of run.json."""
+    task = step.name.rsplit("/", 1)[-1]
+    failed = step.state == "missing" and task == run.failed
+    waiting = step.state == "missing" and bool(run.failed) and not failed
+    seconds = run.seconds.get(task) if step.state == "succeeded" or failed else None
+    return {
+        "step": step.name,
+        "state": "failed" if failed else "waiting" if waiting else step.state,
+        "seconds": None if seconds is None else round(seconds, 3),
+        "parameters": dict(step.parameters),
+        "artifacts": {name: uri.removeprefix(f"{run.folder}/") for name, uri in step.artifacts.items()},
+    }
+
+
+def started(
+    name: str,
+    texts: Sequence[str],
+    settings: Settings,
+    out: Path,
+    *,
+    nproc: int | None = None,
+    nodes: int | None = None,
+) -> Run:
+    """A new run of the workflow `name` with the parameters `texts`, checked.
+
+    Args:
+        name: Of the workflow.
+        texts: Parameters as name=value.
+        settings: Commands of steps, and where the workflow is.
+        out: The folder for the run's own.
+        nproc: Training processes of each node; None: one per GPU, or 1.
+        nodes: Nodes of a command, all on this machine; None: 1.
+
+    Raises:
+        RequestError: the workflow, a parameter or the folder is wrong; nothing was written.
+    """
+    repository = settings.repository
+    spec = workflow_files.compiled(name, Local(settings), repository)
+    _refuse(spec, nproc, nodes)
+    values = arguments.parsed(spec.parameters, texts, partial(workflow_files.members, name, repository))
+    values = workflow_files.expanded(name, values, repository, Path.cwd())
+    workflow_files.check(name, spec, {**values, **_registry(spec, values, out)}, repository)
+    portable.refuse(spec, out.absolute(), repository.root)
+    return local_folder.new(out.absolute(), name, spec, values, repository, nproc, nodes)
+
+
+def _registry(spec: PipelineSpec, values: Mapping[str, Any], out: Path) -> dict[str, str]:
+    """The registry that the runs beside this one share, for the check of the champion; nothing where there is none."""
+    beside = out.absolute().parent / "registry"
+    is_open = registry_is(spec, [""]) and not values.get("registry")
+    return {"registry": str(beside)} if is_open and beside.is_dir() else {}
+
+
+def resumed(
+    name: str, path: Path, repository: Repository, *, nproc: int | None = None, nodes: int | None = None
+) -> Run:
+    """The run in a folder of an earlier start, which goes on with its own parameters, commands and pins.
+
+    With as many processes, too, unless another number is given: the default mode rounds otherwise with another.
+
+    Raises:
+        RequestError: the folder holds no run of this workflow.
+    """
+    run = local_folder.existing(path, name, repository)
+    run.nproc = run.nproc if nproc is None else nproc
+    run.nodes = run.nodes if nodes is None else nodes
+    _refuse(run.spec, run.nproc, run.nodes)
+    portable.refuse(run.spec, run.folder, repository.root)
+    local_folder.go_on(run)
+    return run
+
+
+def _refuse(spec: PipelineSpec, nproc: int | None, nodes: int | None) -> None:
+    if nproc is not None and nproc < 1:
+        raise RequestError(f"--nproc {nproc}: at least 1 process is needed.")
+    if nodes is not None and nodes < 1:
+        raise RequestError(f"--nodes {nodes}: at least 1 node is needed.")
+    if nodes is not None and nodes > 1 and not scripts(spec):
+        raise RequestError(
+            f"--nodes {nodes}: only a command of a step ([steps.train] command in the settings) runs on several nodes "
+            "here. Our own training has --nproc."
+        )
+
+
+def finished(run: Run, tell: Callable[[Event], None]) -> Result:
+    """Runs every step, and keeps the result in run.json.
+
+    Raises:
+        WorkFailed: it was told to stop; every process was ended.
+    """
+    try:
+        result = Result(run, execution.execute(run, tell))
+    except process.Interrupted as stop:
+        message = f"stopped by {stop}; every process was ended.\nresume: {run.resume_command()}"
+        with run.log.open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
+            log.write(f"{message}\n")
+        raise WorkFailed(message, exit_code=128 + stop.signal_number) from None
+    whole_files.write(run.folder / "run.json", json.dumps(result.as_json(), indent=1) + "\n")
+    return result
