@@ -42,7 +42,7 @@ def test_help_teaches_and_imports_nothing_heavy() -> None:
 
 
 def test_the_version_is_told() -> None:
-    assert pipelines("--version").stdout.startswith("pipelines 0.")
+    assert pipelines("--version").stdout.startswith("vgp 0.")
 
 
 def test_the_list_names_every_parameter_with_its_type() -> None:

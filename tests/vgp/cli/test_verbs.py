@@ -82,11 +82,11 @@ def test_help_of_a_group_cuts_nothing_off() -> None:
 
 
 def test_a_shell_completes_verbs_and_options() -> None:
-    script = run(_PIPELINES_COMPLETE="source_bash").stdout
+    script = run(_VGP_COMPLETE="source_bash").stdout
     assert "complete -o default -F" in script
-    verbs = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="pipelines sche", COMP_CWORD="1").stdout
+    verbs = run(_VGP_COMPLETE="complete_bash", COMP_WORDS="vgp sche", COMP_CWORD="1").stdout
     assert verbs.split() == ["schedule"]
-    below = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="vgp schedule pl", COMP_CWORD="2").stdout
+    below = run(_VGP_COMPLETE="complete_bash", COMP_WORDS="vgp schedule pl", COMP_CWORD="2").stdout
     assert below.split() == ["plan"]
-    options = run(_PIPELINES_COMPLETE="complete_bash", COMP_WORDS="vgp machines --max-usd-", COMP_CWORD="2").stdout
+    options = run(_VGP_COMPLETE="complete_bash", COMP_WORDS="vgp machines --max-usd-", COMP_CWORD="2").stdout
     assert options.split() == ["--max-usd-per-hour"]

@@ -107,8 +107,9 @@ def library_wheel() -> bytes:
 def _package() -> dict[str, bytes]:
     """The library's files, and the originals of a project where the library does not bring them already."""
     folder = Path(vgp.__file__).parent
-    paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    own = {f"vgp/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    kept = [path for path in paths if not any(part.startswith((".", "__pycache__")) for part in path.parts)]
+    own = {f"vgp/{path.as_posix()}": (folder / path).read_bytes() for path in kept}
     return {**{f"vgp/originals/{name}": text for name, text in original_files().items()}, **own}
 
 
