@@ -17,11 +17,11 @@ from vgp.base.storage import files, pinned, storage
 from vgp.data import task_names, tasks
 from vgp.decision.decision import NIGHTS, Approval, Decision, check
 from vgp.decision.decision import write as write_decision
-from vgp.decision.release import request as release_request
+from vgp.decision.release import release_request
 from vgp.protocol import manifest, run_folder
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
-from vgp.registry import champion as champions
+from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
 from vgp.train import checkpoint_place
@@ -81,7 +81,7 @@ def resolve(
     """
     settings = run_request.check_settings(task, task_options, margin, confidence, nights, training_options, config)
     release_request.check(champion, model_name, approve)
-    from vgp.decision.release import foreseen
+    from vgp.decision.release import release
     from vgp.registry import reigning
     from vgp.registry.model_name import chosen
     from vgp.steps.pins import resolve
@@ -99,7 +99,7 @@ def resolve(
         run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
     )  # fmt: skip
     if resolved.champion and approve != "manual":
-        resolved = replace(resolved, words=(*resolved.words, *foreseen.words(place, confidence, nights)))
+        resolved = replace(resolved, words=(*resolved.words, *release.foreseen(place, confidence, nights)))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)
     if record and not dry_run:
@@ -230,7 +230,7 @@ def evaluate(
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):
-        champions.check(champion)
+        reigning.check_folder(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     tasks.find(_trusted_task(data, manifest.load(data), task))

@@ -6,11 +6,11 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.data import task_names, tasks
 from vgp.decision.decision import NIGHTS, check
-from vgp.decision.release import request as release_request
+from vgp.decision.release import release_request
 from vgp.protocol.pins import Request
 from vgp.steps.pins import weights
 from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.assignment import check_rungs
+from vgp.train.loop.order import check_rungs
 
 
 def check_request(

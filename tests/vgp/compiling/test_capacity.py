@@ -18,7 +18,7 @@ from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.check.spec.spec_ladder import first_container, worlds
-from vgp.launch.capacity.probe_body import probe_body
+from vgp.launch.capacity.jobs import probe_body
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.ladder_proposal import proposed
 from vgp.machines.placement.machine_rules import PlacementError
