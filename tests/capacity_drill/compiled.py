@@ -8,7 +8,7 @@ from typing import Any
 
 from kfp import compiler, dsl
 
-from components.image import step
+from components import step
 from components.train import train
 from vgp.machines.placement.request import Request
 from vgp.settings import Settings

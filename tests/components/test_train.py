@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from kfp.dsl import Artifact, Dataset, Model
+from kfp.dsl import HTML, Artifact, Dataset, Model
 from pydantic import ValidationError
 
 from components.resolve import resolve
@@ -20,6 +20,7 @@ from vgp.check.spec import arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
+from vgp.steps.run_request import Form, read_form
 from vgp.train import fit
 from vgp.train.config import TrainConfig
 
@@ -70,7 +71,8 @@ def inputs(step: str, values: dict[str, Any]) -> dict[str, Any]:
     (task,) = [task for _, task in SPEC.walk() if task.name == step]
     own = {name: source["componentInputParameter"] for name, source in task.content["inputs"]["parameters"].items()
            if "componentInputParameter" in source}  # fmt: skip
-    given = {name: values[source.removeprefix("pipelinechannel--")] for name, source in own.items()}
+    places = {name: source.removeprefix("pipelinechannel--") for name, source in own.items()}
+    given = {name: values[place] for name, place in places.items() if place in values}
     return {name: as_struct(value) if isinstance(value, dict) else value for name, value in given.items()}
 
 
@@ -91,8 +93,28 @@ def test_every_setting_is_reached_through_the_pipeline(
     values = {**SPEC.defaults, **arguments.parsed(SPEC.parameters, texts, workflow.members)}
     workflow.check(values, remote=True)
     outputs = {"model": Model(uri=str(tmp_path / "model")), "checkpoints": Artifact(uri=str(tmp_path / "saved"))}
-    train.python_func(dataset=Dataset(uri=str(tmp_path)), **outputs, **{**inputs("train", values), "pins": ""})
+    config = as_struct(asked(values).settings)
+    train.python_func(
+        dataset=Dataset(uri=str(tmp_path)), **outputs, **inputs("train", values), pins="", config=config
+    )  # fmt: skip
     assert arrived == [TrainConfig(task=FLIGHTS, **settings)]
+
+
+def test_equal_settings_are_one_value_for_the_cache() -> None:
+    """In whatever way they are given; it names the fields of the form, and others that are not at their defaults."""
+    plain = asked(SPEC.defaults).settings
+    given = {"strategy": "ddp", "keep": 3.0, "compile": "auto"}
+    assert asked({**SPEC.defaults, "epochs": 3, "training_options": given}).settings == plain
+    assert set(plain) == {name for name in SETTINGS if name in SPEC.parameters}
+    other = asked({**SPEC.defaults, "training_options": {"keep": 4.0, "strategy": "fsdp"}}).settings
+    assert json.dumps(other) == json.dumps({**plain, "strategy": "fsdp", "keep": 4})
+    assert asked({**SPEC.defaults, "margin": 1e-3}).settings == plain, "no term is a setting of the training"
+
+
+def asked(values: dict[str, Any]) -> Form:
+    """The form as the step resolve reads it."""
+    of_resolve = as_struct(inputs("resolve", values))
+    return read_form({name: value for name, value in of_resolve.items() if name not in ("as_of", "pins")})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +145,9 @@ def test_a_wrong_setting_is_refused_at_the_desk_and_in_the_first_step(
         workflow.check(values, remote=True)
     record = Artifact(uri=str(tmp_path / "runs/123/training-1/resolve_12345678/record"))
     with pytest.raises(SystemExit) as ended:
-        resolve.python_func(pipeline="training", run="training-1", record=record, **inputs("resolve", values))
+        resolve.python_func(
+            record=record, look=HTML(), pipeline="training", run="training-1", **inputs("resolve", values)
+        )  # fmt: skip
     assert ended.value.code == 2 and message in capsys.readouterr().err
     assert not list(tmp_path.iterdir()), "nothing is written"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.collect import collect
+from components.train import collect
 from components.train import train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError

@@ -12,6 +12,7 @@ from vgp.check.spec.dag import Component
 from vgp.check.spec.parameters import Parameter
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.step_difference import Side, compared
+from vgp.check.spec.text import as_text
 
 _ADDED, _GONE = "added", "removed"
 #: Differences of which only is told that there is one; of all others the values.
@@ -43,10 +44,9 @@ def differences(
 
 
 def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
-    """The unified diff of the two specs' text."""
-    return list(
-        difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), "live", "declared", lineterm="")
-    )
+    """The unified diff of the two specs' text; Google does not keep the order of parameters, so it does not count."""
+    old, new = (as_text(spec.content).splitlines() for spec in (before, after))
+    return list(difflib.unified_diff(old, new, "live", "declared", lineterm=""))
 
 
 def _parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:

@@ -104,8 +104,11 @@ class PipelineSpec:
 
     @cached_property
     def text(self) -> str:
-        """The one textual form: what is compared, committed and uploaded."""
-        return as_text(self.content)
+        """The one textual form: what is compared, committed and uploaded.
+
+        The parameters stay in their order, which is that of the form that people fill in.
+        """
+        return as_text(self.content, kept=table(self.content, "root", "inputDefinitions", "parameters"))
 
     @cached_property
     def digest(self) -> str:

@@ -1,19 +1,21 @@
 """What the parameters of a run mean to the commands in its spec: one that has no effect is refused."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import number
 from vgp.check.spec import sizes
-from vgp.check.spec.dag import Component, Task
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import scripts
 
 #: The first step takes every parameter, only to check it.
 _CHECKS = "resolve"
+#: The input of a step by which its own Python takes its settings.
+_SETTINGS = "config"
 #: A worker pool is JSON made by concatenation: these would end its texts.
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 
@@ -25,13 +27,14 @@ class _Parameter:
     name: str
 
 
-def refuse(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool) -> None:
+def refuse(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool, settings: Collection[str] = ()) -> None:
     """Raises RequestError: an argument has no effect, since the command that runs in place of a step does not take it.
 
     Args:
         spec: The compiled pipeline.
         arguments: Those of a run; parameters that are not among them have their defaults.
         remote: Whether the run is one on Vertex AI.
+        settings: Parameters that reach the step's own Python as one value, its input `config`.
     """
     commands = scripts(spec)
     if not commands:
@@ -44,6 +47,8 @@ def refuse(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool) ->
             continue
         elsewhere = [taken for other, taken in takers if other is not task and other.name != _CHECKS]
         others = {parameter for taken in elsewhere for parameter in taken.values()}
+        if _SETTINGS in table(task.content, "inputs", "parameters"):
+            inputs = {**{name: name for name in settings if name in spec.parameters}, **inputs}
         for name, parameter in inputs.items():
             if parameter in sized:
                 continue  # of the machines, not of the command
