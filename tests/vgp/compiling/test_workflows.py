@@ -205,7 +205,7 @@ def test_without_settings_nothing_is_compiled(tmp_path: Path) -> None:
         ("raise SystemExit(3)\ndef build(target): ...", "pipelines/mine.py:1: SystemExit: 3"),
         ("def build(): ...", "pipelines/mine.py: TypeError: build() takes 0 positional arguments"),
         ("def build(target): ...", "pipelines/mine.py: build(target) must return its function with @dsl.pipeline."),
-        ("build = 3", "pipelines/mine.py: a workflow is a file with a function build(target)."),
+        ("build = 3", "pipelines/mine.py: a workflow is a file with a @dsl.pipeline function"),
     ],
 )
 def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repository], text: str, message: str) -> None:
@@ -238,7 +238,7 @@ def test_a_settings_file_of_somebody_else_above_is_not_taken(
             repository_of()
 
 
-@pytest.mark.parametrize("name", ["training", "retraining", "batch_prediction"])
+@pytest.mark.parametrize("name", ["training", "batch_prediction"])
 def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_writes(name: str) -> None:
     repository = repository_of(REPOSITORY / "pipelines.toml")
     own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")

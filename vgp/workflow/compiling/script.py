@@ -53,6 +53,7 @@ def with_command(component: Any, request: Request, form: "BaseComponent | None" 
     _refuse_words(component.name, script, {**_parameters(spec.inputs), **_parameters(fields)})
     named = {name: fields[name] for name in sorted(script.names & set(_parameters(fields)))}
     spec.inputs = {**named, **(spec.inputs or {})}
+    component._component_inputs.update(named)  # kfp notes them when a component is made
     parameters = _parameters(spec.inputs)
     kinds = {name: _kind(component.name, name, parameters[name]) for name in script.names & set(parameters)}
     container = spec.implementation.container
