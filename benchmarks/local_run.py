@@ -21,7 +21,7 @@ from vgp.base.text.table import table
 
 RUNS = 5
 TASK = "docs.examples.digits:Digits"
-HEAD = "import sys; from pathlib import Path; from training import steps; at = Path(sys.argv[1])"
+HEAD = "import sys; from pathlib import Path; from vgp.steps import calls as steps; at = Path(sys.argv[1])"
 CALLS = (
     f"steps.resolve(at / 'record', pipeline='training', task={TASK!r})",
     f"steps.prepare('', at / 'data', task={TASK!r})",

@@ -5,7 +5,10 @@ import importlib
 import pkgutil
 import shlex
 import subprocess
+import zipfile
 from collections.abc import Iterator
+from fnmatch import fnmatch
+from itertools import product
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -21,17 +24,22 @@ OURS = ("components", "pipelines", "training", "vgp")
 
 
 def in_image(root: Path) -> dict[str, str]:
-    """Place below /app -> text, of every file that goes to the builder and that the Dockerfile copies."""
+    """Place below /app -> text, of every file that the Dockerfile copies; a wheel is installed there."""
     source = find(root)
     lines = (root / source.dockerfile).read_text().replace("\\\n", " ").splitlines()
-    places: dict[str, str] = {}
+    places: dict[str, Path] = {}
     for *origins, destination in (shlex.split(line)[1:] for line in lines if line.startswith("COPY ")):
-        for origin in origins:
-            for name in source.files:
-                if name == origin or name.startswith(f"{origin}/"):
-                    below = name[len(origin) + 1 :] or (PurePosixPath(name).name if destination.endswith("/") else "")
-                    places[str(PurePosixPath(destination) / below)] = name
-    return {place: (root / name).read_text() for place, name in places.items() if name.endswith(".py")}
+        for origin, name in product(origins, source.files):
+            parts = PurePosixPath(name).parts
+            if fnmatch(parts[0], origin):  # a folder gives what it holds
+                below = PurePosixPath(*parts[1:]) if len(parts) > 1 else PurePosixPath(name)
+                places[str(PurePosixPath(destination) / below)] = root / name
+    texts = {place: path.read_text() for place, path in places.items() if path.suffix == ".py"}
+    for path in places.values():
+        if path.suffix == ".whl":
+            with zipfile.ZipFile(path) as wheel:
+                texts |= {name: wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".py")}
+    return texts
 
 
 def imports(text: str) -> Iterator[tuple[str, str]]:
@@ -84,11 +92,11 @@ def test_the_image_of_this_repository_has_what_components_import() -> None:
 
 
 def test_the_image_of_a_new_project_has_what_components_import(tmp_path: Path) -> None:
-    folder = write("churn", "vertex-gpu-pipelines==0.1.0", tmp_path)
+    folder = write("churn", tmp_path)
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     files = in_image(folder)
     assert missing(files, shipped()) == set()
-    assert {"vgp/steps/calls.py", "tasks/digits.py", "vgp/steps/notice.py"} <= set(files)
+    assert {"vgp/steps/calls.py", "training/tasks/digits.py", "vgp/steps/notice.py"} <= set(files)
 
 
 @pytest.mark.parametrize("place", ["vgp/cli/__init__.py", "vgp/vertex/__init__.py", "components/train.py"])

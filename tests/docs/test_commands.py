@@ -19,7 +19,7 @@ def lines(page: Path) -> Iterator[str]:
     """The commands in the fenced blocks of a page, without comments and what the shell does with their output."""
     for block in re.findall(r"(?ms)^ *```\w*\n(.*?)^ *```$", page.read_text()):
         for line in block.replace("\\\n", " ").splitlines():
-            found = re.match(r" *(?:\$ )?(?:\.venv/bin/)?pipelines ((?!--help)[a-z].*)", line)
+            found = re.match(r" *(?:\$ )?(?:\.venv/bin/)?vgp ((?!--help)[a-z].*)", line)
             if found and " | " not in found[1]:  # README: `runs | show | logs` is a list of verbs
                 yield re.split(r"\s(?:#|>)", found[1])[0].strip()
 

@@ -23,7 +23,7 @@ FORM = PipelineSpec.read(REPOSITORY / "tests/golden/training.json").parameters
 def advised(page: Path) -> Iterator[str]:
     """What stands after each `--set` of a page for the pipeline `training`: in commands, and within a sentence."""
     text = page.read_text().replace("\\\n", " ")
-    commands = re.findall(r"(?m)^(?:\$ )?(?:\.venv/bin/)?pipelines \w+ training .*$", text)
+    commands = re.findall(r"(?m)^(?:\$ )?(?:\.venv/bin/)?vgp \w+ training .*$", text)
     spans = [span for span in re.findall(r"`([^`\n]+)`", text) if span.startswith("--set ")]
     for line in (*commands, *spans):
         words = shlex.split(re.sub(r"\s#.*", "", line))

@@ -40,7 +40,7 @@ def blocks(section: str) -> list[str]:
 
 def called(folder: Path, *scripts: str) -> list[list[str]]:
     """What the blocks call, one after another in one shell, as arguments."""
-    for name in ("gcloud", "terraform", "pipelines", "cp", "bq"):
+    for name in ("gcloud", "terraform", "vgp", "cp", "bq"):
         (folder / name).write_text(TOOL)
         (folder / name).chmod(0o755)
     (folder / "infra").mkdir()
@@ -115,7 +115,7 @@ def test_the_builder_sees_the_folder_of_builds_only(by_hand: list[list[str]]) ->
 
 
 def test_the_image_is_built_as_an_account_that_is_there(by_hand: list[list[str]]) -> None:
-    assert by_hand[-1] == ["pipelines", "image", "build"]
+    assert by_hand[-1] == ["vgp", "image", "build"]
     (builder,) = re.findall(r'^build_service_account = "([^"]+)"', PAGE, re.MULTILINE)
     assert builder.partition("@")[0] in [words[4] for words in by_hand if words[1:4] == MAKE_ACCOUNT]
     mine = granted(by_hand, "user:you@example.com")
@@ -171,14 +171,12 @@ def test_by_hand_the_apis_are_those_of_terraform(by_hand: list[list[str]]) -> No
 
 
 def test_with_terraform_two_apis_are_on_first_and_its_environment_is_known(tmp_path: Path) -> None:
-    calls = called(
-        tmp_path, blocks("2. What the project needs")[0], blocks("4. The image")[0], "pipelines $PIPELINES_ENV"
-    )
+    calls = called(tmp_path, blocks("2. What the project needs")[0], blocks("4. The image")[0], "vgp $PIPELINES_ENV")
     apis = ["cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"]
     assert calls[0] == ["gcloud", "services", "enable", *apis]
     assert ["terraform", "apply"] in calls and calls.index(["terraform", "apply"]) > 0
-    assert ["pipelines", "image", "build"] in calls
-    assert calls[-1] == ["pipelines", "prod"]
+    assert ["vgp", "image", "build"] in calls
+    assert calls[-1] == ["vgp", "prod"]
     (declared,) = re.findall(r'variable "environment".*?default\s+= "(\w+)"', VARIABLES, re.DOTALL)
     assert declared == "prod"
 

@@ -46,7 +46,7 @@ def test_the_digits_example_goes_from_data_to_report(tmp_path: Path, monkeypatch
 
 
 def test_the_parts_are_given_what_the_pipeline_is_given() -> None:
-    (run,) = [words for words in lines("pipelines") if words[:2] == ["run", "training"]]
+    (run,) = [words for words in lines("vgp") if words[:2] == ["run", "training"]]
     prepare, train, evaluate, _ = lines("python -m vgp.steps")
     task = "docs.examples.digits:Digits"
     assert settings(run) == settings(train) | {f"task={task}"}

@@ -120,12 +120,12 @@ def test_cloud_build_deploys_by_branch_and_tag_whichever_of_them_is_set(
     tools = tmp_path / ".venv/bin"
     tools.mkdir(parents=True)
     (tools / "python").symlink_to(sys.executable)
-    (tools / "pipelines").write_text(
+    (tools / "vgp").write_text(
         '#!/bin/sh\necho "$*" >> calls\n'
         'if [ "$1" = list ]; then echo \'[{"name": "one"}, {"name": "two"}]\'\n'
         'else echo \'{"image": "i@sha256:0"}\'; fi\n'
     )
-    (tools / "pipelines").chmod(0o755)
+    (tools / "vgp").chmod(0o755)
     (deploy,) = [step["script"] for step in load(CLOUD_BUILD)["steps"] if step["id"] == "deploy"]
     environment = {"PATH": os.environ["PATH"], "_ENVIRONMENT": "prod", "_BUILDER": "b@p.iam.gserviceaccount.com"}
     done = subprocess.run(

@@ -55,8 +55,9 @@ def project(tmp_path: Path) -> Path:
     """torch in both builds: cublas is asked for by the one for CUDA."""
     for name in ("scripts", "pipelines", "components", "training", "index"):
         (tmp_path / name).mkdir()
-    for name in ("setup.sh",):
-        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts" / name)
+    for name in ("scripts/setup.sh", "vgp/base/lock.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
     index = tmp_path / "index"
     hashes = {
         "backend==1": [wheel(index, "backend", "1", code=BACKEND)],

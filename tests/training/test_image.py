@@ -9,11 +9,15 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from fnmatch import fnmatch
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from linked import link_locked, link_pip, link_torch, packages_of
+
+from vgp.vertex.images.source import find
 
 REPOSITORY = Path(__file__).parents[2]
 DOCKERFILE = (REPOSITORY / "training" / "Dockerfile").read_text()
@@ -51,7 +55,8 @@ def test_only_what_is_copied_goes_to_the_builder() -> None:
     allowed = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     lines = [line for line in instructions("COPY") if not line.startswith("--from=")]
     copied = {source.removeprefix("./") for line in lines for source in shlex.split(line)[:-1]}
-    assert copied == allowed
+    assert {"pyproject.toml", "constraints.txt", "vgp", "training"} == allowed
+    assert all(any(fnmatch(name, pattern) for pattern in copied) for name in allowed)
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +75,24 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     app = root / "app"
     app.mkdir()
     for line in instructions("COPY"):
-        *sources, destination = shlex.split(line)
-        for source in sources:
-            if destination.endswith("/"):
-                (app / destination).mkdir(exist_ok=True)
-            _copy(REPOSITORY / source, app / destination)
-    (install,) = [line for line in instructions("RUN") if "pip install" in line]
+        *patterns, destination = shlex.split(line)
+        for name, pattern in product(find(REPOSITORY).files, patterns):
+            first, _, below = name.partition("/")
+            if fnmatch(first, pattern):  # a folder gives what it holds
+                place = app / destination / (below or name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(REPOSITORY / name, place)
     path = f"{python.parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", install],
-        cwd=app,
-        env={**os.environ, **arguments(), "PATH": path, "PIP_NO_COMPILE": "1", "PIP_NO_INDEX": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    for line in instructions("RUN"):
+        if "pip install" in line or ".pth" in line:
+            done = subprocess.run(
+                ["sh", "-c", line],
+                cwd=app,
+                env={**os.environ, **arguments(), "PATH": path, "PIP_NO_COMPILE": "1", "PIP_NO_INDEX": "1"},
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
     return python.parent
 
 
@@ -98,13 +106,6 @@ def flights_csv(tmp_path: Path) -> Path:
         header, *lines = file.read("flights.csv").decode().splitlines()
     (tmp_path / "flights.csv").write_text("\n".join([header, *lines[::50]]) + "\n")
     return tmp_path / "flights.csv"
-
-
-def _copy(source: Path, destination: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, destination, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    else:
-        shutil.copy(source, destination)
 
 
 def run(image: Path, folder: Path, step: str, outputs: tuple[str, ...], **inputs: object) -> dict[str, Any]:

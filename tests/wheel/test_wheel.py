@@ -33,9 +33,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def pip(*arguments: str) -> None:
+def pip(*arguments: str, cwd: Path | None = None) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=clean())
+    done = subprocess.run(command, capture_output=True, text=True, env=clean(), cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -94,7 +94,7 @@ def project(light: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_one_package_and_no_trace_of_an_earlier_build(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names} == {"vgp", "vertex_gpu_pipelines-0.1.0.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {"vgp", "vgp-0.1.0.dist-info"}
     assert "vgp/machines/catalog/data/machines.json" in names
     assert not [name for name in names if "__pycache__" in name]
 
@@ -134,7 +134,7 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
 def test_a_verb_that_needs_more_says_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
     said = command(light)(*words, cwd=project, code=2).stderr
     assert "is not installed. Install the extra vertex:" in said
-    assert f"{light} -m pip install 'vertex-gpu-pipelines[vertex] @ file://" in said
+    assert f"{light} -m pip install 'vgp[vertex] @ file://" in said
 
 
 def test_a_repository_with_packages_of_our_names_keeps_its_own(full: Path, tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_a_repository_without_a_workflow_and_a_folder_without_settings_are_told_
 
 
 @pytest.fixture(scope="module")
-def set_up(wheel: Path, project: Path) -> Path:
+def set_up(project: Path) -> Path:
     """The project's own environment, made by its own script; returns its Python."""
     folder = project / ".venv"
     everything_in(folder)
-    words = {**clean(), "PIP_NO_INDEX": "1", "VGP": str(wheel)}
+    words = {**clean(), "PIP_NO_INDEX": "1"}
     done = subprocess.run(["./setup.sh"], cwd=project, env=words, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "bin" / "python"
@@ -208,25 +208,35 @@ def test_a_new_project_compiles_checks_trains_and_passes_its_own_test(set_up: Pa
     done = subprocess.run(words, cwd=project, env=clean(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "Ran 3 tests" in done.stderr
-    assert "Nothing to do" in command(set_up)("update", cwd=project / "tasks").stdout
+    assert "Nothing to do" in command(set_up)("update", cwd=project / "training/tasks").stdout
 
 
 def test_the_image_of_a_new_project_has_its_code_wherever_a_step_starts(project: Path, tmp_path: Path) -> None:
-    """The Dockerfile's own copies, and the line that leads Python to them."""
+    """The Dockerfile's own copies, the library's installation, and the line that leads Python to the project's code."""
     everything_in(tmp_path / "python")
-    text = (project / "Dockerfile").read_text().replace("\\\n", " ")
+    text = (project / "training/Dockerfile").read_text().replace("\\\n", " ")
     app = tmp_path / "app"
     app.mkdir()
-    words = {**clean(), "PATH": f"{tmp_path}/python/bin:/usr/bin:/bin"}
+    words = {**clean(), "PATH": f"{tmp_path}/python/bin:{Path(sys.executable).parent}:/usr/bin:/bin"}
     for line in text.splitlines():
         name, _, rest = line.partition(" ")
         if name == "COPY":
-            source, destination = rest.split()
-            copy = shutil.copytree if (project / source).is_dir() else shutil.copy
-            copy(project / source, app / destination, **({"dirs_exist_ok": True} if copy is shutil.copytree else {}))
-        elif name == "RUN" and ".pth" in rest:  # setup.sh, above, installs from the same lock
+            *sources, destination = rest.split()
+            (app / destination).mkdir(exist_ok=True)
+            for found in (found for source in sources for found in sorted(project.glob(source))):
+                if found.is_dir():
+                    shutil.copytree(found, app / destination, dirs_exist_ok=True)
+                else:
+                    shutil.copy(found, app / destination)
+        elif name == "RUN" and "vgp.txt" in rest:  # what else it installs, setup.sh installs above from the same lock
+            pip("--python", f"{tmp_path}/python/bin/python", "install", "--no-index", "--require-hashes", "--no-deps",
+                "-r", "vgp.txt", cwd=app / "vgp")  # fmt: skip
+            shutil.rmtree(app / "vgp")
+        elif name == "RUN" and ".pth" in rest:
             done = subprocess.run(["sh", "-c", rest], cwd=app, env=words, capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
-    code = "import training, tasks; print(training.__file__, tasks.__file__)"
+    code = "import training.tasks.digits as task, vgp.steps.calls as calls; print(task.__file__, calls.__file__)"
     done = subprocess.run(["python3", "-c", code], cwd=tmp_path, env=words, capture_output=True, text=True)
-    assert done.stdout.split() == [f"{app}/training/__init__.py", f"{app}/tasks/__init__.py"], done.stderr
+    task, calls = done.stdout.split() or [done.stderr, ""]
+    assert task == f"{app}/training/tasks/digits.py"
+    assert calls.startswith(f"{tmp_path}/python/lib/")

@@ -4,9 +4,11 @@ engine_settings.py   what the engines may use, of the variable PREPARE_ENGINES
 errors.py            the two expected ways in which a command ends badly
 exits.py             how work ends: exit codes, and the error that is the user's to fix
 google_api.py        calls of Google's APIs from within a run
+lock.py              the locked versions of all that an extra needs
 memory.py            what this process may use, cgroups counted
 options.py           the options of a task: what it knows, and what is near
 printable.py         somebody else's text in a message
+strict.py            JSON that somebody else may have written
 webhook.py           a JSON body sent to an address of somebody's choice
 documents/           JSON, YAML and TOML that keep the place of every value
 storage/             files here and objects in Cloud Storage

@@ -6,8 +6,9 @@ python3 vgp/base/lock.py --only torch
 
 What has no wheel is built with what --build names: in an environment of its own pip would fetch that without a hash.
 Both files lie in the
-wheel, or in the repository that it is built from. What needs what stands in the comments that uv wrote (`# via kfp`); a distribution
-that is installed already, in its locked version, speaks for itself: PyTorch's builds for CPUs need no CUDA.
+wheel, or in the repository that it is built from. What needs what stands in the comments that uv wrote (`# via kfp`);
+a distribution that is installed already, in its locked version, speaks for itself: PyTorch's builds for CPUs need no
+CUDA.
 """
 
 import re

@@ -4,9 +4,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from vgp.base.errors import RequestError
-from vgp.base.text.figures import plural
-from vgp.cli import extras
 from vgp.cli.options import Json, SettingsFile, console, print_json, say
 
 if TYPE_CHECKING:

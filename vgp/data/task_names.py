@@ -1,7 +1,7 @@
 """The names of tasks: short ones, `module:Class`, and those of earlier versions. Nothing is imported here."""
 
 import difflib
-import importlib.util
+import importlib
 import pkgutil
 import re
 import sys
@@ -39,7 +39,7 @@ def short(name: str) -> str:
 
 
 def trusted(named: str, file: str, chosen: str = "") -> str:
-    """The task that a file names, if it may be loaded: a short one, that the caller chose, or has imported.
+    """The task that a file names, if it may be loaded: the library's, the project's, chosen or imported by the caller.
 
     A file is not enough to import a module, for that runs its code; and files lie in folders that others may write.
 
@@ -50,7 +50,11 @@ def trusted(named: str, file: str, chosen: str = "") -> str:
     module, _, member = full.partition(":")
     if chosen and spec(chosen) != full:
         raise UserError(f"{file} is of the task {quoted(named)}, not of {chosen}.")
-    if not (chosen or short(full) or member in getattr(sys.modules.get(module), "__dict__", {})):
+    if not (
+        chosen
+        or short(full) in {*SHIPPED, *_in_project()}
+        or member in getattr(sys.modules.get(module), "__dict__", {})
+    ):
         raise UserError(
             f"{file} names the task {quoted(named)}, which is neither shipped nor in use here, and a file is not "
             f"enough to import a module. If you trust it: import {quoted(module)[1:-1]} first, or give the step its "
@@ -73,7 +77,7 @@ def parts(name: str) -> tuple[str, str]:
         )
     module_name, colon, class_name = spec(name).partition(":")
     if name != spec(name) and name not in SHIPPED and name not in _EARLIER:
-        _require_file(name, module_name)
+        _require_file(name)
     if not colon or not module_name or not class_name:
         raise UserError(
             f"task {name!r} is neither a short name, such as flights, nor of the form module:Class, such as "
@@ -82,16 +86,20 @@ def parts(name: str) -> tuple[str, str]:
     return module_name, class_name
 
 
-def _require_file(name: str, module: str) -> None:
-    """Raises UserError if the project has no file for a short name."""
+def _in_project() -> list[str]:
+    """The short names that the project in use here has files for."""
     try:
-        found = importlib.util.find_spec(module)
         folder = importlib.import_module(PROJECT).__path__
     except ModuleNotFoundError:
-        found, folder = None, ()
-    if found:
+        return []
+    return sorted(each.name for each in pkgutil.iter_modules(folder))
+
+
+def _require_file(name: str) -> None:
+    """Raises UserError if the project has no file for a short name."""
+    there = [*SHIPPED, *_in_project()]
+    if name in there:
         return
-    there = [*SHIPPED, *sorted(each.name for each in pkgutil.iter_modules(folder))]
     near = difflib.get_close_matches(name, there, 1)
     raise UserError(
         f"task {name!r} is neither a task of the library nor a file in {PROJECT.replace('.', '/')}/ "

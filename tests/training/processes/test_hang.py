@@ -71,4 +71,4 @@ def test_a_rank_that_waits_in_the_key_value_store_is_known_by_its_innermost_fram
     assert hang._WAITING.match(f'  File "{rank.__file__}", line 84 in {function}')
     assert not hang._WAITING.match(f'  File "{rank.__file__}", line 84 in call')
     for file in hang._COMMON[:2]:
-        assert (Path(hang.__file__).parents[2] / file.lstrip("/")).is_file()
+        assert (Path(hang.__file__).parents[3] / file.lstrip("/")).is_file()

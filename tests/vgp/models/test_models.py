@@ -186,16 +186,16 @@ def test_a_process_of_the_repository_s_own_answers(registry: str, models: Models
     assert (code, err) == (0, "") and out.startswith("version 1 is the champion")
 
 
-def test_a_repository_without_the_training_code_says_so(
-    registry: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_without_the_extra_that_has_the_registry_the_command_says_what_to_install(
+    registry: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vgp.__main__ import main
+    from vgp.workflow.local import training_code
 
-    (tmp_path / "pipelines.toml").write_text("")
-    (tmp_path / "pipelines").mkdir()
+    monkeypatch.setattr(training_code.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="2"):
-        main(["models", "list"])
-    assert "has no vgp/registry, which keeps the versions of models" in capsys.readouterr().err
+        main(["models", "list", "--settings", str(ROOT / "pipelines.toml")])
+    assert "this needs numpy, which is not installed. Install the extra training" in capsys.readouterr().err
 
 
 def test_the_list_names_the_environments_that_share_the_registry_and_the_models_that_stayed_behind(

@@ -1,162 +1,111 @@
-"""The vendored copy becomes that of this version; what its owner did is never lost, and twice is once."""
+"""A project takes this version of the library; what is its owner's is never written to."""
 
-import json
+import io
+import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-from vgp.workflow.project.manifest import PATH, digest
 
 from vgp.base.errors import RequestError
-from vgp.workflow.project.new import write
-from vgp.workflow.project.update import apply, other_base, plan
+from vgp.workflow.project import wheel
+from vgp.workflow.project.new import PIN, write
+from vgp.workflow.project.update import apply, plan
 
-VGP = "vertex-gpu-pipelines==0.1.0"
-CHANGED, EDITED, OLD = "vgp/train/fit.py", "vgp/steps/calls.py", "training/deep/old.py"
+OLD = "vgp-0.0.9-py3-none-any.whl"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return write("churn", VGP, tmp_path)
+    return write("churn", tmp_path)
 
 
-def rewrite(project: Path, **values: Any) -> None:
-    """Changes the manifest."""
-    manifest = json.loads((project / PATH).read_text())
-    (project / PATH).write_text(json.dumps({**manifest, **values}))
-
-
-def age(project: Path, *paths: str, version: str = "0.0.9") -> None:
-    """Makes the copy that of an older version, which had another text in these files."""
-    files = json.loads((project / PATH).read_text())["files"]
-    for path in paths:
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_text(f"old {path}")
-        files[path] = digest(f"old {path}".encode())
-    rewrite(project, version=version, files=files)
+def age(project: Path, **originals: str) -> None:
+    """Gives the project an older wheel, in which these originals had another text."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as older, zipfile.ZipFile(project / wheel.NAME) as now:
+        for name in now.namelist():
+            if name.startswith("vgp/originals/"):
+                text = now.read(name)
+                for place, line in originals.items():
+                    text = line.encode() + text if name == f"vgp/originals/components/{place}.py" else text
+                older.writestr(name, text)
+    (project / wheel.NAME).unlink()
+    (project / OLD).write_bytes(packed.getvalue())
+    (project / PIN).write_text(f"./{OLD} --hash=sha256:{'0' * 64}\n")
 
 
 def contents(project: Path) -> dict[str, bytes]:
     return {path.relative_to(project).as_posix(): path.read_bytes() for path in project.rglob("*") if path.is_file()}
 
 
-def test_a_fresh_copy_needs_nothing(project: Path) -> None:
+def test_a_fresh_project_needs_nothing(project: Path) -> None:
     before = contents(project)
-    assert apply(plan(project, VGP)) == ()
+    update = plan(project)
+    apply(update)
+    assert (update.writes, update.removes, update.diff) == ({}, "", "")
     assert contents(project) == before
 
 
-def test_an_older_copy_becomes_this_versions_and_a_second_run_does_nothing(project: Path) -> None:
+def test_an_older_project_takes_the_wheel_and_a_second_update_does_nothing(project: Path) -> None:
     fresh = contents(project)
-    age(project, CHANGED, OLD)
-    (project / "vgp/train/config.py").unlink()
-    changes = {change.path: change.action for change in apply(plan(project, VGP))}
-    assert changes == {CHANGED: "change", OLD: "remove", "vgp/train/config.py": "add"}
+    age(project)
+    update = plan(project)
+    assert (update.before, update.after, sorted(update.writes), update.removes) == (
+        "0.0.9", "0.1.0", [wheel.NAME, PIN], OLD,
+    )  # fmt: skip
+    apply(update)
     assert contents(project) == fresh
-    assert not (project / "training/deep").exists()
-    assert plan(project, VGP).changes == ()
+    assert not plan(project).writes
 
 
-def test_what_is_its_owners_is_not_looked_at(project: Path) -> None:
-    mine = ("pipelines/training.py", "tasks/digits.py", "Dockerfile", "pipelines.toml", "training/tasks/mine.py")
-    for path in mine:
-        (project / path).write_text("mine")
-    age(project, CHANGED)
-    apply(plan(project, VGP))
-    assert all((project / path).read_text() == "mine" for path in mine)
+def test_what_is_its_owners_stays_and_what_changed_in_ours_is_shown(project: Path) -> None:
+    (project / "components/train.py").write_text("mine\n")
+    (project / "pipelines.toml").write_text("# mine\n")
+    age(project, evaluate="# gone since\n")
+    update = plan(project)
+    apply(update)
+    assert (project / "components/train.py").read_text() == "mine\n"
+    assert (project / "pipelines.toml").read_text() == "# mine\n"
+    assert [line for line in update.diff.splitlines() if line.startswith("-")] == [
+        "--- components/evaluate.py (then)", "-# gone since",
+    ]  # fmt: skip
 
 
-def test_an_edited_file_for_which_there_is_nothing_new_is_no_obstacle(project: Path) -> None:
-    age(project, CHANGED)
-    (project / EDITED).write_text("mine")
-    assert [change.path for change in apply(plan(project, VGP))] == [CHANGED]
-    assert (project / EDITED).read_text() == "mine"
-    assert plan(project, VGP).changes == ()
-
-
-def test_an_edited_file_that_would_change_stops_everything(project: Path) -> None:
-    age(project, CHANGED, EDITED, OLD)
-    for path in (EDITED, OLD):
-        (project / path).write_text("mine")
-    before = contents(project)
-    with pytest.raises(
-        RequestError, match="you edited what this version changes: training/deep/old.py, vgp/steps/calls"
-    ):
-        apply(plan(project, VGP))
-    assert contents(project) == before
-
-
-def test_edited_files_stay_or_go_as_their_owner_says(project: Path, tmp_path: Path) -> None:
-    age(project, CHANGED, EDITED)
-    (project / EDITED).write_text("mine")
-    assert [change.path for change in apply(plan(project, VGP), "keep")] == [CHANGED]
-    assert (project / EDITED).read_text() == "mine"
-    assert plan(project, VGP).changes == (), "kept once, it is no obstacle until there is something new for it"
-    again = plan(project, VGP, overwrite=True)
-    assert [(change.path, change.edited) for change in apply(again, "overwrite")] == [(EDITED, True)]
-    assert "mine" not in (project / EDITED).read_text()
-    age(project, CHANGED, EDITED)
-    (project / EDITED).write_text("mine")
-    assert [change.path for change in apply(plan(project, VGP), "overwrite")] == [CHANGED, EDITED]
-    assert "mine" not in (project / EDITED).read_text()
-
-
-def test_a_file_of_ones_own_in_the_place_of_a_new_one_counts_as_edited(project: Path) -> None:
-    files = json.loads((project / PATH).read_text())["files"]
-    del files[CHANGED]
-    (project / CHANGED).write_text("mine")
-    rewrite(project, files=files)
-    with pytest.raises(RequestError, match=CHANGED):
-        apply(plan(project, VGP))
-
-
-def test_an_update_that_was_cut_off_is_gone_on_with(project: Path) -> None:
-    """Some files are new already, the manifest is the old one."""
+def test_an_update_that_was_cut_off_goes_on(project: Path) -> None:
+    """The wheel is there already, the pin is the old one."""
     fresh = contents(project)
-    age(project, CHANGED, EDITED)
-    (project / CHANGED).write_bytes(fresh[CHANGED])
-    assert [change.path for change in apply(plan(project, VGP))] == [EDITED]
+    age(project)
+    (project / wheel.NAME).write_bytes(fresh[wheel.NAME])
+    update = plan(project)
+    assert list(update.writes) == [PIN]
+    apply(update)
     assert contents(project) == fresh
 
 
-def test_what_installs_the_command_is_renewed_with_the_code(project: Path) -> None:
-    (change,) = apply(plan(project, "vertex-gpu-pipelines==0.2.0"))
-    assert (project / change.path).read_text() == "vertex-gpu-pipelines==0.2.0\n"
-    assert change.path in (project / "setup.sh").read_text()
+def test_an_older_command_does_not_take_a_newer_project_back(project: Path) -> None:
+    (project / PIN).write_text(f"./vgp-12.0.0-py3-none-any.whl --hash=sha256:{'0' * 64}\n")
+    with pytest.raises(RequestError, match=r"version 12\.0\.0 .* this command is 0\.1\.0"):
+        plan(project)
 
 
-def test_a_dockerfile_with_another_base_is_left_and_named(project: Path) -> None:
-    assert other_base(project) == ""
-    dockerfile = project / "Dockerfile"
-    dockerfile.write_text(dockerfile.read_text().replace("sha256:", "sha256:0"))
-    assert other_base(project).startswith("note: this version was tested on another base")
+def test_a_damaged_wheel_is_said_to_be_damaged(project: Path) -> None:
+    age(project)
+    (project / OLD).write_bytes(b"PK")
+    with pytest.raises(RequestError, match="is damaged"):
+        plan(project)
+    assert (project / OLD).is_file()
 
 
-def test_an_older_command_does_not_take_a_newer_copy_back(project: Path) -> None:
-    rewrite(project, version="12.0.0")
-    with pytest.raises(RequestError, match="is of version 12.0.0, this command of 0.1.0"):
-        plan(project, VGP)
-
-
-def test_nothing_is_written_through_a_link_out_of_the_project(project: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (project / "vgp/decision/report").rename(elsewhere)
-    (project / "vgp/decision/report").symlink_to(elsewhere)
-    with pytest.raises(RequestError, match="vgp/decision/report/.* is a link out of the project"):
-        plan(project, VGP)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"version": "1", "files": {"../x": "%s"}}', '{"version": "1", "files": {"/etc/x": "%s"}}',
-     '{"version": "1", "files": {"a": "1"}}', '{"version": 1, "files": {}}', '{"version": "1", "files": {"a": 1}}'],
-)  # fmt: skip
-def test_a_damaged_manifest_is_said_to_be_damaged(project: Path, text: str) -> None:
-    (project / PATH).write_text(text.replace("%s", "0" * 64))
-    with pytest.raises(RequestError, match="vendored.json is damaged"):
-        plan(project, VGP)
-
-
-def test_a_repository_of_another_kind_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pin", [None, "", "vgp==0.1.0\n", "./other-1.0-py3-none-any.whl\n"])
+def test_a_repository_of_another_kind_is_none(tmp_path: Path, pin: str | None) -> None:
+    if pin is not None:
+        (tmp_path / PIN).write_text(pin)
     with pytest.raises(RequestError, match="was not written by `vgp new project`"):
-        plan(tmp_path, VGP)
+        plan(tmp_path)
+
+
+def test_a_project_of_the_earlier_form_is_told_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "training/lock").mkdir(parents=True)
+    (tmp_path / "training/lock/vendored.json").write_text("{}")
+    with pytest.raises(RequestError, match="vgp new project NAME"):
+        plan(tmp_path)

@@ -106,8 +106,8 @@ def _refuse_missing(selection: Selection, files: tuple[str, ...]) -> None:
     """Raises RequestError: the builder would not find what the Dockerfile copies."""
     if selection.dockerfile not in files:
         raise RequestError(f"git ignores {selection.dockerfile}, from which the image is built: see .gitignore.")
-    for pattern in selection.copied:
-        if not any(matches(pattern, name) for name in files):
+    for pattern in selection.copied:  # one with a wildcard may match nothing
+        if not any(matches(pattern, name) for name in files) and not set(pattern) & set("*?["):
             raise RequestError(
                 f"{selection.dockerfile} copies {pattern}, and there is no such file that goes into the image. "
                 "Write it, or look at what .gitignore and .dockerignore leave out."

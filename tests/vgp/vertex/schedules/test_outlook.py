@@ -74,16 +74,20 @@ def of_the_run() -> Any:
     return {"runtimeValue": {"constant": "{{$.pipeline_job_name}}"}}
 
 
-def test_what_cannot_be_known_is_said(cloud: Cloud, settings: Settings, tmp_path: Path) -> None:
+def test_what_cannot_be_known_is_said(
+    cloud: Cloud, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "does not pin what moves" in outlook.outlook(settings, make(settings, spec=SMALL)).unknown
     (tmp_path / "pipelines.toml").write_text("")
     elsewhere = load(tmp_path / "pipelines.toml")
-    assert "has no training/" in outlook.outlook(elsewhere, make(settings, spec=SPEC)).unknown
-    (tmp_path / "training").mkdir()
-    (tmp_path / "training" / "__init__.py").touch()
-    (tmp_path / "training" / "__main__.py").write_text("import no_such_package\n")
+    with monkeypatch.context() as light:
+        light.setattr(outlook.importlib.util, "find_spec", lambda name: None)
+        assert "is not installed" in outlook.outlook(elsewhere, make(settings, spec=SPEC)).unknown
+    (tmp_path / "training/tasks").mkdir(parents=True)
+    (tmp_path / "training/__init__.py").touch()
+    (tmp_path / "training/tasks/flights.py").write_text("import no_such_package\n")
     told = outlook.outlook(elsewhere, make(settings, spec=SPEC))
-    assert told.unknown == "not known: ModuleNotFoundError: No module named 'no_such_package'"
+    assert "no_such_package, which is not installed" in told.unknown
     assert told.as_json(datetime.now(UTC), True) is None
 
 
