@@ -201,7 +201,8 @@ def _resolve(values: dict[str, Any]) -> None:
 
     as_json = values.pop("json")
     values["task_options"] = values.pop("options")
-    result = steps.resolve(**{**values, **dict(values.pop("settings"))})
+    values |= dict(values.pop("settings"))
+    result = steps.resolve(**values)
     if as_json:
         told = {name: getattr(result, name) for name in ("digest", "uri", "data", "champion", "words")}
         print(json.dumps({**told, "config": result.outputs.config, "terms": result.outputs.terms}))

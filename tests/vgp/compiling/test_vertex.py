@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.decide import decide
 from components import step
+from components.decide import decide
 from components.train import train
 from vgp.base.documents.document import Document
 from vgp.check.check import check

@@ -103,8 +103,8 @@ def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference
 
 
 def _handlers(spec: PipelineSpec) -> list[Component]:
-    """The groups of tasks in exit handlers, which stand around the steps of a pipeline."""
-    return [task.component for task in spec.root.tasks.values() if task.is_exit_handler]
+    """The groups of tasks in exit handlers and branches, which stand around the steps of a pipeline."""
+    return [task.component for _, task in spec.walk() if task.component.is_group and not task.way]
 
 
 def _whole(spec: PipelineSpec) -> dict[str, Any]:
