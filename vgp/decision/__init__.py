@@ -6,6 +6,7 @@ evidence.py   figures, and the bounds of the test
 gain.py       by how much the new model's loss is lower
 levels.py     how sure one of a year's tests must be
 reason.py     the decision in a sentence
+terms.py      by which rule a model is promoted, and by whom
 vetoes.py     calibration and slices
 release/      a better model becomes a version: copied, checked, champion
 report/       one page of HTML

@@ -259,7 +259,17 @@ def test_a_pipeline_that_is_not_placed_is_completed_all_the_same(write: Callable
 
 @pytest.mark.parametrize("name", ["training", "batch_prediction"])
 def test_kfps_own_command_writes_the_same_spec(name: str, tmp_path: Path) -> None:
-    line = [sys.executable, "-W", "ignore", "-m", "kfp.cli", "dsl", "compile", "--py", f"pipelines/{name}.py"]
+    line = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        "from kfp.cli.__main__ import main; main()",
+        "dsl",
+        "compile",
+        "--py",
+        f"pipelines/{name}.py",
+    ]
     done = subprocess.run(
         [*line, "--output", str(tmp_path / "it.json")], cwd=REPOSITORY, capture_output=True, text=True
     )

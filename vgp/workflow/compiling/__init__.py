@@ -15,6 +15,7 @@ joined.py       a package as one program
 script.py       a command of the user's own in place of a step's Python
 spec_cache.py   specs of the sources as they are, without kfp
 sizes.py        the parameter by which a run chooses the size of a step
+placing.py      the steps of a workflow on their machines, while its file is imported
 target.py       where a workflow is compiled for: the interface, and this machine
 vertex.py       Vertex AI as the target: every step gets its machine
 workflows.py    the workflows of a repository: found, imported, compiled, asked to check a request
