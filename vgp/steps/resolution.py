@@ -59,7 +59,7 @@ class Resolution(Resolved):
         return Outputs(self.verdict.outcome, self.verdict.why, *pins, self.form.settings, terms)
 
 
-def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_run: bool, **run: str) -> Resolution:
+def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_run: bool, **run: Any) -> Resolution:
     """Pins what a run works on, decides whether it trains, and writes pins, record, decision and page.
 
     Args:
@@ -88,7 +88,7 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     return Resolution(**vars(resolved) | {"metadata": {**resolved.metadata, **known}}, form=form, verdict=made)
 
 
-def _decided(resolved: Resolved, form: Form, page: str, run: dict[str, str], dry_run: bool) -> Verdict:
+def _decided(resolved: Resolved, form: Form, page: str, run: dict[str, Any], dry_run: bool) -> Verdict:
     """The decision whether to train; in a dry run, and where every run trains, nothing is looked at or written."""
     if dry_run or (form.policy.when == "always" and not form.policy.force):
         return Verdict(train=True, cause="asked", why="")
@@ -100,7 +100,7 @@ def _decided(resolved: Resolved, form: Form, page: str, run: dict[str, str], dry
     return made
 
 
-def _new_decision(resolved: Resolved, form: Form, run: dict[str, str]) -> Verdict:
+def _new_decision(resolved: Resolved, form: Form, run: dict[str, Any]) -> Verdict:
     request = store.load(resolved.uri, RunPins).request
     now = datetime.now(UTC)
     when = moment.chosen(run["as_of"], run["scheduled"], now)

@@ -42,7 +42,7 @@ class Form:
         Those without a parameter of their own are left out where they are at their defaults.
         """
         values = self.config.model_dump(mode="json", exclude={"task", "options"})
-        defaults = TrainConfig().model_dump(mode="json")
+        defaults = parse({}).model_dump(mode="json")
         return {name: value for name, value in values.items() if name in self.fields or value != defaults[name]}
 
 

@@ -160,7 +160,8 @@ def _given(form: Any, job: Any) -> dict[str, Any]:
     if form is None:
         return {}
     tasks = Pipeline.get_default_pipeline().tasks.values()
-    given = next((task.inputs for task in tasks if task.component_spec.name == form.component_spec.name), {})
+    same = (task.inputs for task in tasks if task.component_spec.name == form.component_spec.name)
+    given: dict[str, Any] = next(same, {})
     wanted, own = job.component_spec.inputs or {}, form.component_spec.inputs or {}
     return {name: given[name] for name in wanted.keys() & given.keys() if wanted[name].type == own[name].type}
 
