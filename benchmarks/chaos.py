@@ -71,8 +71,8 @@ def fingerprint(folder: Path) -> dict[str, str]:
     """Checksums of what must not change: weights, card with learning curve, and the last checkpoint's state."""
     from vgp.data.tensor_file import as_bytes
     from vgp.train.checkpoint import recovery
-    from vgp.train.checkpoint.disk import DiskStore
     from vgp.train.checkpoint.saved import Saved
+    from vgp.train.checkpoint.store import DiskStore
 
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "model").iterdir()}
     store = DiskStore(folder / "checkpoints")

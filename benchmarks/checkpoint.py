@@ -149,7 +149,7 @@ def ways(state: dict[str, Any], folder: Path, rank: Any) -> dict[str, Way]:
 
 def ours(state: dict[str, Any], folder: Path, rank: Any) -> Way:
     from vgp.train.checkpoint import state as states
-    from vgp.train.checkpoint.disk import DiskStore
+    from vgp.train.checkpoint.store import DiskStore
     from vgp.train.checkpoint.writer import Writer
 
     writer = Writer(DiskStore(folder / "ours"), rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size,

@@ -26,8 +26,8 @@ def consumed(argument: dict[str, Any], rank: Any) -> dict[str, float]:
     import torch
 
     from vgp.train.checkpoint import recovery, state
-    from vgp.train.checkpoint.disk import DiskStore
     from vgp.train.checkpoint.saved import Saved
+    from vgp.train.checkpoint.store import DiskStore
     from vgp.train.checkpoint.writer import Writer
 
     store = DiskStore(Path(argument["folder"]) / argument["strategy"])

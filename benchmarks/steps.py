@@ -181,9 +181,9 @@ def ours(data: str, config: Any, rank: Any) -> Callable[[int], None]:
     """The step of `vgp.train.loop.trainer`, with its feeding and the losses that ranks share."""
     from vgp.data.rows import open_rows
     from vgp.train.loop.batches import microbatches, tensors
-    from vgp.train.loop.gathering import gather
     from vgp.train.loop.learner import Learner
     from vgp.train.loop.order import Plan, assignment
+    from vgp.train.loop.weighting import gather
 
     manifest, task = prepared(data)
     rows = open_rows(data, "train")

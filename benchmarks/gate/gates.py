@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from vgp.decision import levels
-from vgp.evaluation import clusters, consecutive
+from vgp.evaluation import clusters
 
 CONFIDENCE, NIGHTS, DAYS = 0.95, 365, 31
 LEVEL = levels.tonight(CONFIDENCE, NIGHTS)
@@ -30,7 +30,7 @@ def corrected(level: float, alike: np.ndarray | float = 0.0) -> Gate:
 
     def gate(seen: clusters.Moments) -> np.ndarray:
         error = np.sqrt(seen.variance)
-        critical = levels.critical(level, seen.degrees, seen.third / error**3) * consecutive.stretch(alike)
+        critical = levels.critical(level, seen.degrees, seen.third / error**3) * clusters.error_stretch(alike)
         enough = np.isfinite(levels.critical(level, seen.degrees)) & (seen.degrees + 1 > levels.FEWEST_CLUSTERS - 0.5)
         return np.asarray(enough & (seen.estimate > critical * error))
 
@@ -65,7 +65,7 @@ def seen(days: np.ndarray, sizes: np.ndarray | None = None) -> clusters.Moments:
 def alike(days: np.ndarray, caution: float = levels.CAUTION) -> np.ndarray:
     """The correlation that `decide` takes days (..., G) in their order to have."""
     errors = days - days.mean(axis=-1, keepdims=True)
-    return consecutive.assumed(consecutive.carried(errors), days.shape[-1], caution)
+    return clusters.assumed_correlation(clusters.neighbour_correlation(errors), days.shape[-1], caution)
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.gate.gates import CONFIDENCE, SEED, alike, seen, table
 from vgp.decision import levels
-from vgp.evaluation import consecutive
+from vgp.evaluation import clusters
 
 #: Numbers that are drawn for each figure, in samples of the window's length.
 DRAWN = 1_000_000
@@ -37,7 +37,7 @@ def smallest_gain(groups: int, nights: int, order: bool, drawn: int = DRAWN) -> 
         values = random.standard_normal((min(200, count - start), groups))
         told, caution = seen(values), levels.CAUTION if nights > 1 else 0.0
         error = np.sqrt(told.variance)
-        stretch = consecutive.stretch(alike(values, caution)) if order else 1.0
+        stretch = clusters.error_stretch(alike(values, caution)) if order else 1.0
         critical = levels.critical(_level(nights), told.degrees, told.third / error**3) * stretch
         needed.append(critical * error - told.estimate)
     return float(np.quantile(np.concatenate(needed), levels.POWER))

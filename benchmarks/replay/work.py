@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.replay.policies import CONFIG, NIGHTS, OPTIONS, TASK, Released
 from vgp.data.rows import Shards
 from vgp.decision import decision
-from vgp.evaluation import row_losses, score
+from vgp.evaluation import importance, score
 from vgp.protocol import manifest
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import ChampionPins
@@ -93,7 +93,7 @@ class Work:
         losses, labels, chances = [], [], []
         for batch in Shards(data, dataset, "test").batches(model.task.batch_rows):
             predicted = model(batch)
-            losses.append(row_losses.of_batch(model.task, predicted, batch))
+            losses.append(importance.row_losses(model.task, predicted, batch))
             labels.append(batch[model.task.label])
             chances.append(predicted[:, 1])
         auc = roc_auc_score(np.concatenate(labels), np.concatenate(chances))

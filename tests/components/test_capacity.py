@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from vgp.base.exits import Preempted
-from vgp.launch.capacity import heartbeat, jobs, progress
-from vgp.launch.capacity.measured import at_risk_s
+from vgp.launch.capacity import job_progress as progress
+from vgp.launch.capacity import jobs, journal
+from vgp.launch.capacity.job_progress import at_risk_s
 from vgp.machines.placement import provisioning
 from vgp.protocol.capacity import control as job
 from vgp.protocol.capacity import ladder
 from vgp.protocol.capacity import progress as job_progress
 from vgp.protocol.capacity.clock import Clock
-from vgp.protocol.capacity.fence import require_turn
+from vgp.protocol.capacity.watcher import require_turn
 from vgp.train import checkpoint_place
-from vgp.train.loop import interval, request
+from vgp.train.loop import interval
+from vgp.train.loop import training_request as request
 from vgp.workflow.compiling import capacity as compiling
 
 DATA = Path(__file__).parents[1] / "data"
@@ -52,15 +54,15 @@ def test_variables_of_a_job_have_one_name_on_both_sides():
 
 def test_the_documents_have_one_name_and_one_format_on_both_sides():
     control = job.Control("f", TOKEN)
-    assert (control.heartbeat, control.progress) == (f"f/{heartbeat.NAME}", f"f/{progress.NAME}")
+    assert (control.heartbeat, control.progress) == (f"f/{journal.HEARTBEAT_NAME}", f"f/{progress.NAME}")
     assert {document["format"] for document in (LADDER, HEARTBEAT, PROGRESS)} == {job.FORMAT, ladder.FORMAT}
 
 
 def test_a_job_understands_the_heartbeat_as_its_launcher_writes_it(tmp_path):
-    beating = heartbeat.Heartbeat(None, Clock(), print, HEARTBEAT["term"], HEARTBEAT["every_s"], HEARTBEAT["orphan_s"])
+    beating = journal.Heartbeat(None, Clock(), print, HEARTBEAT["term"], HEARTBEAT["every_s"], HEARTBEAT["orphan_s"])
     beating.attempt = TOKEN
     assert shape(beating._content()) == shape(HEARTBEAT)
-    shutil.copy(DATA / heartbeat.NAME, tmp_path)
+    shutil.copy(DATA / journal.HEARTBEAT_NAME, tmp_path)
     assert require_turn(job.Control(str(tmp_path), TOKEN)).orphan_s == HEARTBEAT["orphan_s"]
     with pytest.raises(Preempted):
         require_turn(job.Control(str(tmp_path), LADDER["attempts"][0]["token"]))

@@ -12,12 +12,12 @@ from torch.distributed.tensor import DTensor
 from vgp.base.exits import UserError
 from vgp.train import fit
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.checkpoint.writer import Writer
 from vgp.train.config import parse
 from vgp.train.loop import trainer
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 

@@ -13,9 +13,9 @@ from vgp.base.exits import UserError
 from vgp.train import fit
 from vgp.train.config import parse
 from vgp.train.loop import trainer
-from vgp.train.loop.request import TrainingRequest
 from vgp.train.loop.saving import Saving
 from vgp.train.loop.trainer import Trainer
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 

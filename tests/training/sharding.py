@@ -13,13 +13,13 @@ from vgp.data import bundle
 from vgp.data import tensor_file as part
 from vgp.data.task import Task
 from vgp.train.checkpoint import manifest, reading, recovery, saved, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import Manifest, Part, part_name
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import TrainConfig
 from vgp.train.loop import recording, resume
+from vgp.train.loop.building import seed_everything
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.order import Plan, seed_of
-from vgp.train.loop.seeding import seed_everything
 from vgp.train.weights import open_weights
 
 WIDTH = 33

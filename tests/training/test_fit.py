@@ -14,11 +14,11 @@ from vgp.data import bundle
 from vgp.data.rows import open_rows
 from vgp.protocol.manifest import load
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import Manifest, Part
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
-from vgp.train.loop.request import planned
+from vgp.train.loop.training_request import planned
 
 
 def config(**changes):
@@ -269,7 +269,7 @@ def test_a_warm_start_from_no_model_is_refused(digits, tmp_path):
 
 
 def test_an_unreadable_manifest_does_not_hide_an_older_one(tmp_path):
-    from vgp.train.loop.request import _newest_manifest
+    from vgp.train.loop.training_request import _newest_manifest
 
     store, part = DiskStore(tmp_path), Part(name="run000-step000000005-ab-0.safetensors", bytes=1, crc32c=0)
     good = Manifest(run=0, step=5, settings={"microbatches": 4}, parts=(part,), tensors={})

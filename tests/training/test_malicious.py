@@ -19,16 +19,16 @@ from vgp.base.exits import UserError
 from vgp.data import bundle, task_names
 from vgp.data.rows import open_rows
 from vgp.data.tensor_file import encode
-from vgp.decision.report import data as summaries
+from vgp.decision.report import findings
 from vgp.protocol import manifest as manifests
 from vgp.steps import calls as steps
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import Manifest, Part, part_name
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
-from vgp.train.loop.history import History
+from vgp.train.loop.curves import History
 from vgp.train.loop.order import Plan
 
 OWN_NAME = part_name(0, 2, "aaaa", 0)
@@ -504,7 +504,7 @@ def test_a_shard_that_is_a_link_is_not_followed(dataset, outside, tmp_path):
     with pytest.raises(UserError, match="train-00000.parquet is a symbolic link"):
         open_rows(dataset, "train")
     with pytest.raises(UserError, match="train-00000.parquet is a symbolic link"):
-        summaries.columns(dataset, manifests.load(dataset), "test")
+        findings.column_summaries(dataset, manifests.load(dataset), "test")
 
 
 def test_a_manifest_that_is_a_link_is_not_followed(dataset, tmp_path):

@@ -11,11 +11,11 @@ from vgp.base.exits import UserError
 from vgp.data import bundle
 from vgp.networks.blocks import repeated
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
-from vgp.train.loop import blocks
+from vgp.train.loop import building
 
 STEPS = 10  # whole batches, of training and of validation: a compiler gets one shape
 
@@ -113,7 +113,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
         torch.manual_seed(0)
         net, kept = Net(nn.Tanh()), []
         if recomputed:
-            blocks.recompute(repeated(net))
+            building.recompute_blocks(repeated(net))
         with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t) or t, lambda t: t):
             loss = net(torch.ones(2, 4, requires_grad=True))
         loss.backward()
@@ -125,7 +125,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
 
 def test_blocks_that_cannot_be_recomputed_are_named():
     with pytest.raises(UserError, match="no blocks to recompute.*nn.ModuleList"):
-        blocks.recompute(repeated(Net(nn.BatchNorm1d(4))))
+        building.recompute_blocks(repeated(Net(nn.BatchNorm1d(4))))
 
 
 def test_offload_without_sharding_is_refused():

@@ -12,7 +12,7 @@ from vgp.protocol.pins import DataPins
 from vgp.steps import calls as steps
 from vgp.train import fit
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.store import DiskStore
 
 SETTINGS = {"task": "digits:Digits", "learning_rate": 0.01}
 

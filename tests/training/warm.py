@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 PRELOADED = (
     "torch", "vgp.train.loop.trainer", "vgp.train.processes.launcher", "vgp.train.processes.watch",
     "vgp.train.processes.control", "vgp.train.processes.child", "vgp.train.processes.hang",
-    "vgp.train.processes.flight",
+    "vgp.train.processes.hang",
 )  # fmt: skip
 #: Beginnings of variables that are read while libraries are loaded, or before.
 AT_LOADING = (

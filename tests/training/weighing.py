@@ -104,10 +104,10 @@ def attempt(trial: dict[str, Any], rank: Any) -> Any:
 
 def plain() -> dict[str, list[float]]:
     """The same by hand, with the whole batch at once."""
-    from vgp.train.loop import seeding
+    from vgp.train.loop import building
     from vgp.train.loop.order import seed_of
 
-    seeding.seed_everything(seed_of(0, "model"))
+    building.seed_everything(seed_of(0, "model"))
     model, losses = Model(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     for step in range(STEPS):

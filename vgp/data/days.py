@@ -14,7 +14,7 @@ from vgp.base import strict
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
-from vgp.data import scratch
+from vgp.data import destination
 from vgp.data.engines import opening
 from vgp.data.sources.files import NoRows
 from vgp.data.tables import blame, features
@@ -62,7 +62,10 @@ def _read(task: TabularTask, files: Sequence[File]) -> list[Stretches]:
     """The days of each file: one query over the columns that tell them."""
     pinned = [replace(file, path=name_of(file)) for file in files]
     try:
-        with scratch.folder() as folder, opening.duckdb(task, pinned, folder, features.telling_days(task)) as engine:
+        with (
+            destination.scratch_folder() as folder,
+            opening.duckdb(task, pinned, folder, features.telling_days(task)) as engine,
+        ):
             days = features.days(task, engine.source())
             with blame.named(task, engine):
                 known = engine.read(days.filter(days.day.notnull()).distinct())

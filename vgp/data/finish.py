@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
-from vgp.data import bins, task_names
+from vgp.data import columns as bins
+from vgp.data import task_names
 from vgp.data.shares import NAMES
 from vgp.data.task import Task
 from vgp.protocol import manifest, outcome
@@ -85,7 +86,7 @@ def with_bins(columns: Columns, sample: Mapping[str, NDArray[np.generic]]) -> Co
 
 
 def _binned(column: manifest.Column, values: NDArray[np.generic]) -> manifest.Column:
-    inner = bins.edges(values)
+    inner = bins.bin_edges(values)
     return column.model_copy(
         update={"edges": tuple(inner.tolist()), "tally": tuple(bins.tally(values, inner).tolist())}
     )

@@ -20,8 +20,7 @@ from vgp.base.printable import listed, quoted
 from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
 from vgp.data import image_labels, place, raw
-from vgp.data.image_labels import SPLITS, Labels, composed, folder_of, split_of
-from vgp.data.pixels import Damaged, pixels
+from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
 from vgp.data.task import Task
 from vgp.protocol.manifest import SourceFile
 

@@ -15,10 +15,11 @@ from typing import Any
 
 from vgp.base import engine_settings as settings
 from vgp.base.exits import UserError
-from vgp.data import raw, scratch, tasks
+from vgp.data import destination as scratch
+from vgp.data import raw, tasks
 from vgp.data.destination import Destination
 from vgp.data.processes import Processes
-from vgp.data.tables import own_code
+from vgp.data.tables import rebased
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
@@ -55,7 +56,7 @@ def prepare(
         work = tasks.load(task, options)
         if work.as_they_are:
             return _handed_on(task, work, data, Destination.checked(destination))
-        with scratch.folder() as work.scratch:
+        with scratch.scratch_folder() as work.scratch:
             made = _prepared(task, work, data, destination, workers)
     rows = {split: made.rows(split) for split in made.splits}
     spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
@@ -98,5 +99,6 @@ def _exits_named() -> Iterator[None]:
             raise
         at = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
         raise UserError(
-            f"the task's code ended the program{at} ({own_code.spoken(error)}). Have it raise an error that says why."
+            f"the task's code ended the program{at} ({rebased.spoken_error(error)}). "
+            "Have it raise an error that says why."
         ) from None

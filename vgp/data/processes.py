@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from vgp.data import finish, tree
+from vgp.data import finish
+from vgp.data import shards as tree
 from vgp.data.destination import Destination
-from vgp.data.ids import PART_ROWS, parts, require_unique
 from vgp.data.pool import Shared, WorkerPool
-from vgp.data.shard import Prepared, prepare_shard, write_shard
+from vgp.data.shard import PART_ROWS, Prepared, id_parts, prepare_shard, require_unique_ids, write_shard
 from vgp.data.shards import Figures, manifest_of, named, plan, sample_rows, statistics
 from vgp.data.task import Task
 from vgp.protocol import manifest
@@ -53,7 +53,7 @@ def _prepared(task: Task, statistics: Shared, sample: int, numbered: tuple[int, 
 
 def _figures(shards: Iterable[Prepared]) -> Figures:
     """Merged as they come, so that the values of each shard are not held."""
-    whole = tree.merged(map(Figures.of, shards), Figures.merge)
+    whole = tree.merged_in_tree(map(Figures.of, shards), Figures.merge)
     return whole or Figures([], {})
 
 
@@ -67,8 +67,8 @@ def _compare_ids(scratch: Path, shards: Sequence[Any], prepared: Sequence[Prepar
 
 
 def _compare_part(scratch: Path, shards: Sequence[tuple[int, str]], count: int, part: int) -> None:
-    ids: Iterator[Any] = ((n, title, parts(np.load(_ids(scratch, n)), count)[part]) for n, title in shards)
-    require_unique(ids)
+    ids: Iterator[Any] = ((n, title, id_parts(np.load(_ids(scratch, n)), count)[part]) for n, title in shards)
+    require_unique_ids(ids)
 
 
 def _ids(scratch: Path, number: int) -> Path:

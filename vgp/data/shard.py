@@ -7,7 +7,7 @@ scratch space and returns what they hold, `write_shard` writes the Parquet files
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,54 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.storage import objects, storage
-from vgp.data import apart, leaks
+from vgp.data import leaks, shares
 from vgp.data.columns import Sketch, elements, fixed_width, sketches
-from vgp.data.ids import Ids
 from vgp.data.task import Task
 from vgp.protocol.manifest import MOST_SHARD_BYTES, ShardFile
+
+# ---- ids of rows that a task gives itself: unique over the dataset, compared part by part in bounded memory
+
+
+Ids = NDArray[np.int64]
+#: Of one shard: its number, what it is called, and some of its ids.
+ShardIds = tuple[int, str, Ids]
+
+#: Ids that are compared at once are about so many.
+PART_ROWS = 8 << 20
+#: Odd, so that no two ids have one product (Knuth 1998, 6.4); its upper bits choose the part.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def id_parts(ids: Ids, count: int) -> list[Ids]:
+    """The ids cut into `count` parts, equal ids of all shards into the same one."""
+    number = (ids.astype(np.uint64) * _MULTIPLIER >> np.uint64(32)) % np.uint64(count)
+    order = np.argsort(number, kind="stable")
+    edges = np.searchsorted(number[order], np.arange(1, count, dtype=np.uint64))
+    return np.split(ids[order], edges)
+
+
+def require_unique_ids(shards: Iterable[ShardIds]) -> None:
+    """Raises UserError if an id occurs twice in one part of all shards."""
+    named: Sequence[ShardIds] = sorted(shards, key=lambda shard: shard[0])
+    if not named:
+        return
+    ids = np.concatenate([shard[2] for shard in named])
+    order = np.argsort(ids, kind="stable")
+    same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    if not len(same):
+        return
+    owner = np.repeat(np.arange(len(named)), [len(shard[2]) for shard in named])
+    first, second = (named[owner[order[same[0] + i]]] for i in (0, 1))
+    value = ids[order[same[0]]]
+    where = f"twice in shard {first[0]} ({first[1]})"
+    if first is not second:
+        where = f"in shard {first[0]} ({first[1]}) and in shard {second[0]} ({second[1]})"
+    raise UserError(f"row_id {value} occurs {where}: ids must be unique over the dataset.")
+
 
 ROW_ID = "row_id"
 #: Looked at, to tell whether the values of a column repeat.
@@ -43,7 +83,7 @@ class Prepared:
     classes: dict[str, Counter[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
     #: What is remembered of its groups, by split; of a task that names a group.
-    groups: dict[str, apart.Marks] = field(default_factory=dict)
+    groups: dict[str, shares.Marks] = field(default_factory=dict)
     #: The ids of its rows, where the task gives them.
     ids: Ids | None = None
 
@@ -78,7 +118,7 @@ def prepare_shard(
         if split == "train":
             prepared.sample = leaks.sample(rows, number, sample_rows)
         if task.groups and task.groups[0] in rows.column_names:
-            prepared.groups[split] = apart.marks(rows[task.groups[0]])
+            prepared.groups[split] = shares.group_marks(rows[task.groups[0]])
         if ROW_ID in rows.column_names:
             ids.append(elements(rows[ROW_ID].combine_chunks()))
         if rows.num_rows:

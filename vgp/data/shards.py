@@ -6,17 +6,17 @@ on Apache Beam (`beam/`). What is written does not depend on the runner.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.printable import MOST_LETTERS, plain
-from vgp.data import apart, finish, leaks, tree
+from vgp.data import finish, leaks, shares
 from vgp.data.columns import Sketch, category_values
 from vgp.data.destination import Destination
 from vgp.data.shard import ROW_ID, Order, Prepared
@@ -44,7 +44,7 @@ class Figures:
 
     shards: list[Prepared]
     columns: dict[str, Sketch]
-    groups: dict[str, apart.Marks] = field(default_factory=dict)
+    groups: dict[str, shares.Marks] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shard: Prepared) -> "Figures":
@@ -66,7 +66,7 @@ class Figures:
                 self.columns[name] = sketch
             self.columns[name].require_few_values(name)
         self.shards.extend(other.shards)
-        self.groups = apart.merge(self.groups, other.groups)
+        self.groups = shares.merged_marks(self.groups, other.groups)
         return self
 
     def _holds_rows(self) -> bool:
@@ -90,7 +90,7 @@ def statistics(task: Task, scans: Iterable[Any]) -> dict[str, Any]:
     """What the scans of all shards, in order, tell."""
     if not merges(task):
         return task.combine(scans)
-    whole = tree.merged(scans, task.merge)
+    whole = merged_in_tree(scans, task.merge)
     return task.combine([] if whole is None else [whole])
 
 
@@ -113,7 +113,7 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
     described = tuple(sketch.column(name, task.classes) for name, sketch in columns.items())
     if task.regression:
         described = finish.with_quantiles(described, task.label, _sample(prepared)[task.label])
-    notes = (*notes, *doubts, *(apart.notes(task.groups[0], figures.groups) if task.groups else ()))
+    notes = (*notes, *doubts, *(shares.notes_on_groups(task.groups[0], figures.groups) if task.groups else ()))
     return Plan(described, values, notes, doubts), _orders(prepared)
 
 
@@ -178,3 +178,36 @@ def _orders(prepared: Sequence[Prepared]) -> list[Order]:
         )
         for i, shard in enumerate(prepared)
     ]
+
+
+# ---- values merged in a tree whose shape depends on their number alone: sums of floats are the same wherever it grows
+
+
+Value = TypeVar("Value")
+
+#: Values that are merged one after the other, in order; then the results of so many groups, and so on.
+FAN_IN = 64
+
+
+def merged_in_tree(values: Iterable[Value], merge: Callable[[Value, Value], Value]) -> Value | None:
+    """All values as one, None of none; holds one value of each level at a time."""
+    levels: list[tuple[int, Value] | None] = []
+    for value in values:
+        _add(levels, 0, value, merge)
+    result: Value | None = None
+    for level in levels:
+        if level is not None:
+            result = level[1] if result is None else merge(level[1], result)
+    return result
+
+
+def _add(
+    levels: list[tuple[int, Value] | None], height: int, value: Value, merge: Callable[[Value, Value], Value]
+) -> None:
+    if height == len(levels):
+        levels.append(None)
+    there = levels[height]
+    count, whole = (1, value) if there is None else (there[0] + 1, merge(there[1], value))
+    levels[height] = (count, whole) if count < FAN_IN else None
+    if count == FAN_IN:
+        _add(levels, height + 1, whole, merge)

@@ -9,10 +9,9 @@ import ibis.expr.types as ir
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.data.alike import Kinds
 from vgp.data.declaration import Declaration
 from vgp.data.periods import Spans, date_of, spoken
-from vgp.data.shares import mixed, nonzero, percent, require_labelled
+from vgp.data.shares import Kinds, mixed, nonzero, percent, require_labelled
 from vgp.data.windows import Windows, windows
 
 #: Days that a row's is compared with one by one.

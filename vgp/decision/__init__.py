@@ -1,10 +1,8 @@
 """What is done with a trained model: the gate, the report, the release, and whether to train at all.
 
-decide.py     the decision, from what a comparison brings forward
+decide.py     the decision, from the figures and bounds of a comparison
 decision.py   the content of decision.json
-evidence.py   figures, and the bounds of the test
-gain.py       by how much the new model's loss is lower
-levels.py     how sure one of a year's tests must be
+levels.py     by how much the new model's loss is lower, and how sure one of a year's tests must be
 reason.py     the decision in a sentence
 terms.py      by which rule a model is promoted, and by whom
 vetoes.py     calibration and slices

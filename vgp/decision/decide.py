@@ -27,17 +27,21 @@ scored row is of one of the classes nothing is decided: what the models make of 
     python -m vgp.decision.decide DIRECTORY     # DIRECTORY/predictions.parquet -> decision.json
 """
 
+import math
 import sys
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from vgp.base.exits import exits
-from vgp.decision import decision, evidence, levels, reason
-from vgp.decision.decision import Approval, Decision, Reference
-from vgp.decision.gain import compared
+from vgp.decision import decision, levels, reason, vetoes
+from vgp.decision.decision import INTERVAL_CONFIDENCE, Approval, Decision, Reference, RivalCheck
+from vgp.decision.levels import Compared, compared
 from vgp.evaluation import predictions, record
+from vgp.evaluation.clusters import Contrast
 from vgp.evaluation.predictions import Header, Predictions
+from vgp.protocol import outcome
 
 __all__ = ["Decision", "decide"]
 
@@ -143,14 +147,78 @@ def _compared(data: Predictions, draft: Decision, reference: Reference) -> Decis
     if not draft.same and not levels.enough(level, found.gain):
         return draft.model_copy(update={"reason": reason.too_few(draft, levels.fewest(level), found.gain.degrees)})
     if draft.groups >= levels.FEWEST_CLUSTERS:
-        draft = draft.model_copy(update=evidence.figures(data, reference, found, draft.confidence))
+        draft = draft.model_copy(update=comparison_figures(data, reference, found, draft.confidence))
     if draft.same:
         return draft.model_copy(update={"reason": reason.same(draft)})
-    draft = draft.model_copy(update=evidence.tested(found.gain, draft))
+    draft = draft.model_copy(update=bounds_figures(found.gain, draft))
     vetoed = bool(draft.worse_slices) or (draft.calibration is not None and draft.calibration.worse)
     passes, waits = draft.better and not vetoed, reason.waits(draft)
     decided = draft.model_copy(update={"promote": passes and not waits, "candidate": passes and waits})
     return decided.model_copy(update={"reason": reason.compared(decided)})
+
+
+# ---- what a comparison of two models brings forward: figures for people, and the bounds of tonight's test
+
+
+#: Simple models, which stand beside the model to beat.
+SIMPLE: tuple[Literal["baseline", "boosting"], ...] = ("baseline", "boosting")
+
+
+def comparison_figures(data: Predictions, reference: Reference, found: Compared, confidence: float) -> dict[str, Any]:
+    """The fields of a `Decision` that tell what was found, and the vetoes."""
+    header = data.header
+    # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
+    comparable = bool(header.classes or header.quantiles) and not (reference == "baseline" and header.baseline)
+    return {
+        "metric": header.decided_by if header.quantiles else "loss" if header.classes else "bits",
+        "unit": _unit(header),
+        "challenger_value": found.ours,
+        "reference_value": found.theirs,
+        "difference": found.gain.estimate,
+        "interval": levels.within(levels.widened(found.gain), (1 + INTERVAL_CONFIDENCE) / 2),
+        "slices": vetoes.slices(data, found, confidence),
+        "calibration": vetoes.calibration(data, reference, confidence) if comparable else None,
+        "rivals": tuple(
+            _rival(model, compared(data, model), confidence)
+            for model in SIMPLE
+            if model in header.models and model != reference
+        ),
+        "constants": vetoes.constants(data),
+    }
+
+
+def _unit(header: Header) -> str:
+    """What the loss is counted in or per, in words; "" of nats."""
+    if header.quantiles:
+        return outcome.loss_unit(header.unit, header.target, header.decided_by)
+    return "" if header.classes else header.weight.removesuffix("s") or "row"
+
+
+def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: float) -> RivalCheck:
+    """The lead is the challenger's, which the rival's is the other way round."""
+    low, high = levels.within(levels.widened(found.gain), confidence)
+    return RivalCheck(
+        model=model, value=found.theirs, difference=-found.gain.estimate, lower_bound=-high, upper_bound=-low
+    )
+
+
+def bounds_figures(gain: Contrast, draft: Decision) -> dict[str, Any]:
+    """The fields of a `Decision` that tell of its test. A decision that shares a year's error takes neighbouring groups
+    to be more alike than they look."""
+    level, caution = levels.tonight(draft.confidence, draft.nights), levels.CAUTION if draft.nights > 1 else 0.0
+    wide = levels.widened(gain, caution)
+    return {
+        "level": level,
+        "degrees": wide.degrees,
+        "lower_bound": _finite(levels.lower(wide, level)),
+        "upper_bound": _finite(levels.upper(wide, level)),
+        "detectable": _finite(levels.detectable(wide, level, draft.margin)),
+        "alike": None if gain.carried is None else levels.alike(gain, caution),
+    }
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
 
 
 if __name__ == "__main__":

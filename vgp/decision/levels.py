@@ -6,14 +6,16 @@ against. In a tail that far out Student's t is off where clusters are few and sk
 `benchmarks/gate` measures both, docs/gate.md tells.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special  # scipy.stats says the same, and takes a second to import
 
-from vgp.evaluation import consecutive
+from vgp.evaluation import clusters
 from vgp.evaluation.clusters import Contrast
+from vgp.evaluation.predictions import Predictions
+from vgp.evaluation.ranked import LN_2
 
 #: With this probability a difference that is called detectable would have been seen.
 POWER = 0.8
@@ -85,14 +87,14 @@ def widened(contrast: Contrast, caution: float = 0.0) -> Contrast:
     Args:
         caution: How many of its standard errors the correlation is taken to be higher than it was seen.
     """
-    return replace(contrast, error=contrast.error * float(consecutive.stretch(alike(contrast, caution))))
+    return replace(contrast, error=contrast.error * float(clusters.error_stretch(alike(contrast, caution))))
 
 
 def alike(contrast: Contrast, caution: float = 0.0) -> float:
     """The correlation that neighbouring clusters are taken to have, 0 or more; 0 if they have no order."""
     if contrast.carried is None:
         return 0.0
-    return float(consecutive.assumed(contrast.carried, contrast.in_order, caution))
+    return float(clusters.assumed_correlation(contrast.carried, contrast.in_order, caution))
 
 
 def fewest(level: float) -> int:
@@ -134,3 +136,38 @@ def within(contrast: Contrast, confidence: float) -> tuple[float, float]:
 def above(contrast: Contrast) -> float:
     """One-sided p-value of Student's t that the mean is above 0."""
     return float(special.stdtr(contrast.degrees, -contrast.estimate / contrast.error))
+
+
+# ---- by how much the new model's loss is lower than another's on the same rows: what the test is about
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Challenger and another model: their losses, and by how much the challenger's is lower."""
+
+    ours: float
+    theirs: float
+    gain: Contrast
+    #: By how much the challenger's loss of each row is higher, float64 (N,).
+    increase: np.ndarray
+
+
+def compared(data: Predictions, model: str) -> Compared:
+    """The challenger beside the model of that name."""
+    ours, theirs = _losses(data, "challenger"), _losses(data, model)
+    increase = ours - theirs
+    whole = len(data) if data.weight is None else data.weight.sum()
+    value = float(theirs.sum() / whole)
+    orders = [clusters.in_order(names) for names in data.groupings]
+    gain = clusters.contrast(-increase, groupings(data), data.weight, scale=abs(value), orders=orders)
+    return Compared(float(ours.sum() / whole), value, gain, increase)
+
+
+def groupings(data: Predictions) -> list[np.ndarray]:
+    """The code of each row in each grouping column, int (N,)."""
+    return [names.codes for names in data.groupings]
+
+
+def _losses(data: Predictions, model: str) -> np.ndarray:
+    """A model's loss of each row, float64 (N,): nats of classes, a regression's own, else bits."""
+    return data.losses(model) / (1.0 if data.header.classes or data.header.quantiles else LN_2)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from vgp.base.exits import UserError
 from vgp.decision import decision
 from vgp.decision.decision import NIGHTS, Approval
-from vgp.decision.release import request
+from vgp.decision.release import release_request
 from vgp.protocol.manifest import Frozen
 
 
@@ -26,7 +26,7 @@ class Terms(Frozen):
 
 def read_terms(values: Mapping[str, Any]) -> Terms:
     """Returns the terms that the values state. Raises UserError for a value that breaks its rule."""
-    request.check("", "", values.get("approve", "auto"))
+    release_request.check("", "", values.get("approve", "auto"))
     try:
         terms = Terms.model_validate(dict(values))
     except ValidationError as error:

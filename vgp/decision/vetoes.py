@@ -3,20 +3,24 @@
 The first two need proof at the confidence of one decision: a veto only ever keeps, so that a false one costs a night
 and none of the year's error, and without proof a small test set could never pass. A constant needs none: nobody wants
 a model that is worse than no look at the row, and a person may still take it.
+
+How far the share of labels below predicted quantiles is off, beyond chance: the calibration of a regression.
+
+Shapes: N rows, G blocks, R replicates, Q quantiles, B bins.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from vgp.decision import levels
 from vgp.decision.decision import CalibrationCheck, ConstantCheck, Reference, SliceCheck
-from vgp.decision.gain import Compared, groupings
-from vgp.evaluation import clusters, comparison, quantile_calibration, residuals
+from vgp.decision.levels import Compared, groupings
+from vgp.evaluation import clusters, comparison, regression
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
-from vgp.evaluation.ranked import Ranked, chosen
+from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY, Ranked, chosen
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 
@@ -46,8 +50,8 @@ def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows:
     """Mean squared calibration error of a model, with what sampling noise adds to it, and of each replicate."""
     everything = np.ones((1, rows.count))
     if data.header.quantiles:
-        cells = quantile_calibration.cells(data.label, data.predicted(model), data.header.quantiles, rows)
-        plain, plain_R = (quantile_calibration.replicates(weights, cells) for weights in (everything, weights_RG))
+        cells = quantile_cells(data.label, data.predicted(model), data.header.quantiles, rows)
+        plain, plain_R = (quantile_replicates(weights, cells) for weights in (everything, weights_RG))
         return float(plain[0]), plain_R
     packed = data.scored(model).confident
     edges = Ranked.of(packed).bin_edges()
@@ -81,14 +85,15 @@ def _constant(data: Predictions, kind: Loss, predicted: np.ndarray) -> ConstantC
     header, (mean, median, *quantiles) = data.header, data.header.constant
     losses = {
         "the quantiles" if kind == "pinball" else what: float(
-            residuals.losses(kind, data.label, np.array([[point], *([q] for q in quantiles)]), header.quantiles).mean()
+            regression.losses(kind, data.label, np.array([[point], *([q] for q in quantiles)]), header.quantiles).mean()
         )
         for what, point in (("the mean", mean), ("the median", median))
     }
     what = min(losses, key=lambda name: losses[name])
     return ConstantCheck(
         what=what, metric=kind, unit=outcome.loss_unit(header.unit, header.target, kind),
-        challenger=float(residuals.losses(kind, data.label, predicted, header.quantiles).mean()), constant=losses[what],
+        challenger=float(regression.losses(kind, data.label, predicted, header.quantiles).mean()),
+        constant=losses[what],
     )  # fmt: skip
 
 
@@ -127,3 +132,55 @@ def _adjusted(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -
         return draft
     p_value = next(adjusted)
     return draft.model_copy(update={"p_value": p_value, "worse": p_value < 1 - confidence})
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Rows of each block in each bin of similar predictions of one quantile."""
+
+    quantile: float
+    #: Whose label is below the predicted quantile, or at it, and all, float64 (G, B).
+    below: np.ndarray
+    tied: np.ndarray
+    rows: np.ndarray
+
+
+def quantile_cells(label: np.ndarray, predicted: np.ndarray, quantiles: Sequence[float], blocks: Blocks) -> list[Cells]:
+    """Counts for each quantile, in up to `CALIBRATION_BINS` bins of equal mass, equal predictions in the same bin.
+
+    Args:
+        label: float64 (N,).
+        predicted: Mean, then quantiles, float64 (1 + Q, N).
+    """
+    return [_cells(label, values, quantile, blocks) for quantile, values in zip(quantiles, predicted[1:], strict=True)]
+
+
+def _cells(label: np.ndarray, predicted: np.ndarray, quantile: float, blocks: Blocks) -> Cells:
+    edges = np.unique(np.quantile(predicted, np.linspace(0, 1, CALIBRATION_BINS + 1)[1:-1]))
+    bins = len(edges) + 1
+    cell = blocks.codes.astype(np.int64) * bins + np.searchsorted(edges, predicted, side="right")
+    below, tied, rows = (
+        np.bincount(cell, weights, blocks.count * bins).reshape(blocks.count, bins).astype(np.float64)
+        for weights in (label < predicted, label == predicted, None)
+    )
+    return Cells(quantile, below, tied, rows)
+
+
+def quantile_replicates(weights_RG: np.ndarray, cells: Sequence[Cells]) -> np.ndarray:
+    """Mean square, over rows and quantiles, of how far the share of labels below is off in the row's bin; (R,).
+
+    Labels that equal the quantile count as below or above, whichever is nearer to what should be: of a label that is 0
+    in most rows, 0 is right for many quantiles.
+    """
+    squares = [_squares(weights_RG, each) for each in cells]
+    return np.asarray(np.mean(squares, axis=0))
+
+
+def _squares(weights_RG: np.ndarray, cells: Cells) -> np.ndarray:
+    # einsum, not a product: BLAS adds up in another order with other numbers of threads.
+    below_RB, tied_RB, rows_RB = (
+        np.einsum("rg,gb->rb", weights_RG, counts) for counts in (cells.below, cells.tied, cells.rows)
+    )
+    least_RB = below_RB - cells.quantile * rows_RB
+    excess_RB = np.maximum(least_RB, 0) + np.minimum(least_RB + tied_RB, 0)
+    return np.asarray((excess_RB**2 / np.maximum(rows_RB, 1)).sum(axis=1) / rows_RB.sum(axis=1))

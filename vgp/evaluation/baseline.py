@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from vgp.data.rows import Rows, Shards
 from vgp.data.task import Task
-from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
+from vgp.evaluation.ranked import SMALLEST_PROBABILITY
 from vgp.protocol.manifest import Column, Manifest
 
 #: Bounds on the work, so that a baseline never takes longer than seconds: rows, and non-zero inputs over all rows.

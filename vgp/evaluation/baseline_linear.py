@@ -19,8 +19,7 @@ from threadpoolctl import threadpool_limits
 from vgp.data.task import Task
 from vgp.evaluation import baseline
 from vgp.evaluation.baseline import Batch, Setting
-from vgp.evaluation.regression import Loss
-from vgp.evaluation.residuals import losses
+from vgp.evaluation.regression import Loss, losses
 from vgp.protocol.manifest import Column
 
 FOLDS = 5

@@ -4,14 +4,23 @@ Its files are not there any more: there is nothing to keep, and the baseline sta
 Anything else (another task, other classes, a column that the data lacks, files that are damaged or may not be read,
 predictions of other rows): the champion is kept, since nothing shows which model is better, and a person decides.
 What passes, such as a bucket that does not answer, still ends the run, which is then repeated.
+
+Whether a champion has learned from days that it is now tested on: its figures are then better than it is.
+
+That happens where a run looks back (`as_of`, a backfill), or where its windows are earlier than the champion's. Windows
+that follow from new data never do it.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
+from vgp.data.periods import spoken
+from vgp.data.windows import dated
 from vgp.evaluation.script.collected import PREDICTIONS
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import ChampionPins
@@ -60,3 +69,18 @@ def _paths(champion: str) -> list[str]:
 
 def _exists(path: str) -> bool:
     return storage.described(path) is not None if storage.is_remote(path) else os.path.exists(path)
+
+
+def learned_days_note(champion: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a reader must know of it; nothing where no day is in both windows, or these have no dates.
+
+    Args:
+        champion: Options of the task that the champion was trained with.
+        now: Those of the data that tests.
+    """
+    trained, tested = dated(champion, "train"), dated(now, "test")
+    both = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))
+    if not both:
+        return ()
+    lies = f"The champion was trained on {spoken(trained)}, in which {spoken(both)} of the test window lies"
+    return (f"{lies}: rows that it knows already, so that it looks better here than it is.",)

@@ -3,15 +3,71 @@
 Rows of one day share its weather, so a day is one observation however many rows it has. Where two columns mark rows
 that are not independent, such as day and user, no partition of the rows does: the variance is then two-way robust.
 
+Days on which a new model does well come in spells: the next day's observation is another one only as far as it is not
+like the day before. Where neighbours have a correlation r, the mean of many has (1 + r) / (1 - r) times the variance
+of independent ones (an autoregression of order 1; Zwiers & von Storch 1995,
+https://doi.org/10.1175/1520-0442(1995)008<0336:TSCIAI>2.0.CO;2).
+
 Shapes: N rows, G clusters, S samples at once: every function of clusters takes (..., G).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from vgp.evaluation import consecutive
+from vgp.evaluation.predictions import Names
+
+#: More than this says that hardly more than one group was seen, and no spread can be told any more.
+MOST_CORRELATION = 0.95
+
+
+def in_order(names: Names) -> np.ndarray | None:
+    """A code for each row, int (N,), that rises with time; None where the names of the groups tell no time.
+
+    Numbers do, such as days counted from some day on, and texts of one length that begin with a year and a dash.
+    """
+    values = list(names.values)
+    if not values or None in values:
+        return None
+    if all(re.fullmatch(r"-?\d{1,18}", value) for value in values):
+        ranks = np.argsort(np.argsort([int(value) for value in values], kind="stable"), kind="stable")
+    elif all(re.match(r"\d{4}-", value) for value in values) and len(set(map(len, values))) == 1:
+        ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    else:
+        return None
+    return np.asarray(ranks.astype(np.min_scalar_type(len(values)))[names.codes])
+
+
+def neighbour_correlation(errors: np.ndarray) -> np.ndarray:
+    """The correlation of neighbours among errors (..., G) in their order, (...): between -1 and 1, about unbiased.
+
+    What is left when the mean of all is taken off is too low by (1 + 3 r) / G: Kendall 1954,
+    https://doi.org/10.1093/biomet/41.3-4.403
+    """
+    count = errors.shape[-1]
+    squares = (errors**2).sum(axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        plain = np.where(squares > 0, (errors[..., 1:] * errors[..., :-1]).sum(axis=-1) / squares, 0.0)
+    return np.asarray(np.clip(plain + (1 + 3 * plain) / count, -1.0, 1.0))
+
+
+def assumed_correlation(seen: np.ndarray | float, count: int, caution: float) -> np.ndarray:
+    """The correlation that neighbours are taken to have, 0 to `MOST_CORRELATION`: the seen one plus `caution` errors.
+
+    Args:
+        seen: As `neighbour_correlation` gives it.
+        count: Groups.
+    """
+    error = np.sqrt((1 - np.square(seen)) / count)
+    return np.asarray(np.clip(seen + caution * error, 0.0, MOST_CORRELATION))
+
+
+def error_stretch(assumed: np.ndarray | float) -> np.ndarray:
+    """By what the standard error of the mean is longer than that of independent groups, 1 or more."""
+    return np.asarray(np.sqrt((1 + np.asarray(assumed)) / (1 - np.asarray(assumed))))
+
 
 #: Beside a loss of 1, what may be rounding: probabilities are float32, whose digits end at 6e-8, and a mean of many
 #: roundings is smaller.
@@ -31,7 +87,7 @@ class Contrast:
     skew: float
     #: Clusters of each grouping; the rows, if they are independent.
     clusters: tuple[int, ...]
-    #: Correlation of neighbours, as `consecutive.carried` gives it, of the first clusters that have an order; None if
+    #: Correlation of neighbours, as `neighbour_correlation` gives it, of the first clusters that have an order; None if
     #: none have. And how many those are.
     carried: float | None = None
     in_order: int = 0
@@ -75,7 +131,7 @@ def contrast(
 def _carried(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
     """The correlation of neighbouring clusters, and how many clusters there are."""
     totals, whole = _sums(differences, sizes, *numbered(codes))
-    return float(consecutive.carried(_errors(totals, whole))), len(totals)
+    return float(neighbour_correlation(_errors(totals, whole))), len(totals)
 
 
 def _errors(totals: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -17,7 +17,8 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from vgp.data import bins, sampling
+from vgp.data import columns as bins
+from vgp.data import sampling
 from vgp.protocol.manifest import Column, Frozen, Manifest
 
 MODERATE, LARGE = 0.1, 0.25
@@ -129,7 +130,7 @@ def chance_level(train: np.ndarray, test: np.ndarray) -> float:
 
 def number_bins(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Counts in tenths of the known train values, each closed on the left, and of missing values."""
-    inner = bins.edges(train)
+    inner = bins.bin_edges(train)
     return bins.tally(train, inner), bins.tally(test, inner)
 
 

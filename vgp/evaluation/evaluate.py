@@ -15,22 +15,19 @@ from vgp.evaluation import (
     champion_problem,
     findings,
     measure,
-    own_rows,
     predictions,
     predictions_writer,
     record,
     rivals,
     score,
-    scored_rows,
     script_model,
-    seen,
 )
 from vgp.evaluation.champion_problem import Problem
 from vgp.evaluation.predictions import Header
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.regression import Loss
+from vgp.evaluation.rivals import Scorer
 from vgp.evaluation.score import TrainedModel
-from vgp.evaluation.scored_rows import Scorer
 from vgp.evaluation.script import collected
 from vgp.evaluation.script_model import ScriptModel
 from vgp.evaluation.thresholds import OperatingPoint
@@ -82,7 +79,7 @@ def evaluate(
         return _unscored(destination, dataset, task, split, script)
     if task.as_they_are:
         assert script
-        return own_rows.evaluate(script, champion, destination, dataset, task, baseline=baseline)
+        return script_model.evaluate_own_rows(script, champion, destination, dataset, task, baseline=baseline)
     if not dataset.rows(split):
         raise UserError(f"the {split} split of {data} has no rows; it has {_row_counts(dataset)}.")
     challenger = script or score.load(model, dataset)
@@ -99,7 +96,7 @@ def evaluate(
             models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
     notes += (problem.note,) if problem else ()
     rows = Shards(Path(data), dataset, split)
-    namers = scored_rows.namers(rows, task)
+    namers = rivals.namers(rows, task)
     constant, far = rivals.constant(data, dataset, task)
     notes += far
     if baseline:
@@ -110,7 +107,7 @@ def evaluate(
             print(note, file=sys.stderr, flush=True)
     operating = findings.operating_point(challenger, data, dataset, task)
     header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
-    batches = scored_rows.batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
+    batches = rivals.scored_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions_writer.write(destination, header, batches)
     measured = measure.measure(destination)
@@ -196,7 +193,7 @@ def _seen(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -
     """Of a script's model nobody knows what it was trained on."""
     if not isinstance(champion, TrainedModel) or split != "test":
         return ()
-    return seen.told(champion.card.options, dataset.options)
+    return champion_problem.learned_days_note(champion.card.options, dataset.options)
 
 
 def _same(models: Models) -> bool:

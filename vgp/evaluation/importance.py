@@ -10,15 +10,19 @@ The work is bounded by counting, not by the clock: the same rows, draws and figu
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from vgp.data import sampling
-from vgp.evaluation import row_losses
+from vgp.data.task import Task
+from vgp.evaluation import regression
+from vgp.evaluation.ranked import scored
+from vgp.evaluation.regression import LOSSES, Loss
+from vgp.protocol import outcome
 from vgp.protocol.manifest import Frozen, Manifest
 
-if TYPE_CHECKING:  # the record of an evaluation is read without torch
+if TYPE_CHECKING:
     from torch import nn
 
     from vgp.evaluation.score import TrainedModel
@@ -75,7 +79,7 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
     columns = [ColumnImportance(column=n, increase=float(g.mean()), deviation=float(g.std(ddof=1)))
                for n, g in grown.items()]  # fmt: skip
     return Importance(
-        rows=len(batch[names[0]]), repeats=REPEATS, unit=row_losses.unit(model.task), loss=plain,
+        rows=len(batch[names[0]]), repeats=REPEATS, unit=loss_unit(model.task), loss=plain,
         columns=tuple(sorted(columns, key=lambda column: (-column.increase, column.column))),
     )  # fmt: skip
 
@@ -103,4 +107,25 @@ def _mean_loss(model: "TrainedModel", batch: Mapping[str, np.ndarray]) -> float:
 
 
 def _losses(model: "TrainedModel", batch: dict[str, np.ndarray]) -> np.ndarray:
-    return row_losses.of_batch(model.task, model(batch), batch)
+    return row_losses(model.task, model(batch), batch)
+
+
+# ---- the loss of single rows that the decision tests, from what a model says of them
+
+
+def row_losses(task: Task, predicted: np.ndarray, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Losses, float64 (B,).
+
+    Args:
+        predicted: What a scorer gives for the rows: probabilities (B, C), or mean and quantiles (B, 1 + Q).
+        batch: Columns of the rows, with the label.
+    """
+    if task.regression:
+        kind = cast(Loss, task.decided_by)
+        return regression.losses(kind, batch[task.label].astype(np.float64), predicted.T, task.quantiles)
+    return scored(batch[task.label].astype(np.int64), predicted.astype(np.float32)).losses()
+
+
+def loss_unit(task: Task) -> str:
+    """What the mean of the losses is, in words."""
+    return f"{LOSSES[task.decided_by]} in {outcome.unit(task)}" if task.regression else "log loss in nats"

@@ -16,34 +16,24 @@ from typing import Any
 import numpy as np
 
 from vgp.base.exits import exits
-from vgp.evaluation import (
-    comparison,
-    measure_regression,
-    metrics,
-    one_vs_rest,
-    precision_recall,
-    predictions,
-    record,
-    thresholds,
-)
+from vgp.evaluation import comparison, measure_regression, metrics, predictions, record, thresholds
+from vgp.evaluation import thresholds as precision_recall
 from vgp.evaluation.clusters import numbered
-from vgp.evaluation.parts import (
+from vgp.evaluation.comparison import (
     MOST_SLICE_VALUES,
     Bounds,
     Each,
     Part,
-    blocks,
     bounds,
     everything,
     mean_interval,
+    part_blocks,
     parts,
 )
-from vgp.evaluation.precision_recall import PrecisionRecall
 from vgp.evaluation.predictions import Predictions
-from vgp.evaluation.probabilities import LN_2, Scored
-from vgp.evaluation.ranked import Ranked, hits_of, packed
+from vgp.evaluation.ranked import LN_2, Ranked, Scored, hits_of, packed
 from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc, Scores, SliceMetrics
-from vgp.evaluation.thresholds import Thresholds
+from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster
 
 #: Classes up to which their confusions are counted: the square of it goes into the artifact and the page.
@@ -193,7 +183,7 @@ def _likelihood(data: Predictions, losses: np.ndarray, part: Part, interval: boo
 
 def _binary(data: Predictions, model: str, rows: Scored, part: Part, interval: bool) -> Measured:
     rows = rows[part.rows]
-    among = blocks(data, part, len(rows)) if interval else None
+    among = part_blocks(data, part, len(rows)) if interval else None
     ranked = Ranked.of(rows.confident, among.codes if among else None)
     auc = ranked.auc()
     within = _auc_interval(part, ranked, among.count, auc) if among and auc is not None else None
@@ -208,7 +198,7 @@ def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured)
     return replace(
         measured,
         scores=measured.scores.model_copy(update={"average_precision": precision}),
-        precision_recall=precision_recall.curve(ranked),
+        precision_recall=precision_recall.precision_recall_curve(ranked),
         thresholds=thresholds.measure(ranked, data.header.operating) if model == "challenger" else None,
     )
 
@@ -259,7 +249,7 @@ def _one_vs_rest(
 def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], float | None, np.ndarray]:
     """AUCs of one class, of all rows and then of each part; its average precision and its ROC curve."""
     ranked = Ranked.of(rows)
-    aucs = [ranked.auc(), *one_vs_rest.aucs(rows, ranked, parts)]
+    aucs = [ranked.auc(), *metrics.one_vs_rest_aucs(rows, ranked, parts)]
     return aucs, precision_recall.average_precision(ranked), metrics.curve_on_grid(ranked)
 
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from vgp.evaluation import comparison, residuals
-from vgp.evaluation.comparison import Blocks
-from vgp.evaluation.parts import Bounds, Each, Part, blocks, bounds, mean_interval
+from vgp.evaluation import comparison, regression
+from vgp.evaluation.comparison import Blocks, Bounds, Each, Part, bounds, mean_interval, part_blocks
 from vgp.evaluation.predictions import Predictions
 from vgp.evaluation.ranked import chosen
 from vgp.evaluation.record import ModelMetrics, Scores, SliceMetrics
@@ -14,7 +13,7 @@ from vgp.evaluation.regression import RegressionFigures, RegressionModel, Regres
 def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> RegressionFigures:
     """The figures of all rows, `whole`, and of those of each slice."""
     header, label = data.header, data.label
-    edges = residuals.residual_edges(label - data.predicted("challenger")[0])
+    edges = regression.residual_edges(label - data.predicted("challenger")[0])
     models: dict[str, RegressionModel] = {}
     by_slice: dict[str, list[RegressionScores]] = {}
     for model in header.models:
@@ -25,9 +24,9 @@ def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> R
         target=header.target,
         unit=header.unit,
         quantiles=header.quantiles,
-        intervals=residuals.central(header.quantiles),
+        intervals=regression.central(header.quantiles),
         decided_by=header.decided_by,
-        absolute_of="median" if residuals.absolute_of(header.quantiles) else "mean",
+        absolute_of="median" if regression.absolute_of(header.quantiles) else "mean",
         label_mean=float(label.mean()),
         label_std=float(label.std()),
         label_minimum=float(label.min()),
@@ -49,29 +48,29 @@ def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> R
 
 def _scores(data: Predictions, part: Part, predicted: np.ndarray) -> RegressionScores:
     rows = np.stack([chosen(values, part.rows) for values in predicted])
-    return residuals.scores(chosen(data.label, part.rows), rows, data.header.quantiles)
+    return regression.regression_scores(chosen(data.label, part.rows), rows, data.header.quantiles)
 
 
 def _model(data: Predictions, whole: Part, predicted: np.ndarray, edges: np.ndarray) -> RegressionModel:
     quantiles, label = data.header.quantiles, data.label
-    scores = residuals.scores(label, predicted, quantiles)
-    counts, below, above = residuals.residual_counts(label - predicted[0], edges)
-    among = blocks(data, whole, len(data))
+    scores = regression.regression_scores(label, predicted, quantiles)
+    counts, below, above = regression.residual_counts(label - predicted[0], edges)
+    among = part_blocks(data, whole, len(data))
     weights_RG = comparison.resample(among.count, whole.replicates)
-    squared_R = _replicates(weights_RG, residuals.losses("squared", label, predicted, quantiles), among)
-    absolute_R = _replicates(weights_RG, residuals.losses("absolute", label, predicted, quantiles), among)
-    pinball_R = _replicates(weights_RG, residuals.losses("pinball", label, predicted, quantiles), among)
+    squared_R = _replicates(weights_RG, regression.losses("squared", label, predicted, quantiles), among)
+    absolute_R = _replicates(weights_RG, regression.losses("absolute", label, predicted, quantiles), among)
+    pinball_R = _replicates(weights_RG, regression.losses("pinball", label, predicted, quantiles), among)
     return RegressionModel(
         scores=scores,
         rmse_interval=bounds(scores.rmse, np.sqrt(squared_R), among.count),
         mae_interval=bounds(scores.mae, absolute_R, among.count),
         r2_interval=_r2_interval(label, squared_R, weights_RG, among, scores.r2),
         pinball_interval=bounds(scores.mean_pinball, pinball_R, among.count),
-        calibration=residuals.calibration(label, predicted, quantiles),
+        calibration=regression.calibration(label, predicted, quantiles),
         residual_counts=counts,
         residuals_below=below,
         residuals_above=above,
-        by_prediction=residuals.by_prediction(label, predicted[0]),
+        by_prediction=regression.by_prediction(label, predicted[0]),
     )
 
 

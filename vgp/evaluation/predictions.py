@@ -29,9 +29,8 @@ import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files
-from vgp.evaluation import residuals
-from vgp.evaluation.probabilities import Scored, normalised, scored
-from vgp.evaluation.ranked import chosen, packed
+from vgp.evaluation import regression
+from vgp.evaluation.ranked import Scored, chosen, normalised, packed, scored
 from vgp.evaluation.regression import Loss
 from vgp.evaluation.script.collected import Collected
 from vgp.evaluation.thresholds import OperatingPoint
@@ -157,7 +156,7 @@ class Predictions:
         if self.header.classes:
             return self.scored(model).losses()
         if self.header.quantiles:
-            return residuals.losses(self.header.decided_by, self.label, self.predicted(model), self.header.quantiles)
+            return regression.losses(self.header.decided_by, self.label, self.predicted(model), self.header.quantiles)
         return _filled(np.empty(self.rows), (_numbers(part) for part in _parts(self.path, model)))
 
     def predicted(self, model: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.data.rows import recode
 from vgp.data.task import Batch, Task
-from vgp.evaluation.probabilities import SUM_TOLERANCE
+from vgp.evaluation.ranked import SUM_TOLERANCE
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Manifest
 from vgp.train.loop.batches import tensors

@@ -2,13 +2,17 @@
 
 The operating point is chosen by the task's rule on validation rows, and judged on the test rows: chosen on the rows
 that it is judged on, it would look better than it is.
+
+Precision against recall of two classes: the curve, and the mean precision over it.
+
+Definitions as scikit-learn's `precision_recall_curve` and `average_precision_score`: rows of one score are flagged
+together, and nothing is interpolated.
 """
 
 import numpy as np
 
 from vgp.data.operating import Rule
-from vgp.evaluation import precision_recall
-from vgp.evaluation.ranked import Ranked, packed
+from vgp.evaluation.ranked import Ranked, hits_of, packed, pieces, scores_of
 from vgp.protocol.manifest import Frozen
 
 #: Recalls, and then precisions, whose thresholds are listed.
@@ -72,7 +76,7 @@ def choose(rule: Rule, split: str, label: np.ndarray, second: np.ndarray) -> Ope
     if not len(label):
         return OperatingPoint(rule=rule.words, threshold=None)
     ranked = Ranked.of(packed(second, label))
-    threshold, hits, misses = precision_recall.flagged(ranked, len(ranked))
+    threshold, hits, misses = flagged_counts(ranked, len(ranked))
     best = _best(rule, hits, misses)
     chosen = None if best is None else float(threshold[best])
     return OperatingPoint(rule=rule.words, threshold=chosen, split=split, rows=len(label))
@@ -93,7 +97,7 @@ def _best(rule: Rule, hits: np.ndarray, misses: np.ndarray) -> int | None:
 
 def measure(ranked: Ranked, chosen: OperatingPoint | None) -> Thresholds:
     """The table of rows that are ranked by the probability of the second class, and what the chosen threshold does."""
-    threshold, hits, misses = precision_recall.flagged(ranked, precision_recall.LEVELS)
+    threshold, hits, misses = flagged_counts(ranked, LEVELS)
     precision = hits / (hits + misses)
     listed: dict[int, list[str]] = {}
     for recall in RECALLS if hits[-1] else ():
@@ -131,3 +135,62 @@ def _row(name: str, threshold: float, hits: int, misses: int, positives: int, ne
         false_alarms_per_1000=1000 * misses / rows,
         missed_per_1000=1000 * (int(positives) - hits) / rows,
     )
+
+
+#: Points kept of a curve.
+POINTS = 200
+#: Levels of score that they are taken from: neighbours are a 16,384th of the rows apart.
+LEVELS = 1 << 14
+
+
+class PrecisionRecall(Frozen):
+    """A curve of at most 200 points, each of which lies on it; recall rises."""
+
+    recall: tuple[float, ...]
+    precision: tuple[float, ...]
+    #: Rows are flagged from this score on; falling, in [0, 1].
+    threshold: tuple[float, ...]
+
+
+def average_precision(ranked: Ranked) -> float | None:
+    """The sum over all scores of the gain in recall times the precision there; None without a hit.
+
+    Each hit counts the precision where all rows of its score are flagged.
+    """
+    total, flagged_hits, result = int(np.sum(hits_of(ranked.rows))), 0, 0.0
+    if not total:
+        return None
+    starts = ranked.levels(len(ranked))
+    for piece in reversed(list(pieces(len(starts)))):
+        first, stop = starts[piece.start], starts[piece.stop] if piece.stop < len(starts) else len(ranked)
+        hits = np.add.reduceat(hits_of(ranked.rows[first:stop]), starts[piece] - first, dtype=np.int64)
+        up_to = hits[::-1].cumsum()[::-1] + flagged_hits
+        result += float(np.sum(hits * (up_to / (len(ranked) - starts[piece]))))
+        flagged_hits = int(up_to[0])
+    return result / total
+
+
+def precision_recall_curve(ranked: Ranked) -> PrecisionRecall | None:
+    """Points at about equal steps of recall; None without a hit."""
+    threshold, hits, misses = flagged_counts(ranked, LEVELS)
+    if not hits[-1]:
+        return None
+    recall, precision = hits / hits[-1], hits / (hits + misses)
+    keep = np.unique(np.searchsorted(recall, np.linspace(recall[0], 1, POINTS)))
+    return PrecisionRecall(
+        recall=tuple(recall[keep].tolist()),
+        precision=tuple(precision[keep].tolist()),
+        threshold=tuple(threshold[keep].tolist()),
+    )
+
+
+def flagged_counts(ranked: Ranked, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Thresholds, falling, and how many hits and misses have that score or a higher one, int64 (levels,).
+
+    Args:
+        most: Levels; there is one for each score where there are no more scores.
+    """
+    starts = ranked.levels(most)
+    misses, hits = ranked.counts(starts)
+    threshold = np.clip(scores_of(ranked.rows[starts])[::-1], 0.0, 1.0)
+    return threshold, hits[::-1].cumsum(), misses[::-1].cumsum()

@@ -55,7 +55,7 @@ class Column(Frozen):
     #: label that is a number: its quantiles at 0, 0.05, 0.1 ... 1, of up to 200,000 rows taken at random.
     quantiles: tuple[float, ...] = ()
     #: number of a table, and its label if that is one: inner edges of tenths, and how many of up to 100,000 rows taken
-    #: at random lie between them; the last count is of missing values (`vgp.data.bins`).
+    #: at random lie between them; the last count is of missing values (`vgp.data.columns`).
     edges: tuple[float, ...] = ()
     tally: tuple[int, ...] = ()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import files
-from vgp.registry.reading import MOST_BYTES
+from vgp.registry.documents import MOST_RECORD_BYTES
 
 #: The folder beside the record that the files of the versions lie in.
 VERSIONS = "versions"
@@ -35,7 +35,7 @@ class DiskRecord:
     def read(self) -> bytes | None:
         """None if there is no file: it is whole whenever it is there."""
         try:
-            return files.read(self.path, most=MOST_BYTES, links=False)
+            return files.read(self.path, most=MOST_RECORD_BYTES, links=False)
         except FileNotFoundError:
             return None
 

@@ -17,12 +17,12 @@ from vgp.base.storage import files, pinned, storage
 from vgp.data import task_names, tasks
 from vgp.decision.decision import Decision
 from vgp.decision.decision import write as write_decision
-from vgp.decision.release import request as release_request
+from vgp.decision.release import release_request
 from vgp.decision.terms import read_terms
 from vgp.protocol import manifest, run_folder
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
-from vgp.registry import champion as champions
+from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
 from vgp.train import checkpoint_place
@@ -196,7 +196,7 @@ def evaluate(
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):
-        champions.check(champion)
+        reigning.check_folder(champion)
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     tasks.find(_trusted_task(data, manifest.load(data), task))

@@ -178,18 +178,18 @@ def predict(
         os.environ.setdefault(name, value)
     _check("champion", destination, window, shard_rows)
     tasks.find(task)
-    from vgp.serve.prediction import bigquery
+    from vgp.serve.prediction import output as bigquery
     from vgp.serve.prediction.predict import Options, predict
 
     table = names.parse(destination) if names.is_table(destination) else None
     if table:
-        bigquery.check(table, staging or (staged(predictions) if str(predictions) else ""))
+        bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
     what = reading.data(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     made = predict(what, model, folder, model_name=model_name, task=task, options=options)
     if table:
-        bigquery.load(made.folder, made.written, table)
+        bigquery.load_table(made.folder, made.written, table)
     if page:
         files.write(page, made.page)
     return made

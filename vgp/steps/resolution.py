@@ -12,7 +12,7 @@ from vgp.base import strict
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import files, storage
 from vgp.data import tasks
-from vgp.decision.release import foreseen
+from vgp.decision.release import release
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol import moment, run_folder
 from vgp.protocol import pin_store as store
@@ -77,7 +77,7 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     project = project or (output.project if output else "")
     resolved = pins_of.resolve(request, folder, place, project=project, dry_run=dry_run, **run)
     if resolved.champion and terms.approve != "manual":
-        foretold = foreseen.words(place, terms.confidence, terms.nights)
+        foretold = release.foreseen(place, terms.confidence, terms.nights)
         resolved = replace(resolved, words=(*resolved.words, *foretold))
     for sentence in resolved.words:
         print(sentence, file=sys.stderr, flush=True)

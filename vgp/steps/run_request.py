@@ -7,13 +7,13 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.data import task_names, tasks
 from vgp.decision import decision
-from vgp.decision.release import request as release_request
+from vgp.decision.release import release_request
 from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
 from vgp.decision.terms import Terms, read_terms
 from vgp.protocol.pins import Request
 from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.assignment import check_rungs
+from vgp.train.loop.order import check_rungs
 
 #: The parameters that say when a run trains.
 RULES = tuple(policy.checked.__kwdefaults__ or ())

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vgp.data import task_names, tasks
 from vgp.data.rows import open_rows
 from vgp.data.task import Batch, Task, WeightedLoss
-from vgp.evaluation.probabilities import SUM_TOLERANCE
+from vgp.evaluation.ranked import SUM_TOLERANCE
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 from vgp.testing import learning

@@ -20,16 +20,15 @@ from vgp.protocol.capacity.watcher import followed
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.protocol.manifest import Manifest
 from vgp.train import weights
-from vgp.train.checkpoint.fence import clock
-from vgp.train.checkpoint.holder import Owner
+from vgp.train.checkpoint.holder import Owner, clock
 from vgp.train.checkpoint.lease import Lease, held
 from vgp.train.checkpoint.store import store_at
 from vgp.train.config import TrainConfig
 from vgp.train.loop import selection
 from vgp.train.loop.interval import rate_per_h
 from vgp.train.loop.order import Plan
-from vgp.train.loop.request import Start, TrainingRequest, planned, start_of, world_sizes
 from vgp.train.loop.schedule import Schedule
+from vgp.train.loop.training_request import Start, TrainingRequest, planned, start_of, world_sizes
 from vgp.train.processes.launch import launch
 from vgp.train.profile import require_within
 from vgp.train.weights import Weights

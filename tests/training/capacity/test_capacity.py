@@ -10,12 +10,12 @@ import pytest
 from vgp.base.exits import Preempted, UserError
 from vgp.base.storage import storage
 from vgp.base.storage.slot import Slot
-from vgp.protocol.capacity import document, progress
+from vgp.protocol.capacity import control as document
+from vgp.protocol.capacity import progress
 from vgp.protocol.capacity import watcher as watching
 from vgp.protocol.capacity.control import Control, told
-from vgp.protocol.capacity.fence import require_turn
 from vgp.protocol.capacity.progress import Pace, Reporter
-from vgp.protocol.capacity.watcher import Watcher, followed
+from vgp.protocol.capacity.watcher import Watcher, followed, require_turn
 
 
 @pytest.fixture(params=["disk", "bucket"])

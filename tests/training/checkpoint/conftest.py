@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import nn
 
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.checkpoint.writer import Writer
 
 

@@ -17,9 +17,7 @@ from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage.objects import Folder
 from vgp.base.storage.storage import uri
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.bucket import BucketStore
-from vgp.train.checkpoint.disk import DiskStore
-from vgp.train.checkpoint.store import store_at
+from vgp.train.checkpoint.store import BucketStore, DiskStore, store_at
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

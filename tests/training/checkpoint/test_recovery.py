@@ -4,8 +4,8 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import require_same
+from vgp.train.checkpoint.store import DiskStore
 
 
 @pytest.fixture

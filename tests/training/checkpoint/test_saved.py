@@ -8,9 +8,9 @@ import torch
 
 from vgp.data.tensor_file import Checksums, encode
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import BLOCK, Manifest, Part, part_name
 from vgp.train.checkpoint.saved import Saved, Target
+from vgp.train.checkpoint.store import DiskStore
 
 #: Three blocks and a bit in one part, so that tensors lie across the ends of blocks.
 WIDE = 3 * BLOCK // 4 // 1000 + 200

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.store import DiskStore
 
 
 def equal(one, other):
@@ -166,7 +166,7 @@ import os, random, signal, sys, time
 sys.path.insert(0, {here!r})
 from conftest import Subject
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.store import DiskStore
 
 def save_forever(pipe):
     subject = Subject({directory!r})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vgp.data import alike
+from vgp.data import shares
 from vgp.data.engines.duckdb import DuckDB
 
 from .computed import engine_of
@@ -16,10 +16,10 @@ from .computed import engine_of
 def counted(tmp_path_factory):
     """Counts the rows of some numbers by kind."""
 
-    def kinds(numbers: list[int]) -> alike.Kinds:
+    def kinds(numbers: list[int]) -> shares.Kinds:
         with engine_of(pa.table({"kind": pa.array(numbers, pa.int64())}), scratch, threads=1) as engine:
             assert isinstance(engine, DuckDB)
-            return alike.count(engine, engine.source(), "kind")
+            return shares.count_kinds(engine, engine.source(), "kind")
 
     scratch = tmp_path_factory.mktemp("alike")
     return kinds
@@ -42,4 +42,4 @@ def test_large_tables_have_at_most_four_hundred_common_kinds(counted):
 
 
 def test_a_million_rows_of_one_kind_are_one_kind(counted):
-    assert counted([7] * 1_000_000) == alike.Kinds(1_000_000, 1, 1_000_000, 1.0, (7,), 1_000_000)
+    assert counted([7] * 1_000_000) == shares.Kinds(1_000_000, 1, 1_000_000, 1.0, (7,), 1_000_000)

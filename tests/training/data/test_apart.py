@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vgp.data import apart
+from vgp.data import shares
 from vgp.data.prepare import prepare
 
 
-def marks(values, kind=None) -> apart.Marks:
-    return apart.marks(pa.chunked_array([pa.array(values, kind)]))
+def marks(values, kind=None) -> shares.Marks:
+    return shares.group_marks(pa.chunked_array([pa.array(values, kind)]))
 
 
 def told(**splits) -> list[str]:
-    return list(apart.notes("user", splits))
+    return list(shares.notes_on_groups("user", splits))
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.dictionary(pa.int32(), pa.string())])
@@ -29,7 +29,7 @@ def test_the_share_of_the_groups_of_a_split_that_are_in_the_train_split_is_told(
 def test_of_more_groups_than_are_remembered_the_share_is_told_about():
     train, test = np.arange(100_000), np.arange(80_000, 130_000)
     (note,) = told(train=marks(train), test=marks(test))
-    assert len(marks(train)) == apart.MOST
+    assert len(marks(train)) == shares.MOST_MARKS
     assert abs(float(note.split()[9].rstrip("%")) - 40) < 5
 
 
@@ -38,7 +38,7 @@ def test_what_is_remembered_depends_on_no_order_and_no_cut():
     parts = [{"train": marks(part)} for part in np.array_split(values[::-1], 7)]
     whole = parts[0]
     for part in parts[1:]:
-        whole = apart.merge(part, whole)
+        whole = shares.merged_marks(part, whole)
     assert np.array_equal(whole["train"], marks(values))
 
 

@@ -12,8 +12,7 @@ from PIL import Image, ImageDraw
 
 from docs.examples.shapes import Shapes
 from vgp.base.exits import UserError
-from vgp.data.image_labels import split_of
-from vgp.data.pixels import Damaged, pixels
+from vgp.data.image_labels import Damaged, pixels, split_of
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 

@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from vgp.base.exits import UserError
-from vgp.data import alike, canonical, rare, tasks
+from vgp.data import canonical, shares, split_hash, tasks
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 from vgp.data.schema import Field
@@ -23,7 +23,7 @@ from vgp.data.shares import NAMES as SPLITS
 from vgp.data.split_hash import ByHash
 from vgp.data.split_time import ByTime
 from vgp.data.tables import duplicates, features
-from vgp.data.tables.survey import survey
+from vgp.data.tables.preparation import survey
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import windows
 from vgp.evaluation import baseline
@@ -100,10 +100,10 @@ def placed(tmp_path):
             identified = duplicates.identified(engine, engine.source(), work.key, names)
             marked = features.kinded(work, features.marked(work, identified, "duckdb"), "duckdb")
             counted = survey(engine, work, marked)
-            kinds = alike.count(engine, marked, features.KIND) if work.split.counts_kinds else None
+            kinds = shares.count_kinds(engine, marked, features.KIND) if work.split.counts_kinds else None
             planned = work.split.plan(counted.labelled, counted.unlabelled, kinds)
             if isinstance(work.split, ByHash) and features.KIND in marked.columns:
-                planned |= rare.moved(engine, marked, work.split, kinds)
+                planned |= split_hash.moved(engine, marked, work.split, kinds)
             assigned = marked.mutate(_split=work.split.assigned(marked, planned)).filter(
                 marked[features.LABEL].notnull()
             )

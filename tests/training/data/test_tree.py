@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.base.exits import UserError
-from vgp.data import tree
-from vgp.data.ids import parts, require_unique
+from vgp.data import shards as tree
+from vgp.data.shard import id_parts, require_unique_ids
 
 
 @given(st.integers(0, 400), st.integers(2, 5))
@@ -27,7 +27,7 @@ def test_the_tree_has_the_shape_of_groups_of_groups(count, fan_in):
     values = [str(n) for n in range(count)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tree, "FAN_IN", fan_in)
-        assert tree.merged(values, lambda one, other: f"({one} {other})") == grouped(values)
+        assert tree.merged_in_tree(values, lambda one, other: f"({one} {other})") == grouped(values)
 
 
 ids = st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 30), max_size=12), min_size=1, max_size=5)
@@ -35,13 +35,13 @@ ids = st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 30), m
 
 @given(ids, st.integers(1, 6))
 def test_ids_are_refused_exactly_if_one_occurs_twice(shards, count):
-    cut = [(n, f"s{n}", parts(np.array(shard, np.int64), count)) for n, shard in enumerate(shards)]
+    cut = [(n, f"s{n}", id_parts(np.array(shard, np.int64), count)) for n, shard in enumerate(shards)]
     counts = Counter(value for shard in shards for value in shard)
     twice = {value for value, times in counts.items() if times > 1}
     refused = set()
     for part in range(count):
         try:
-            require_unique((n, name, pieces[part]) for n, name, pieces in cut)
+            require_unique_ids((n, name, pieces[part]) for n, name, pieces in cut)
         except UserError as error:
             value = int(str(error).split()[1])
             refused.add(value)

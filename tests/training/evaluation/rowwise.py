@@ -6,8 +6,7 @@ Slow, and in memory of many times the rows: the first form of this product had t
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from vgp.evaluation.probabilities import SMALLEST_PROBABILITY
-from vgp.evaluation.ranked import CALIBRATION_BINS
+from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY
 
 
 def scores(label, table) -> dict[str, float]:

@@ -9,8 +9,7 @@ from tests.training.evaluation import rowwise
 from vgp.evaluation import comparison, metrics
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Names
-from vgp.evaluation.probabilities import Scored, normalised, scored
-from vgp.evaluation.ranked import Ranked, packed
+from vgp.evaluation.ranked import Ranked, Scored, normalised, packed, scored
 
 ROWS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.integers(0, 3)), min_size=4, max_size=40).filter(
     lambda rows: len({label for label, _, _ in rows}) == 2

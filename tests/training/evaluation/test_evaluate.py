@@ -16,7 +16,7 @@ from vgp.evaluation.evaluate import evaluate
 from vgp.protocol import manifest
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import ChampionPins
-from vgp.registry import champion as champions
+from vgp.registry import reigning
 
 from .conftest import uncompared
 
@@ -195,7 +195,7 @@ def test_a_champion_that_cannot_be_compared_is_kept(coins, data, model, tmp_path
 @pytest.mark.parametrize("pinned", [False, True])
 def test_where_the_champion_is_gone_the_baseline_stands_in(coins, data, model, tmp_path, pinned):
     champion = str(coins.trained(tmp_path / "champion", data))
-    uri = store.save(str(tmp_path / "pins"), champions.pin(champion, 0)) if pinned else champion
+    uri = store.save(str(tmp_path / "pins"), reigning.pin_folder(champion, 0)) if pinned else champion
     (tmp_path / "champion" / "model.safetensors").unlink()
     found = evaluate(data, model, tmp_path / "out", champion=uri)
     assert "The champion is gone, and the baseline stands in" in found.notes[0]

@@ -7,8 +7,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from tests.training.evaluation import rowwise
 from vgp.evaluation import metrics
-from vgp.evaluation.probabilities import normalised, scored
-from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
+from vgp.evaluation.ranked import PIECE_ROWS, Ranked, normalised, packed, scored
 
 
 def binary(count=500, seed=0):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from vgp.evaluation import one_vs_rest
+from vgp.evaluation import metrics
 from vgp.evaluation.ranked import Ranked, packed
 
 ROWS = 40_000
@@ -25,15 +25,15 @@ def heaped(random):
 @pytest.mark.parametrize("levels, tolerance", [(1 << 15, 5e-5), (200, 1e-2), (200, 0.0)])
 @pytest.mark.parametrize("make", [spread, stepped, heaped])
 def test_the_auc_of_a_part_is_within_its_bound_and_exact_where_levels_are_scores(monkeypatch, make, levels, tolerance):
-    monkeypatch.setattr(one_vs_rest, "LEVELS", levels)
-    monkeypatch.setattr(one_vs_rest, "TOLERANCE", tolerance)
+    monkeypatch.setattr(metrics, "LEVELS", levels)
+    monkeypatch.setattr(metrics, "TOLERANCE", tolerance)
     random = np.random.default_rng(0)
     score = make(random).astype(np.float32)
     hit, code = random.random(ROWS) < score, random.integers(0, 3, ROWS)
     narrow = np.flatnonzero((score > 0.5) & (score < 0.51))  # in few of the levels
     parts = [*(np.flatnonzero(code == c) for c in range(3)), narrow, np.arange(1_000), np.arange(ROWS)]
     rows = packed(score, hit)
-    found = one_vs_rest.aucs(rows, Ranked.of(rows), parts)
+    found = metrics.one_vs_rest_aucs(rows, Ranked.of(rows), parts)
     for part, auc in zip(parts, found, strict=True):
         mixed = len(np.unique(hit[part])) == 2
         bound = 1e-12 if make is stepped else max(tolerance, 1e-12)
@@ -44,4 +44,4 @@ def test_the_auc_of_a_part_is_within_its_bound_and_exact_where_levels_are_scores
 
 def test_a_part_without_hits_has_no_auc():
     rows = packed(np.full(ROWS, 0.5), np.arange(ROWS) < 10)
-    assert one_vs_rest.aucs(rows, Ranked.of(rows), [np.arange(10, ROWS), np.arange(10)]) == [None, None]
+    assert metrics.one_vs_rest_aucs(rows, Ranked.of(rows), [np.arange(10, ROWS), np.arange(10)]) == [None, None]

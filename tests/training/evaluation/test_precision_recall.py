@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from vgp.evaluation import precision_recall
+from vgp.evaluation import thresholds
 from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
 
 
@@ -21,18 +21,18 @@ def tossed(rows, levels, seed=0):
 def test_average_precision_is_scikit_learns_on_ties_and_on_many_scores(rows, levels):
     label, score = tossed(rows, levels)
     label[0] = 1
-    ours = precision_recall.average_precision(ranked(label, score))
+    ours = thresholds.average_precision(ranked(label, score))
     assert ours == pytest.approx(average_precision_score(label, score), rel=1e-12)
 
 
 def test_there_is_no_average_precision_without_a_hit():
-    assert precision_recall.average_precision(ranked([0, 0], [0.1, 0.2])) is None
-    assert precision_recall.curve(ranked([0, 0], [0.1, 0.2])) is None
+    assert thresholds.average_precision(ranked([0, 0], [0.1, 0.2])) is None
+    assert thresholds.precision_recall_curve(ranked([0, 0], [0.1, 0.2])) is None
 
 
 def test_every_point_lies_on_scikit_learns_curve():
     label, score = tossed(2_000, 1_500)
-    curve = precision_recall.curve(ranked(label, score))
+    curve = thresholds.precision_recall_curve(ranked(label, score))
     precision, recall, threshold = precision_recall_curve(label, score)
     theirs = {float(t): (r, p) for p, r, t in zip(precision, recall, threshold, strict=False)}
     assert len(curve.threshold) > 100 and curve.recall[-1] == 1

@@ -6,7 +6,7 @@ import pytest
 from vgp.base.exits import UserError
 from vgp.evaluation import predictions, predictions_writer
 from vgp.evaluation.predictions import Header, Names
-from vgp.evaluation.probabilities import normalised
+from vgp.evaluation.ranked import normalised
 
 
 def header(**changes):

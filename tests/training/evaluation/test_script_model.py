@@ -18,7 +18,7 @@ from vgp.evaluation import measure, record
 from vgp.evaluation.evaluate import evaluate
 from vgp.evaluation.script import collect, collected
 from vgp.protocol import manifest
-from vgp.registry import champion as champions
+from vgp.registry import reigning
 from vgp.steps import calls as steps
 from vgp.steps import run_request
 
@@ -204,7 +204,7 @@ def test_a_champion_of_other_rows_is_kept_and_what_is_the_matter_is_told(left, p
     for gone in (tmp_path, none):
         assert "gone" in evaluate(prepared, model, tmp_path / "out", champion=str(gone), baseline=False).notes[0]
     with pytest.raises(UserError, match=r"champion = .*none: a script left this folder without predictions\.parquet"):
-        champions.check(str(none))
+        reigning.check_folder(str(none))
 
 
 def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepared, rows, tmp_path):
@@ -228,7 +228,7 @@ def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tm
     from vgp.protocol import pin_store as store
 
     model, old = left(predictions=predicted(rows)), left("old", predictions=predicted(rows, slope=0.1))
-    pins = champions.pin(str(old), 0)
+    pins = reigning.pin_folder(str(old), 0)
     assert [file.title for file in pins.files] == ["predictions.parquet", "collected.json"]
     uri = store.save(str(tmp_path / "pins"), pins)
     assert evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False).models.keys() >= {
@@ -253,7 +253,7 @@ def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
     taken = collect.collect("/gcs/runs/1/r/model/", "", prepared, load("coins:Coins", manifest.load(prepared).options))
     assert (taken.files, taken.bytes, taken.metrics) == (1, 5, {"loss": 0.5})
     assert collected.load("gs://runs/1/r/model") == taken
-    uri = store.save(str(tmp_path / "pins"), champions.pin(f"{bucket}/1/r/model", 0))
+    uri = store.save(str(tmp_path / "pins"), reigning.pin_folder(f"{bucket}/1/r/model", 0))
     found = evaluate(prepared, "/gcs/runs/1/r/model", tmp_path / "out", champion=uri, baseline=False)
     assert found.models["champion"] == found.models["challenger"] and found.script == taken
     client.bucket("runs").blob("1/r/model/predictions.parquet").delete()

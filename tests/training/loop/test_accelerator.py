@@ -1,8 +1,7 @@
 import pytest
 
 from vgp.networks.workload import Workload
-from vgp.train.loop.accelerator import peak_flops, throughput
-from vgp.train.loop.progress import Progress
+from vgp.train.loop.progress import Progress, peak_flops, throughput
 
 
 def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():

@@ -9,8 +9,8 @@ from torch.nn.attention import SDPBackend
 
 from vgp.base.exits import UserError
 from vgp.train.config import parse
-from vgp.train.loop import arithmetic, kernels
-from vgp.train.loop.request import _chosen_then
+from vgp.train.loop import arithmetic
+from vgp.train.loop.training_request import _chosen_then
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 SMALL = nn.Linear(3, 3)
@@ -106,19 +106,19 @@ def test_what_was_chosen_then_counts_where_it_is_left_open_now():
 
 def test_attention_takes_cudnn_on_hopper_and_blackwell_where_bits_need_not_repeat():
     flash = SDPBackend.FLASH_ATTENTION
-    assert [kernels.attention_order(False, (major, 0))[0] for major in (7, 8, 9, 10, 12)] == [
+    assert [arithmetic.attention_order(False, (major, 0))[0] for major in (7, 8, 9, 10, 12)] == [
         flash, flash, SDPBackend.CUDNN_ATTENTION, SDPBackend.CUDNN_ATTENTION, flash,
     ]  # fmt: skip
-    assert SDPBackend.CUDNN_ATTENTION not in kernels.attention_order(True, (9, 0))
-    assert all(SDPBackend.MATH in kernels.attention_order(wanted, (9, 0)) for wanted in (True, False))
+    assert SDPBackend.CUDNN_ATTENTION not in arithmetic.attention_order(True, (9, 0))
+    assert all(SDPBackend.MATH in arithmetic.attention_order(wanted, (9, 0)) for wanted in (True, False))
 
 
 def test_float32_is_not_rounded_to_tf32_on_a_gpu():
     torch.backends.cudnn.allow_tf32 = True
-    kernels.chosen(True, CPU)
+    arithmetic.uses_deterministic(True, CPU)
     assert not torch.backends.cudnn.allow_tf32 and torch.get_float32_matmul_precision() == "highest"
     assert torch.are_deterministic_algorithms_enabled()
-    kernels.chosen(True, CPU, tf32=True)
+    arithmetic.uses_deterministic(True, CPU, tf32=True)
     assert torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32
-    kernels.chosen(True, CPU)
+    arithmetic.uses_deterministic(True, CPU)
     torch.use_deterministic_algorithms(False)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from vgp.train.loop.average import Average
+from vgp.train.loop.trainer_state import Average
 
 
 def changed(module):

@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 
 from vgp.data import bundle
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.manifest import position
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
-from vgp.train.loop.best import Best
 from vgp.train.loop.trainer import Trainer
+from vgp.train.loop.trainer_state import Best
 from vgp.train.processes.launch import launch
 
 #: 20 steps, validated at every second and saved at every third; `wave` is best at step 10 of them.

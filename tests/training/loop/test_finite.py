@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.loop import finite
 from vgp.train.loop.finite import GradientNorm
 from vgp.train.processes.launch import launch

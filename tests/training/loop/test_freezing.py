@@ -2,7 +2,7 @@ import pytest
 from torch import nn
 
 from vgp.base.exits import UserError
-from vgp.train.loop import freezing
+from vgp.train.loop import optimizers
 
 
 class Net(nn.Module):
@@ -15,11 +15,11 @@ class Net(nn.Module):
 
 def test_parameters_whose_names_fit_want_no_gradient():
     net = Net()
-    assert freezing.freeze(net, ["backbone.*", "*.bias"]) == [
+    assert optimizers.freeze(net, ["backbone.*", "*.bias"]) == [
         "backbone.0.weight", "backbone.0.bias", "backbone.1.weight", "backbone.1.bias", "head.bias", "tied.bias",
     ]  # fmt: skip
     assert [name for name, parameter in net.named_parameters() if parameter.requires_grad] == ["head.weight"]
-    assert freezing.freeze(Net(), []) == []
+    assert optimizers.freeze(Net(), []) == []
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_a_pattern_that_fits_nothing_is_refused_with_what_is_near(pattern, neare
     with pytest.raises(
         UserError, match=rf"freeze={pattern.replace('*', '.*').replace('?', '.')} fits no name. {nearest}"
     ):
-        freezing.freeze(Net(), ["head.*", pattern])
+        optimizers.freeze(Net(), ["head.*", pattern])
 
 
 def test_a_model_with_nothing_to_train_is_refused():
     with pytest.raises(UserError, match=r"freeze=\* names all: there is nothing to train"):
-        freezing.freeze(Net(), ["*"])
+        optimizers.freeze(Net(), ["*"])
     net = Net().requires_grad_(False)
     with pytest.raises(UserError, match="none wants a gradient: there is nothing to train"):
-        freezing.freeze(net, [])
+        optimizers.freeze(net, [])

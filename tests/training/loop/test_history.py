@@ -1,4 +1,4 @@
-from vgp.train.loop.history import History
+from vgp.train.loop.curves import History
 from vgp.train.loop.order import Plan
 
 

@@ -2,12 +2,12 @@
 
 from types import SimpleNamespace
 
-from vgp.train.loop.landing import difference
+from vgp.train.loop.resume import landing_difference
 
 
 def said(*, before=4, now=4, microbatches=4, exact=False, then="NVIDIA A100-SXM4-80GB", device="NVIDIA A100-SXM4-80GB"):
     checkpoint = SimpleNamespace(parts=[None] * before, device=then)
-    return difference(checkpoint, SimpleNamespace(exact=exact), now, device, microbatches)
+    return landing_difference(checkpoint, SimpleNamespace(exact=exact), now, device, microbatches)
 
 
 def test_nothing_is_said_of_a_run_that_stays():

@@ -8,7 +8,7 @@ import torch
 
 from vgp.train.config import parse
 from vgp.train.loop import memory
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import torch
 
-from vgp.train.loop import pace as paces
-from vgp.train.loop.pace import Pace, Stopwatch
+from vgp.train.loop import progress
+from vgp.train.loop.progress import Pace, Stopwatch
 
 
 def test_a_rank_that_stays_slower_than_the_median_is_named_once_until_it_recovers():
@@ -31,7 +31,7 @@ def test_a_moment_and_what_costs_little_are_no_reason_and_of_two_ranks_one_is_na
 
 def test_the_stopwatch_counts_batch_and_forward_pass_of_a_microbatch_and_not_what_follows(monkeypatch):
     clock = SimpleNamespace(now=5.0)
-    monkeypatch.setattr(paces, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: clock.now))
     watch = Stopwatch(torch.device("cpu"))
     for _ in range(2):
         watch.begin()

@@ -9,7 +9,7 @@ from vgp.train.config import parse
 from vgp.train.loop import profiling
 from vgp.train.loop.order import Plan
 from vgp.train.loop.profiling import Profiler, Requests
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 

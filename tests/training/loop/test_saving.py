@@ -11,7 +11,7 @@ from torch import nn
 
 from vgp.base.exits import ProcessFailed, StoreDown
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.loop.saving import Saving
 from vgp.train.loop.trainer_state import TrainerState
 from vgp.train.processes.rank import Late, Rank

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from vgp.train.loop import scaler
+from vgp.train.loop import precision
 from vgp.train.loop.finite import GradientNorm
-from vgp.train.loop.scaler import Scaler
+from vgp.train.loop.precision import Scaler
 
 
 def test_the_scale_goes_as_that_of_torch():
@@ -29,7 +29,7 @@ def test_an_overflow_at_the_scale_1_is_not_skipped():
 
 
 def test_the_scale_never_leaves_the_numbers_whose_inverse_is_one(monkeypatch):
-    monkeypatch.setattr(scaler, "_INTERVAL", 1)
+    monkeypatch.setattr(precision, "_GROWTH_INTERVAL", 1)
     own = Scaler()
     assert all(own.accepts(1.0) for _ in range(200)) and own.scale == 2.0**126
 

@@ -5,8 +5,8 @@ from torch import nn
 
 from vgp.base.exits import UserError
 from vgp.train.checkpoint import recovery, state
-from vgp.train.checkpoint.disk import DiskStore
 from vgp.train.checkpoint.saved import Saved
+from vgp.train.checkpoint.store import DiskStore
 from vgp.train.checkpoint.writer import Writer
 from vgp.train.loop.trainer_state import TrainerState
 

@@ -10,7 +10,7 @@ from tests.training.conftest import forget_client
 from vgp.base.exits import UserError
 from vgp.base.storage.bigquery import loading
 from vgp.base.storage.bigquery.names import TableName
-from vgp.serve.prediction import bigquery
+from vgp.serve.prediction import output
 from vgp.serve.prediction.folder import Asked, Predicted, Written, WrittenFile
 from vgp.steps import prediction as step
 
@@ -45,11 +45,11 @@ def rows(cloud):
 
 def test_a_load_that_is_repeated_or_whose_answer_was_lost_doubles_no_row(cloud, written):
     folder, manifest = written
-    bigquery.check(TABLE, folder.path)
-    bigquery.load(folder, manifest, TABLE)
+    output.check_table(TABLE, folder.path)
+    output.load_table(folder, manifest, TABLE)
     assert rows(cloud) == [0, 1, 2, 3]
-    bigquery.check(TABLE, folder.path)
-    bigquery.load(folder, manifest, TABLE)
+    output.check_table(TABLE, folder.path)
+    output.load_table(folder, manifest, TABLE)
     assert rows(cloud) == [0, 1, 2, 3]
     names = sorted(cloud.bigquery.jobs)
     assert [name[-2:] for name in names] == ["-0", "-1"] and len({name[:-2] for name in names}) == 1
@@ -61,13 +61,13 @@ def test_a_table_of_something_else_is_not_replaced(cloud, written, warehouse):
     with pytest.raises(
         UserError, match="predicted holds something else, with the columns id, code, .*and would be replaced"
     ):
-        bigquery.check(TABLE, folder.path)
+        output.check_table(TABLE, folder.path)
     with pytest.raises(
         UserError, match="BigQuery loads predictions from a bucket, and /tmp/x is on this machine: give stag"
     ):
-        bigquery.check(TABLE, "/tmp/x")
+        output.check_table(TABLE, "/tmp/x")
     with pytest.raises(UserError, match="the dataset test-project.nowhere is not there"):
-        bigquery.check(TableName("test-project", "nowhere", "t"), folder.path)
+        output.check_table(TableName("test-project", "nowhere", "t"), folder.path)
 
 
 def test_a_table_without_a_place_for_its_shards_is_refused_before_any_work(monkeypatch):
@@ -82,7 +82,7 @@ def test_a_job_that_a_kill_left_running_is_waited_for(cloud, written):
     folder, manifest = written
     cloud.bigquery.held = True
     uris = [f"{folder.path}/{name}" for name in folder.names()]
-    assert loading.started(TABLE, uris, f"{bigquery.job_name(manifest, TABLE)}-0").state == "RUNNING"
+    assert loading.started(TABLE, uris, f"{output.job_name(manifest, TABLE)}-0").state == "RUNNING"
     threading.Timer(0.3, cloud.bigquery.release).start()
-    bigquery.load(folder, manifest, TABLE)
+    output.load_table(folder, manifest, TABLE)
     assert len(cloud.bigquery.jobs) == 1 and rows(cloud) == [0, 1, 2, 3]

@@ -9,26 +9,26 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from vgp.train.processes import flight
+from vgp.train.processes import hang
 
 
 def test_the_record_that_pytorch_keeps_is_left_and_read_once(tmp_path, monkeypatch):
-    for name in (*flight._FILE_VARIABLES, "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
+    for name in (*hang._FILE_VARIABLES, "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
         monkeypatch.setenv(name, "100")
     monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
-    recorder = flight.Recorder()
+    recorder = hang.Recorder()
     recorder.switch_on()
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
     try:
         dist.all_reduce(torch.ones(3, 5))
-        flight.dump(4)
+        hang.dump_flight(4)
     finally:
         dist.destroy_process_group()
     assert stat.S_IMODE(os.stat(f"{recorder.prefix}4").st_mode) == 0o600
     dumps = recorder.take([3, 4])
     said = r"Last collective: rank 4 in gloo:all_reduce of Float \[3, 5\] \(test_flight.py:\d+, test_the_record.*\)\."
-    assert list(dumps) == [4] and re.fullmatch(said, flight.explain(dumps))
+    assert list(dumps) == [4] and re.fullmatch(said, hang.explain_flight(dumps))
     assert not Path(f"{recorder.prefix}4").exists() and recorder.take([4]) == {}
 
 
@@ -44,7 +44,7 @@ def entry(number, name="nccl:all_reduce", size=4, line=7, group="0"):
 
 def test_a_rank_that_has_not_called_what_the_others_wait_in_is_named():
     dumps = {0: [entry(1), entry(2, size=9)], 1: [entry(1)], 2: [entry(1), entry(2, size=9)]}
-    assert flight.explain(dumps) == (
+    assert hang.explain_flight(dumps) == (
         "Rank 0, 2 waited in collective number 2, nccl:all_reduce of Float [9] (mine.py:7, loss); rank 1 has not "
         "called it."
     )
@@ -52,21 +52,23 @@ def test_a_rank_that_has_not_called_what_the_others_wait_in_is_named():
 
 def test_the_first_collective_that_differs_is_the_cause_whatever_came_later():
     dumps = {0: [entry(1), entry(2, "nccl:all_gather"), entry(3)], 1: [entry(1), entry(2, line=9), entry(3, size=8)]}
-    said = flight.explain(dumps)
+    said = hang.explain_flight(dumps)
     assert said.startswith(
         "The ranks did not call the same collective as number 2: rank 0 called nccl:all_gather of Float [4] "
         "(mine.py:7, loss); rank 1 called nccl:all_reduce of Float [4] (mine.py:9, loss)."
     )
-    shapes = flight.explain({0: [entry(1, size=3)], 1: [entry(1, size=5)]})
+    shapes = hang.explain_flight({0: [entry(1, size=3)], 1: [entry(1, size=5)]})
     assert "rank 0 called nccl:all_reduce of Float [3]" in shapes and "Float [5]" in shapes
 
 
 def test_every_group_is_looked_at_and_the_ring_buffer_may_have_lost_the_first_calls():
     both = [entry(n) for n in (1, 2)]
-    assert "number 6" in flight.explain({0: [*both, entry(5, group="1"), entry(6, group="1")],
+    assert "number 6" in hang.explain_flight({0: [*both, entry(5, group="1"), entry(6, group="1")],
                                          1: [*both, entry(5, group="1")]})  # fmt: skip
-    assert "number 12" in flight.explain({0: [entry(n) for n in range(8, 13)], 1: [entry(n) for n in range(5, 12)]})
-    assert flight.explain({}) == ""
+    assert "number 12" in hang.explain_flight(
+        {0: [entry(n) for n in range(8, 13)], 1: [entry(n) for n in range(5, 12)]}
+    )
+    assert hang.explain_flight({}) == ""
 
 
 def test_a_dump_is_read_without_calling_anything(tmp_path):
@@ -75,8 +77,8 @@ def test_a_dump_is_read_without_calling_anything(tmp_path):
             return (tmp_path.joinpath("sprung").touch, ())
 
     good = {"entries": [entry(2), entry(1)], "version": "2.10"}
-    assert [e["collective_seq_id"] for e in flight.parse(pickle.dumps(good, protocol=2))] == [1, 2]
-    assert flight.parse(pickle.dumps({"entries": [Trap()]})) == []
+    assert [e["collective_seq_id"] for e in hang.parse_flight(pickle.dumps(good, protocol=2))] == [1, 2]
+    assert hang.parse_flight(pickle.dumps({"entries": [Trap()]})) == []
     assert not (tmp_path / "sprung").exists()
     whole = pickle.dumps(good, protocol=2)
-    assert all(flight.parse(whole[:length]) == [] for length in range(0, len(whole) - 1, 7))
+    assert all(hang.parse_flight(whole[:length]) == [] for length in range(0, len(whole) - 1, 7))

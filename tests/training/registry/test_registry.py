@@ -13,7 +13,7 @@ import pytest
 from tests.training.registry.records import WORDS, champion, key_of, promoted, registered, version, written
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import storage
-from vgp.registry import changes, disk, reading, registry
+from vgp.registry import changes, disk, documents, registry
 from vgp.registry.documents import CHAMPION, FILE_NAME, Record, Version
 
 # The client leaves broken connections to the garbage collector.
@@ -63,8 +63,8 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
     ],
 )
 def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeypatch, data, says):
-    for module in (reading, disk, sys.modules["vgp.registry.bucket"]):
-        monkeypatch.setattr(module, "MOST_BYTES", 2048 if b"1111" in data else 1 << 20)
+    for module in (documents, disk, sys.modules["vgp.registry.registry"]):
+        monkeypatch.setattr(module, "MOST_RECORD_BYTES", 2048 if b"1111" in data else 1 << 20)
     write(place, data)
     for work in (place.read, lambda: place.change(lambda record: promoted(record, 1)), place.require_writable):
         with pytest.raises(UserError, match=says):
@@ -73,7 +73,7 @@ def test_a_record_that_is_none_is_refused_in_words_and_left_alone(place, monkeyp
 
 
 def test_an_object_that_is_too_large_is_not_fetched(bucket, proxy, monkeypatch):
-    monkeypatch.setattr(sys.modules["vgp.registry.bucket"], "MOST_BYTES", 1000)
+    monkeypatch.setattr(sys.modules["vgp.registry.registry"], "MOST_RECORD_BYTES", 1000)
     place = registry.open(f"{bucket}/large", "flights")
     write(place, b" " * 1001)
     with pytest.raises(UserError, match="registry.json is larger than"):
@@ -83,7 +83,7 @@ def test_an_object_that_is_too_large_is_not_fetched(bucket, proxy, monkeypatch):
 
 def test_a_record_that_would_grow_too_large_is_not_written(place, monkeypatch):
     before = place.change(lambda record: changes.register(record, version("a"), who="run"))
-    monkeypatch.setattr(reading, "MOST_BYTES", 2048)
+    monkeypatch.setattr(documents, "MOST_RECORD_BYTES", 2048)
     with pytest.raises(UserError, match="MiB, the most that a registry's record may have"):
         place.change(lambda record: changes.register(record, version("b", reason="x" * 3000), who="run"))
     assert place.read() == before
@@ -252,8 +252,8 @@ def test_a_lock_that_is_held_all_the_time_is_an_error_that_names_it(tmp_path, mo
 
 def test_equal_records_have_equal_bytes(tmp_path):
     record = promoted(registered("a", "b"), 1)
-    data = reading.encode("r", record)
-    assert reading.encode("r", reading.decode("r", "flights", data)) == data
+    data = documents.encode_record("r", record)
+    assert documents.encode_record("r", documents.decode_record("r", "flights", data)) == data
     assert json.loads(data)["aliases"] == {CHAMPION: 1}
 
 

@@ -9,7 +9,7 @@ from tests.training.report.test_report import Outline
 from vgp.base.exits import UserError
 from vgp.decision.decide import decide
 from vgp.decision.decision import SliceCheck
-from vgp.decision.report import card, limits
+from vgp.decision.report import card
 from vgp.evaluation import record
 from vgp.evaluation.evaluate import evaluate
 from vgp.protocol import manifest
@@ -63,7 +63,7 @@ def test_without_an_origin_it_says_nothing_of_one(run, tmp_path):
 
 def test_what_it_must_not_do_follows_from_what_was_measured(run):
     measured, decision = record.load(run["evaluation"]), run["decision"]
-    told = " ".join(limits.limits(measured, decision))
+    told = " ".join(card.known_limits(measured, decision))
     weakest = min(measured.slices, key=lambda row: row.models["challenger"].auc)
     assert f"weakest at {weakest.column} = {weakest.value}: AUC" in told
     assert "looked at." in told and "significantly worse" not in told and "Not as rates" not in told
@@ -71,7 +71,7 @@ def test_what_it_must_not_do_follows_from_what_was_measured(run):
     few = SliceCheck(column="colour", value="green", rows=2, loss_increase=0.1, p_value=None, worse=False)
     off = decision.calibration.model_copy(update={"worse": True, "challenger": 0.12})
     doubtful = decision.model_copy(update={"slices": (bad, few), "calibration": off})
-    told = " ".join(limits.limits(measured, doubtful))
+    told = " ".join(card.known_limits(measured, doubtful))
     assert "Not without a look at colour = red: there it is significantly worse than the champion." in told
     assert "too few rows to test there were of colour = green" in told
     assert "Not as rates: beyond chance its probabilities are off by 12.0%." in told
@@ -80,11 +80,11 @@ def test_what_it_must_not_do_follows_from_what_was_measured(run):
 def test_what_it_is_for_says_what_it_predicts_and_from_where_on_a_row_counts(run):
     measured = record.load(run["evaluation"])
     dataset = manifest.load(run["data"]).model_copy(update={"split": {"train": "January", "test": "February"}})
-    predicts, takes, meant, counts = limits.uses(dataset, measured)
+    predicts, takes, meant, counts = card.intended_uses(dataset, measured)
     assert predicts == "It predicts label, as a probability for each of a and b."
     assert takes.startswith("It takes colour, tilt and size of a row")
     assert meant == "It is meant for rows like those that it learned from: 1,200 of January."
     point = measured.thresholds.operating
     assert f"from a probability of {point.threshold:.3g} on" in counts and f"{point.recall:.0%} of all" in counts
     many = [f"column{number}" for number in range(20)]
-    assert limits._names(many).endswith("column11 and 8 more")
+    assert card._names(many).endswith("column11 and 8 more")

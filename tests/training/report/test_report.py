@@ -13,8 +13,7 @@ from vgp.data import bundle
 from vgp.decision import reason
 from vgp.decision.decide import decide
 from vgp.decision.decision import ConstantCheck, RivalCheck
-from vgp.decision.report import cards, plots, report
-from vgp.decision.report import data as summaries
+from vgp.decision.report import cards, findings, plots, report
 from vgp.decision.report.report import markdown, task_name, title, write
 from vgp.evaluation import record
 from vgp.evaluation.evaluate import evaluate
@@ -279,16 +278,16 @@ def test_a_row_that_was_expected_is_not_listed_as_one_that_was_not(made):
 def test_the_data_summary_counts_what_is_there(made):
     arguments = made(colours=["blue", "blue", "blue", "red"])
     manifest = manifests.load(arguments["data"])
-    splits = summaries.splits(arguments["data"], manifest)
+    splits = findings.split_summaries(arguments["data"], manifest)
     assert [(split.name, split.rows) for split in splits] == [(n, 1_200) for n in ("train", "validation", "test")]
     assert all(sum(split.class_shares) == pytest.approx(1) for split in splits)
-    colour, tilt, size = summaries.columns(arguments["data"], manifest, "test")
+    colour, tilt, size = findings.column_summaries(arguments["data"], manifest, "test")
     assert colour.text.startswith("2 values: blue 7") and colour.train_bars[0] > 2 * colour.train_bars[1]
     assert (tilt.missing, size.missing) == (20 / 1_200, 0)
-    assert max(tilt.train_bars + tilt.test_bars) == 1 and len(tilt.train_bars) == summaries.BARS
+    assert max(tilt.train_bars + tilt.test_bars) == 1 and len(tilt.train_bars) == findings.BARS
     assert tilt.train_bars.index(max(tilt.train_bars)) in range(6, 18)  # a bell
     rare = manifest.column("colour").model_copy(update={"counts": (0, 1_000, 1), "values": ("", "blue", "red")})
-    [colour] = summaries.columns(arguments["data"], manifest.model_copy(update={"columns": (rare,)}), "test")
+    [colour] = findings.column_summaries(arguments["data"], manifest.model_copy(update={"columns": (rare,)}), "test")
     assert colour.text == "2 values: blue 100%, red <1%"
 
 
@@ -337,7 +336,7 @@ def test_the_names_of_curves_of_precision_stand_where_the_curves_are_not(made, a
     ],
 )
 def test_a_column_of_one_value_is_not_said_to_vary(found, told):
-    assert summaries._text(manifests.Column(name="words", kind="number", type="float", **found)) == told
+    assert findings._text(manifests.Column(name="words", kind="number", type="float", **found)) == told
 
 
 def test_values_of_private_columns_are_nowhere_on_the_page(made, tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from vgp.data import bins
+from vgp.data import columns
 from vgp.decision.retraining import shift
 from vgp.protocol.manifest import Column
 
@@ -64,8 +64,8 @@ def test_a_column_drifts_only_where_chance_does_not_explain_it_and_it_is_large()
 
 def test_new_rows_fall_into_the_bins_that_the_card_keeps():
     values = np.arange(100, dtype=np.float32)
-    inner = bins.edges(values)
-    known = Column(name="x", kind="number", type="float", edges=tuple(inner), tally=tuple(bins.tally(values, inner)))
+    inner = columns.bin_edges(values)
+    known = Column(name="x", kind="number", type="float", edges=tuple(inner), tally=tuple(columns.tally(values, inner)))
     same = shift.of_values(known, values, None, 1)
     assert same.index == 0 and same.p_value > 0.99
     assert shift.of_values(known, np.full(50, np.nan, np.float32), None, 1).missing == (0.0, 1.0)

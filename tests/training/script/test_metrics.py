@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.evaluation.script import metrics
+from vgp.evaluation.script import script_metrics as metrics
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from vgp.base.exits import UserError
 from vgp.evaluation import predictions_writer as ours
 from vgp.evaluation.predictions import Header
-from vgp.evaluation.script import predictions, test_rows
+from vgp.evaluation.script import script_predictions as predictions
+from vgp.evaluation.script import test_rows
 
 TWO = ("no", "yes")
 THREE = ("a", "b", "c")

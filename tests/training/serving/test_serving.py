@@ -19,7 +19,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage.objects import Folder
 from vgp.serve.endpoint import model, server
 from vgp.serve.endpoint.app import State, app
-from vgp.serve.endpoint.request import Request, request
+from vgp.serve.endpoint.serving_request import Request, request
 from vgp.serve.prediction.predictor import Predictor
 from vgp.steps.__main__ import main
 

@@ -14,16 +14,15 @@ from vgp.base.storage.slot import Slot
 from vgp.data import bundle
 from vgp.data.beam.dataset import Dataset
 from vgp.protocol import pin_store as pins
-from vgp.protocol.capacity.control import Control
-from vgp.protocol.capacity.document import Document
-from vgp.protocol.capacity.fence import claim
+from vgp.protocol.capacity.control import Control, Document
+from vgp.protocol.capacity.watcher import claim
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, registry, sweep, versions
 from vgp.serve.prediction.folder import Asked, Predicted, shard_name
-from vgp.train.checkpoint.bucket import BucketStore
 from vgp.train.checkpoint.holder import Owner
 from vgp.train.checkpoint.lease import held
+from vgp.train.checkpoint.store import BucketStore
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.train.tracking import address, judged, live
+from vgp.train.tracking import judged, live
+from vgp.train.tracking import server as address
 from vgp.train.tracking.live import Live
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -142,7 +143,7 @@ def test_credentials_are_sent_as_mlflow_sends_them(
     monkeypatch.setenv(address.TOKEN, "t0ken")
     told(tmp_path, [])
     assert server.requests[-1][1]["Authorization"] == "Bearer t0ken"
-    assert "t0ken" not in repr(address.of({address.URI: server.url, address.TOKEN: "t0ken"}))
+    assert "t0ken" not in repr(address.address_of({address.URI: server.url, address.TOKEN: "t0ken"}))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +159,6 @@ def test_an_address_that_is_none_or_would_betray_credentials_is_refused(
     environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        address.of(environment)
+        address.address_of(environment)
     assert "pass" not in str(caught.value)
-    assert address.of({}) is None and live.started("", 0, {}, {}) is None
+    assert address.address_of({}) is None and live.started("", 0, {}, {}) is None

@@ -18,7 +18,7 @@ from vgp.check.spec.engines import of_steps
 from vgp.check.spec.ladder import first_container, worlds
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.script import scripts
-from vgp.launch.capacity.probe_body import probe_body
+from vgp.launch.capacity.jobs import probe_body
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.proposal import proposed
 from vgp.machines.placement.request import Request

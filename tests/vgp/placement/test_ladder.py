@@ -17,7 +17,7 @@ from vgp.machines.placement.ladder import ladder
 from vgp.machines.placement.request import Request
 from vgp.machines.placement.rules import PlacementError
 from vgp.machines.placement.rung import Rung
-from vgp.train.loop.accelerator import peak_flops
+from vgp.train.loop.progress import peak_flops
 
 TODAY = date(2026, 11, 20)
 H100 = {"accelerator": "H100", "count": 8}

@@ -16,8 +16,8 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsIter, AsSingleton
 
+from vgp.data import shards as tree
 from vgp.data import shards as whole
-from vgp.data import tree
 from vgp.data.beam.work import Numbered, Work, without_ids
 from vgp.data.shards import Figures, Plan
 from vgp.data.task import Task
@@ -53,7 +53,7 @@ def _merged(
     count: int,
     merge: Callable[[Iterable[tuple[int, Any]]], Any],
 ) -> beam.PCollection[tuple[int, Any]]:
-    """One value under the number 0, merged in the tree of `tree.py`."""
+    """One value under the number 0, merged in the tree of `shards.merged_in_tree`."""
     level = 0
     while count > 1:
         level, count = level + 1, -(-count // tree.FAN_IN)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.data import finish, scratch
+from vgp.data import destination as scratch
+from vgp.data import finish
 from vgp.data.beam.work import NOTES_FILE, Work, failures
 from vgp.data.destination import Destination
 from vgp.data.processes import Processes

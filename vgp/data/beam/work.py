@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from vgp.base.exits import UserError
 from vgp.base.storage import objects, storage
-from vgp.data import place, shards, tasks, tree
-from vgp.data.ids import ShardIds, parts, require_unique
+from vgp.data import place, shards, tasks
+from vgp.data import shards as tree
 from vgp.data.pool import ProcessDied, WorkerPool
-from vgp.data.shard import Order, Prepared, prepare_shard, write_shard
+from vgp.data.shard import Order, Prepared, ShardIds, id_parts, prepare_shard, require_unique_ids, write_shard
 from vgp.data.shards import Figures, Plan, Statistics
 from vgp.data.task import Task
 from vgp.protocol.manifest import FILE_NAME, ShardFile
@@ -87,12 +87,12 @@ class Work:
     def ids(self, item: Numbered, prepared: Prepared) -> Iterable[tuple[int, ShardIds]]:
         """The ids that the task gave to the rows of a shard, by part."""
         if prepared.ids is not None:
-            for part, ids in enumerate(parts(prepared.ids, self.id_parts)):
+            for part, ids in enumerate(id_parts(prepared.ids, self.id_parts)):
                 yield part, (item[0], shards.named(item[1]), ids)
 
     def compare_ids(self, part: int, ids: Iterable[ShardIds]) -> None:
         with self._failures("comparing ids", str(part)):
-            require_unique(ids)
+            require_unique_ids(ids)
 
     def plan(self, figures: Figures, statistics: Statistics) -> tuple[Plan, list[Order]]:
         with self._failures("planning", "all"):
@@ -113,13 +113,13 @@ class Work:
 
     def merge_figures(self, group: Iterable[tuple[int, Figures]]) -> Figures:
         with self._failures("merging figures", "all"):
-            whole = tree.merged((figures for _, figures in sorted(group, key=_number)), Figures.merge)
+            whole = tree.merged_in_tree((figures for _, figures in sorted(group, key=_number)), Figures.merge)
             assert whole is not None
             return whole
 
     def merge_scans(self, group: Iterable[tuple[int, Any]]) -> Any:
         with self._failures("merging scans", "all"):
-            return tree.merged((scan for _, scan in sorted(group, key=_number)), self.task.merge)
+            return tree.merged_in_tree((scan for _, scan in sorted(group, key=_number)), self.task.merge)
 
     def _on_shard(self, title: str, function: Callable[[Numbered], Result], item: Numbered) -> Result:
         number, shard = item

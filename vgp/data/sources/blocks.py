@@ -11,8 +11,8 @@ from vgp.data.schema import Field
 from vgp.data.sources import encoding
 from vgp.data.sources.json_lines import JsonLines, require_lines
 from vgp.data.sources.layouts import Layouts
-from vgp.data.sources.mistakes import Mistake
 from vgp.data.sources.opening import Opened
+from vgp.data.sources.reading import Mistake
 from vgp.data.sources.resolve import KINDS
 
 #: No real record is longer: somewhere a quote is not closed.

@@ -15,7 +15,7 @@ from vgp.base.printable import listed, quoted
 from vgp.data.schema import Field
 from vgp.data.sources import records
 from vgp.data.sources.header import in_windows
-from vgp.data.sources.mistakes import Mistake
+from vgp.data.sources.reading import Mistake
 from vgp.data.sources.values import TEXT, advice, held
 
 #: What Arrow takes for a missing number unless it is told otherwise.

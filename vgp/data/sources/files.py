@@ -13,12 +13,11 @@ from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.finding import File
 from vgp.data.schema import Field
-from vgp.data.sources import blocks, parquet, resolve, staging, together
+from vgp.data.sources import blocks, opening, parquet, resolve, together
 from vgp.data.sources.blocks import Block
 from vgp.data.sources.layouts import Layouts
-from vgp.data.sources.mistakes import Mistake
 from vgp.data.sources.opening import opened
-from vgp.data.sources.reading import Reading
+from vgp.data.sources.reading import Mistake, Reading
 from vgp.data.sources.together import Rows, in_order
 from vgp.protocol.cluster import cores
 from vgp.protocol.manifest import SourceFile
@@ -92,7 +91,7 @@ class Files:
         name = storage.plain(self.files[file].path)
         if resolve.suffix(name) == ".parquet":
             return f"{name}, row {record + 1:,}"
-        with closing(staging.staged([self.files[file]], self.scratch)) as local:
+        with closing(opening.staged([self.files[file]], self.scratch)) as local:
             _, chosen, path = next(local)
             with opened(chosen, path, resolve.suffix(name)) as stream:
                 return f"{name}, line {_line(blocks.of(file, stream, Layouts(self.fields, self.reading)), record)}"
@@ -106,7 +105,7 @@ class Files:
 
     def _parts(self, fields: Sequence[Field], layouts: Layouts, sources: list[SourceFile]) -> Generator[together.Part]:
         types = parquet.Types()
-        with closing(staging.staged(self.files, self.scratch)) as local:
+        with closing(opening.staged(self.files, self.scratch)) as local:
             for number, file, path in local:
                 with opened(file, path, resolve.suffix(storage.plain(file.path))) as stream:
                     if stream.suffix == ".parquet":

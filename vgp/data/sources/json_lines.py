@@ -15,7 +15,7 @@ from vgp.base.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources.header import in_windows
-from vgp.data.sources.mistakes import Mistake
+from vgp.data.sources.reading import Mistake
 from vgp.data.sources.values import advice, first_missing, tidied
 
 

@@ -4,6 +4,10 @@ Texts that differ take five times as long to read as dictionaries. Read as it is
 once comes as often as it occurs, and a footer may be silent or wrong about its length. What a page unpacks to is held
 to the page's header by the reader. Format: PageHeader of
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift in Thrift's compact protocol.
+
+Thrift's compact protocol, as much of it as headers of Parquet pages need; all else is refused.
+
+https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
 
 import struct
@@ -14,8 +18,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
-
-from vgp.data.sources.compact import Compact
 
 #: What the texts of all columns that are read as they are may take, of rows that are read at once.
 MOST_BYTES = 64 << 20
@@ -140,3 +142,53 @@ def _size(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 31:
         raise ValueError(f"a size of {value}")
     return value
+
+
+#: Structs within structs.
+_MOST_DEEP = 4
+_TRUE, _FALSE, _NUMBERS, _BINARY, _STRUCT = 1, 2, (4, 5, 6), 8, 12
+
+
+class Compact:
+    """Reads a struct; `at` is how far. Raises ValueError for what is not known here, IndexError where it is cut off."""
+
+    def __init__(self, content: bytes):
+        self.content, self.at = content, 0
+
+    def fields(self, depth: int = 1) -> dict[int, Any]:
+        """By their numbers, which rise: none occurs twice."""
+        if depth > _MOST_DEEP:
+            raise ValueError("structs in structs")
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            if not head >> 4:
+                raise ValueError("a number of its own")
+            number += head >> 4
+            fields[number] = self._value(head & 15, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_TRUE, _FALSE):
+            return kind == _TRUE
+        if kind in _NUMBERS:
+            value = self._unsigned()
+            return value >> 1 ^ -(value & 1)
+        if kind == _BINARY:
+            length = self._unsigned()
+            self.at += length
+            return None
+        if kind == _STRUCT:
+            return self.fields(depth + 1)
+        raise ValueError(f"a field of kind {kind}")
+
+    def _unsigned(self) -> int:
+        value = shift = 0
+        while (byte := self._byte()) & 128:
+            value, shift = value | (byte & 127) << shift, shift + 7
+        return value | byte << shift
+
+    def _byte(self) -> int:
+        byte = self.content[self.at]
+        self.at += 1
+        return byte

@@ -12,10 +12,9 @@ from vgp.base.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources import header, pages
-from vgp.data.sources.mistakes import Mistake
 from vgp.data.sources.opening import BLOCK_BYTES, Opened
-from vgp.data.sources.texts import Texts
-from vgp.data.sources.values import is_text, shown, tidied
+from vgp.data.sources.reading import Mistake
+from vgp.data.sources.values import Texts, is_text, shown, tidied
 
 #: Read at once.
 ROWS = 1 << 16

@@ -13,8 +13,8 @@ import pyarrow as pa
 from vgp.data.schema import Field
 from vgp.data.sources import opening, parquet
 from vgp.data.sources.blocks import Block
-from vgp.data.sources.mistakes import Mistake
 from vgp.data.sources.parquet import Stored
+from vgp.data.sources.reading import Mistake
 from vgp.data.sources.values import check, held
 
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from vgp.data.columns import Infinite
 from vgp.data.engine import ID, PLACE, Engine, Uncomputable
 from vgp.data.events import Events
 from vgp.data.identity import numbered
-from vgp.data.tables import features, order, rebased
+from vgp.data.tables import agreeing, features, rebased
 from vgp.data.tabular import TabularTask
 
 #: What an expression is called in a table of it alone.
@@ -205,7 +205,7 @@ def _parts(said: Said) -> Iterator[Said]:
     waiting = [said.value.op()]
     while waiting:
         node = waiting.pop(0)
-        if isinstance(node, ops.SortKey) or order.takes_several_rows(node):
+        if isinstance(node, ops.SortKey) or agreeing.takes_several_rows(node):
             waiting += [child for child in node.__children__ if isinstance(child, ops.Value)]
         elif not isinstance(node, ops.Field) and node.find(ops.Field):
             yield replace(said, value=node.to_expr())

@@ -17,7 +17,7 @@ from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
 from vgp.data.identity import numbered, whole
 from vgp.data.schema import Field
-from vgp.data.tables import agreeing, order, rebased
+from vgp.data.tables import agreeing, rebased
 from vgp.data.tabular import TabularTask
 
 #: The column of the finished rows that is their id; beside the label, no feature has its name.
@@ -233,7 +233,7 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
 
 
 def _across_rows(values: Mapping[str, ir.Value], has_time: bool) -> Iterator[str]:
-    several = [name for name, value in values.items() if order.takes_several_rows(value.op())]
+    several = [name for name, value in values.items() if agreeing.takes_several_rows(value.op())]
     if several and not has_time:
         yield (
             f"Computed over several rows, those of the test split among them: {listed(several)}. Without a time in the "

@@ -2,8 +2,12 @@
 table that has more."""
 
 import re
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import ibis
@@ -11,12 +15,13 @@ import ibis.expr.types as ir
 from ibis import Deferred
 from ibis.common.exceptions import IntegrityError
 
+import vgp
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
 from vgp.data import canonical
 from vgp.data.events import Events
 from vgp.data.schema import Field
-from vgp.data.tables import agreeing, order, own_code
+from vgp.data.tables import agreeing
 from vgp.data.tabular import TabularTask
 
 #: What Ibis says of a column that a table does not have.
@@ -76,17 +81,17 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
             raise UserError(
                 f"{where}: the rows have no column {asked[1]!r}. {nearest(asked[1], rows.columns)}"
             ) from None
-        raise UserError(f"{where}: {own_code.spoken(error)}") from error
+        raise UserError(f"{where}: {spoken_error(error)}") from error
     except UserError:
         raise
     except Exception as error:  # whatever it is: the code is the user's
-        raise UserError(f"{where}: {own_code.spoken(error)}") from error
+        raise UserError(f"{where}: {spoken_error(error)}") from error
     if method in BY_NAME and not isinstance(answer, Mapping):
         raise UserError(f"{where} gives a {type(answer).__name__}: it must be values by name.")
     for name, part in answer.items() if isinstance(answer, Mapping) else [("", answer)]:
         expression = part.table if isinstance(part, Events) else part
         if isinstance(expression, ir.Expr):
-            order.check(f"{where}: {name}" if name else where, expression)
+            agreeing.check_order(f"{where}: {name}" if name else where, expression)
     return _agreed(task, answer)
 
 
@@ -125,3 +130,36 @@ def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:
     """The expression over `stand_in`, over `table`."""
     return cast(Expression, expression.op().replace({stand_in.op(): table.op()}).to_expr())
+
+
+# ---- errors that a task's own Python raises: in one line, with the line of their code that raised them
+
+
+#: Code of others: the standard library, installed packages, and this library.
+_LIBRARIES = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_PACKAGE = Path(vgp.__file__).resolve().parent
+
+
+def spoken_error(error: BaseException) -> str:
+    """`churn.py:31: ValueError: 'premium' is no plan`; without a place where no line of the user's led to it."""
+    message = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    place = _line(error)
+    return f"{place}: {what}" if place else what
+
+
+def _line(error: BaseException) -> str:
+    """The innermost line of the user's, `file.py:12`."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if _is_own(frame.filename):
+            return f"{frame.filename}:{frame.lineno}"
+    return ""
+
+
+def _is_own(filename: str) -> bool:
+    path = Path(filename).resolve()
+    if filename.startswith("<") or path.is_relative_to(Path(sys.prefix).resolve()):
+        return False
+    return not any(path.is_relative_to(library) for library in (_PACKAGE, *_LIBRARIES))

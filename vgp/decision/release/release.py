@@ -14,13 +14,14 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from vgp.base.exits import UserError
 from vgp.decision import decision as decisions
+from vgp.decision import levels
 from vgp.decision.decision import Approval, Decision
 from vgp.decision.release import check, effects, outcome
-from vgp.decision.release import key as keys
 from vgp.decision.release.effects import Release
 from vgp.decision.release.outcome import Outcome
 from vgp.decision.report import card
@@ -31,7 +32,7 @@ from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries
-from vgp.registry import reigning, versions
+from vgp.registry import reigning, tests_spent, versions
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
 
@@ -72,7 +73,7 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     registry = registries.open(root, model)
     gate, dataset = decisions.read(inputs.decision), manifest.load(inputs.data)
     champion = store.load(inputs.champion, ChampionPins) if inputs.champion else None
-    described = keys.of_files(inputs.model)
+    described = effects.key_of_files(inputs.model)
     release = Release(
         _version(inputs, registry, described, champion, dataset, gate),
         gate.promote, approve, inputs.run or "a person", gate.spends, gate.decided, gate.candidate,
@@ -90,7 +91,7 @@ def _version(
     inputs: Inputs, registry: Registry, described: dict[str, VersionFile], champion: ChampionPins | None,
     dataset: Manifest, gate: Decision,
 ) -> Version:  # fmt: skip
-    key = keys.of(described, champion, dataset.fingerprint, gate)
+    key = effects.key_of(described, champion, dataset.fingerprint, gate)
     folder = registry.version_folder(key)
     scalars = evaluations.load(inputs.evaluation).scalars
     return Version(
@@ -108,7 +109,7 @@ def _version(
             name: value for name, value in scalars.items() if not name.startswith(_OTHERS) and math.isfinite(value)
         },
         reason=gate.reason,
-        report=f"{folder}/{keys.ABOUT}/report.html",
+        report=f"{folder}/{effects.ABOUT}/report.html",
         labels={reigning.PROJECT: inputs.project} if inputs.project else {},
         champion=champion.number or None if champion else None,
         data=dataset.window,
@@ -118,13 +119,15 @@ def _version(
 def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
     """The release with its files below the registry, checked; nothing knows of them yet."""
     version = release.version
-    if any(name.startswith(f"{keys.ABOUT}/") for name in version.files):
-        raise UserError(f"{inputs.model} has a folder {keys.ABOUT}/, where the registry keeps the report: rename it.")
+    if any(name.startswith(f"{effects.ABOUT}/") for name in version.files):
+        raise UserError(
+            f"{inputs.model} has a folder {effects.ABOUT}/, where the registry keeps the report: rename it."
+        )
     there = versions.add(registry, inputs.model, release.key)
     if {name: there.get(name) for name in version.files} != version.files:
         raise UserError(f"{inputs.model} was written to while it was copied: give a folder that nobody writes to.")
     with tempfile.TemporaryDirectory(prefix="about-") as scratch:
-        _write_about(Path(scratch) / keys.ABOUT, inputs, _origin(release, registry))
+        _write_about(Path(scratch) / effects.ABOUT, inputs, _origin(release, registry))
         there = {**there, **versions.add(registry, scratch, release.key)}
     checked = check.check(version.model, inputs.data, inputs.evaluation, inputs.task or version.task)
     print(f"version: {checked.words}", file=sys.stderr, flush=True)
@@ -153,3 +156,13 @@ def _origin(release: Release, registry: Registry) -> Origin:
         image=version.image, champion=version.champion, report=version.report,
         who=f"A candidate of {release.who}: a person decides" if waits else f"Found better by {release.who}",
     )  # fmt: skip
+
+
+# ---- what a run's release cannot bring, told before anything is trained
+
+
+def foreseen(registry: Registry, confidence: float, nights: int) -> tuple[str, ...]:
+    """A sentence where no test of the run may promote, since those of a year have used up its error; else nothing."""
+    level, now = levels.tonight(confidence, nights), datetime.now(UTC)
+    why = tests_spent.used_up(registry.read().spent, "", level, confidence, now)
+    return (f"gate: a better model will wait as a candidate, for {why}.",) if why else ()

@@ -1,13 +1,134 @@
 """What the report says of thresholds, columns, single rows and drift, as its page shows it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from vgp.decision.report.data import ColumnSummary
+import numpy as np
+
+from vgp.data import sampling
+from vgp.data.rows import read_shard
 from vgp.evaluation.amounts import number
 from vgp.evaluation.drift import LARGE, MODERATE, ColumnDrift
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.thresholds import AtThreshold
+from vgp.protocol.manifest import Column, Manifest, ShardFile
+
+# ---- what the prepared data holds, for the report: exact figures from the manifest, shapes from a bounded sample
+
+
+#: Read per split for the histograms, so that a report costs the same for any amount of data.
+SAMPLE_ROWS = 50_000
+BARS = 24
+MOST_SHOWN_VALUES = 3
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """A split, and how often each class occurs in it (shares of its rows; empty without a label column)."""
+
+    name: str
+    rows: int
+    class_shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """A column in a few words, with the shares of two splits in the same bars, the tallest scaled to 1."""
+
+    name: str
+    kind: str
+    #: Share of missing elements in the train split.
+    missing: float
+    text: str
+    train_bars: tuple[float, ...]
+    test_bars: tuple[float, ...]
+
+    def withheld(self) -> "ColumnSummary":
+        """Without its values, which the task keeps out of reports."""
+        return replace(self, text="values withheld")
+
+
+def split_summaries(directory: str | Path, manifest: Manifest) -> list[SplitSummary]:
+    label = next((column for column in manifest.columns if column.kind == "label"), None)
+    order = {"train": 0, "validation": 1, "test": 2}
+    names = sorted(manifest.splits, key=lambda name: order.get(name, len(order)))
+    return [
+        SplitSummary(name, manifest.rows(name), _class_shares(Path(directory), manifest.splits[name], label))
+        for name in names
+    ]
+
+
+def column_summaries(directory: str | Path, manifest: Manifest, split: str) -> list[ColumnSummary]:
+    """Every column that a model may learn from; `split` is compared with the train split."""
+    shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
+    train = sampling.sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
+    test = sampling.sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
+    return [_column(column, train.get(column.name), test.get(column.name)) for column in shown]
+
+
+def _class_shares(folder: Path, files: tuple[ShardFile, ...], label: Column | None) -> tuple[float, ...]:
+    if label is None or not label.values or not files:
+        return ()
+    counts = np.zeros(len(label.values), np.int64)
+    for file in files:
+        codes = read_shard(folder, file, [label], verify=False)[label.name].to_numpy()
+        counts += np.bincount(codes, minlength=len(counts))
+    return tuple((counts / max(1, counts.sum())).tolist())
+
+
+def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -> ColumnSummary:
+    bars = _category_bars if column.kind == "category" else _number_bars
+    trained, tested = bars(column, train, test)
+    total = column.count + column.missing
+    kind = f"vector of {column.width}" if column.kind == "vector" else column.kind
+    return ColumnSummary(column.name, kind, column.missing / total if total else 0.0, _text(column), trained, tested)
+
+
+def _text(column: Column) -> str:
+    if column.kind != "category":
+        least, most = number(column.minimum), number(column.maximum)
+        if column.minimum == column.maximum:  # its `std` is 1, since rows are divided by it
+            return f"always {most}" if column.count else "no value at all"
+        return f"{number(column.mean)} ± {number(column.std, 3)}, from {least} to {most}"
+    known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
+    top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
+    total = max(1, sum(column.counts))
+    shown = ", ".join(f"{value} {_percent(count / total)}" for count, value in top)
+    return f"{len(known):,} value{'s' * (len(known) != 1)}: {shown}" + (", ..." if len(known) > len(top) else "")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.005 else "<1%"
+
+
+def _category_bars(
+    column: Column, train: np.ndarray | None, test: np.ndarray | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The most frequent values, falling by their share of the train split."""
+    frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:BARS]
+    frequent = frequent[np.asarray(column.counts)[frequent] > 0]
+    return _scaled(*(None if codes is None else np.bincount(codes, minlength=len(column.values))[frequent] / len(codes)
+                     for codes in (train, test)))  # fmt: skip
+
+
+def _number_bars(
+    column: Column, train: np.ndarray | None, test: np.ndarray | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bins of equal width over the middle 99 % of the train split; what lies outside is in the outer bins."""
+    if train is None or not np.isfinite(train).any():
+        return (), ()
+    low, high = np.nanquantile(train, [0.005, 0.995])
+    edges = np.linspace(low, high if high > low else low + 1, BARS + 1)
+    known = [None if v is None else np.clip(v[np.isfinite(v)], edges[0], edges[-1]) for v in (train, test)]
+    return _scaled(*(None if v is None else np.histogram(v, edges)[0] / max(1, len(v)) for v in known))
+
+
+def _scaled(train: np.ndarray | None, test: np.ndarray | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    tallest = max((float(shares.max(initial=0)) for shares in (train, test) if shares is not None), default=0.0)
+    bars = [() if s is None or not tallest else tuple((s / tallest).tolist()) for s in (train, test)]
+    return bars[0], bars[1]
+
 
 #: Columns in the list of the most important ones, and of those that moved most.
 MOST_IMPORTANT, MOST_SHIFTED = 20, 12

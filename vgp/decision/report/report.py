@@ -14,8 +14,7 @@ from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.decision.decision import Decision
 from vgp.decision.reason import verdict_of
-from vgp.decision.report import cards, findings, history, ladder, making, page, plots, residuals, svg
-from vgp.decision.report import data as summaries
+from vgp.decision.report import cards, findings, ladder, making, page, plots, residuals, svg
 from vgp.evaluation import record
 from vgp.evaluation.record import Evaluation, SliceMetrics
 from vgp.evaluation.script import collected
@@ -63,7 +62,7 @@ def write(
         **_tables(measured, decision),
         **_data(data, dataset, measured),
         **_findings(data, dataset, measured),
-        **history.context(_pins(champion), measured, dataset.window),
+        **making.context(_pins(champion), measured, dataset.window),
         **ladder.context(model),
         "made": making.made(dataset, card),
     }
@@ -174,11 +173,11 @@ def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
 
 
 def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
-    return {"splits": summaries.splits(data, dataset)}
+    return {"splits": findings.split_summaries(data, dataset)}
 
 
 def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
-    columns = summaries.columns(data, dataset, measured.split)
+    columns = findings.column_summaries(data, dataset, measured.split)
     withheld = measured.examples.withheld if measured.examples else ()
     return {
         "columns": [c.withheld() if findings.hidden(c.name, withheld) else c for c in columns],

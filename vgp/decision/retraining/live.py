@@ -15,7 +15,7 @@ from scipy import special
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
 from vgp.data.tabular import TabularTask
-from vgp.evaluation import row_losses
+from vgp.evaluation import importance
 from vgp.evaluation.score import TrainedModel
 from vgp.protocol.manifest import Column, Frozen
 
@@ -73,7 +73,7 @@ def losses_of(
     parts = []
     for start in range(0, len(label), task.batch_rows):
         batch = {name: values[start : start + task.batch_rows] for name, values in arrays.items()}
-        parts.append(np.asarray(row_losses.of_batch(task, model(batch), batch), np.float64))
+        parts.append(np.asarray(importance.row_losses(task, model(batch), batch), np.float64))
     return np.concatenate(parts)
 
 

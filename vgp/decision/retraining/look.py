@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from vgp.base import engine_settings as settings
 from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.storage import File
-from vgp.data import canonical, days, reading, scratch, tasks
+from vgp.data import canonical, days, destination, reading, tasks
 from vgp.data.engine import ID, Engine
 from vgp.data.engines import choice, opening
 from vgp.data.engines.choice import Source
 from vgp.data.periods import in_days
 from vgp.data.sources.files import NoRows
 from vgp.data.split_time import ByTime
-from vgp.data.tables import blame, duplicates, features, order, rebased
+from vgp.data.tables import agreeing, blame, duplicates, features, rebased
 from vgp.data.tables.features import LABEL, MARK, ROWS
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
@@ -161,7 +161,11 @@ class _LooksFar(Exception):
 
 def _read(task: TabularTask, source: Source, run: str, span: Span | None, words: str) -> Look:
     try:
-        with scratch.folder() as task.scratch, _opened(task, source, run) as engine, blame.named(task, engine):
+        with (
+            destination.scratch_folder() as task.scratch,
+            _opened(task, source, run) as engine,
+            blame.named(task, engine),
+        ):
             return _looked(task, engine, span, words)
     except NoRows:
         raise CannotLook("the new files have no rows") from None
@@ -192,7 +196,7 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
         raise CannotLook(f"there is no row in {words}")
     joined = features.looking_back(task, engine, engine.named(ROWS, rows))
     values = features.values_of(task, joined)
-    if span and not span.whole and any(order.takes_several_rows(value.op()) for value in values.values()):
+    if span and not span.whole and any(agreeing.takes_several_rows(value.op()) for value in values.values()):
         raise _LooksFar
     told = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)
     told = told.filter(told[MARK] >= span.first) if span else told

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import special
 
-from vgp.data import bins
+from vgp.data import columns
 from vgp.evaluation import drift
 from vgp.protocol.manifest import Column, Frozen
 
@@ -104,7 +104,7 @@ def of_values(column: Column, values: NDArray[np.generic], days: Counts | None, 
         days: Of each value, int64 (N,); None = they have none.
     """
     if column.tally:
-        bin_of, count = bins.bins(values, np.asarray(column.edges)), len(column.tally)
+        bin_of, count = columns.bins(values, np.asarray(column.edges)), len(column.tally)
     else:
         places = np.append(drift.places(column), drift.FREQUENT_VALUES + 1)  # -1 is the last
         bin_of, count = places[values.astype(np.int64)].astype(np.int64), drift.FREQUENT_VALUES + 3

@@ -12,9 +12,11 @@ from vgp.base.printable import listed
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
 from vgp.data.task import Task
-from vgp.evaluation.script import collected, launched, metrics, predictions, test_rows
+from vgp.evaluation.script import collected, test_rows
+from vgp.evaluation.script import script_metrics as metrics
+from vgp.evaluation.script import script_predictions as predictions
 from vgp.evaluation.script.collected import PREDICTIONS, Collected, Launched
-from vgp.evaluation.script.predictions import Predictions
+from vgp.evaluation.script.script_predictions import Predictions
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
@@ -43,7 +45,7 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
     taken = Collected(
         task=dataset.task,
         rows=test_rows.checksum(dataset),
-        launched=launched.read(checkpoints) if checkpoints else Launched(),
+        launched=metrics.read_launched(checkpoints) if checkpoints else Launched(),
         files=len(model),
         bytes=sum(file.bytes for file in model),
         metrics=_metrics(folder),

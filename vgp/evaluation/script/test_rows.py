@@ -10,7 +10,7 @@ import numpy as np
 from vgp.base.exits import UserError
 from vgp.data.rows import read_shard
 from vgp.data.task import Task
-from vgp.evaluation.script.predictions import Predictions
+from vgp.evaluation.script.script_predictions import Predictions
 from vgp.protocol.manifest import Manifest
 
 MOST_SHOWN = 3

@@ -17,10 +17,8 @@ from vgp.base import google_api
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line, printable
 from vgp.launch.capacity.climb import Climb
-from vgp.launch.capacity.errors import Stopped, Superseded, Unreachable
-from vgp.launch.capacity.patience import reason
-from vgp.launch.capacity.run_state import why_ended
-from vgp.launch.capacity.step_run import StepRun
+from vgp.launch.capacity.patience import Stopped, Superseded, Unreachable, reason
+from vgp.launch.capacity.step_run import StepRun, why_ended
 from vgp.launch.capacity.verdict import Verdict
 from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.plan import Plan

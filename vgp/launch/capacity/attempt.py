@@ -1,25 +1,31 @@
-"""One attempt: intention, creation, following, end. Whatever is killed between two lines here is taken up again."""
+"""One attempt: intention, creation, following, end. Whatever is killed between two lines here is taken up again.
 
+The output `gcp_resources`, by which the console leads from a step to its job: that of the moment.
+
+https://github.com/kubeflow/pipelines/blob/master/components/google-cloud/google_cloud_pipeline_components/proto/gcp_resources.proto
+"""
+
+import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from vgp.base.text.figures import took, usd
-from vgp.launch.capacity import gcp_resources, heartbeat, progress
-from vgp.launch.capacity.errors import Superseded
-from vgp.launch.capacity.heartbeat import Heartbeat
-from vgp.launch.capacity.jobs import Jobs
-from vgp.launch.capacity.journal import Journal
+from vgp.launch.capacity import job_progress as progress
+from vgp.launch.capacity import journal as heartbeat
+from vgp.launch.capacity.job_progress import Progress, progress_of
+from vgp.launch.capacity.jobs import Jobs, Sweep
+from vgp.launch.capacity.journal import Heartbeat, Journal
 from vgp.launch.capacity.outcome import ENDED, Outcome, in_words, outcome, state
-from vgp.launch.capacity.patience import Patience, reason
-from vgp.launch.capacity.progress import Progress, progress_of
+from vgp.launch.capacity.patience import Patience, Superseded, reason
 from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s, why_over
 from vgp.launch.capacity.step_run import StepRun
-from vgp.launch.capacity.sweep import Sweep
+from vgp.launch.capacity.step_run import uri as bucket_uri
 from vgp.protocol.capacity.clock import Clock, read
 from vgp.protocol.capacity.folder import ControlFolder, Json
-from vgp.protocol.capacity.job_service import page
+from vgp.protocol.capacity.job_service import page, uri
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 
@@ -180,7 +186,7 @@ class Attempts:
         self.tell(f"attempt {attempt.number} on {attempt.rung}: {page(attempt.job or '', self.plan.project)}")
         if self.run.gcp_resources:
             path = self.run.gcp_resources
-            self.patience("write gcp_resources", lambda: gcp_resources.write(path, attempt.job or ""))
+            self.patience("write gcp_resources", lambda: write_gcp_resources(path, attempt.job or ""))
 
     def _noted(self, attempt: Attempt, job: Json) -> Attempt:
         started = read(job.get("startTime"))
@@ -229,3 +235,15 @@ def _seconds(duration: Any, default: float) -> float:
         return float(str(duration).removesuffix("s"))
     except ValueError:
         return default
+
+
+def write_gcp_resources(path: str, job: str) -> None:
+    """Names the job of that resource name in place of what was there. Google's own errors come through."""
+    text = json.dumps({"resources": [{"resourceType": "CustomJob", "resourceUri": uri(job)}]})
+    place = bucket_uri(path)
+    if place.startswith("gs://"):
+        folder, _, name = place.rpartition("/")
+        ControlFolder(folder).put(name, text)
+    else:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")

@@ -7,19 +7,15 @@ from typing import Any
 
 from vgp.base.text.figures import plural, took, usd
 from vgp.launch.capacity.attempt import POLL_S, Attempts, End
-from vgp.launch.capacity.errors import Superseded
-from vgp.launch.capacity.heartbeat import NAME as HEARTBEAT
-from vgp.launch.capacity.heartbeat import NOBODY, Heartbeat
-from vgp.launch.capacity.jobs import Jobs
-from vgp.launch.capacity.journal import Journal
-from vgp.launch.capacity.last_words import last_words
-from vgp.launch.capacity.patience import Patience
+from vgp.launch.capacity.jobs import Jobs, Sweep
+from vgp.launch.capacity.journal import HEARTBEAT_NAME as HEARTBEAT
+from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
+from vgp.launch.capacity.patience import Patience, Superseded
 from vgp.launch.capacity.policy import Choice, decide
 from vgp.launch.capacity.probes import Probes
 from vgp.launch.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.launch.capacity.step_run import StepRun
-from vgp.launch.capacity.sweep import Sweep
-from vgp.launch.capacity.verdict import Verdict, verdict
+from vgp.launch.capacity.verdict import Verdict, last_words, verdict
 from vgp.protocol.capacity.clock import Clock, read
 from vgp.protocol.capacity.folder import ControlFolder
 from vgp.protocol.capacity.ladder import Attempt, Ladder

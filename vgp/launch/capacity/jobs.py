@@ -1,13 +1,21 @@
-"""The custom jobs of one step in all regions of its ladder, by what the launcher does with them."""
+"""The custom jobs of one step in all regions of its ladder, by what the launcher does with them.
+
+The job of a probe: the machines of a rung got in the rung's way, and a program with nothing to do.
+
+What it needs to get these machines is the rung's: pools, strategy, network, account, key, labels. What the training
+works with is left out: token, folders, variables, arguments, TensorBoard, shells. The image is the step's own, because
+it is there and may be pulled; so a probe takes as long as machines and image take, and no longer.
+"""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from vgp.launch.capacity.journal import Journal
 from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
 from vgp.launch.capacity.patience import Patience, is_passing, message, reason
-from vgp.launch.capacity.probe_body import probe_body
 from vgp.launch.capacity.step_run import digest
+from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.job_service import JobService, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder, Probe
 from vgp.protocol.capacity.plan import PlannedRung, filled
@@ -128,3 +136,76 @@ def _system_labels() -> dict[str, str]:
     except ValueError:
         return {}
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
+
+
+#: Ends at once. Every image of ours has a shell, and in one that has none the job fails with its machines, as well.
+_COMMAND = ["sh", "-c", "exit 0"]
+_POOL = ("machineSpec", "replicaCount", "diskSpec")
+_JOB = ("network", "reservedIpRanges", "pscInterfaceConfig", "serviceAccount")
+
+
+def probe_body(job: Json) -> Json:
+    """What projects.locations.customJobs.create takes, made from the body of the rung's own job."""
+    spec = job["jobSpec"]
+    return {
+        **{key: job[key] for key in ("labels", "encryptionSpec") if key in job},
+        "displayName": f"{job.get('displayName', 'step')[:80]}: probe, is there capacity?",
+        "jobSpec": {
+            **{key: spec[key] for key in _JOB if key in spec},
+            "workerPoolSpecs": [_pool(pool) for pool in spec["workerPoolSpecs"]],
+            "scheduling": {"strategy": spec.get("scheduling", {}).get("strategy", "SPOT"), "disableRetries": True},
+        },
+    }
+
+
+def _pool(pool: Json) -> Json:
+    kept = {key: pool[key] for key in _POOL if key in pool}
+    package = pool.get("pythonPackageSpec", {})
+    image = pool.get("containerSpec", {}).get("imageUri") or package.get("executorImageUri", "")
+    return {**kept, "containerSpec": {"imageUri": image, "command": _COMMAND}}
+
+
+# ---- jobs of the step that nobody follows: of launchers that were killed or replaced, or of a request handled twice
+
+
+#: How soon after a creation, and then how often, they are looked for.
+FIRST_SWEEP_S, SWEEP_AGAIN_S = 30.0, 300.0
+
+
+class Sweep:
+    """Looks for them and cancels them: now (`sweep()`), or when it is time."""
+
+    def __init__(self, jobs: Jobs, journal: Journal, clock: Clock, tell: Callable[[str], None]) -> None:
+        self.jobs, self.journal, self.clock, self.tell = jobs, journal, clock, tell
+        self._due_at = 0.0
+
+    def soon(self) -> None:
+        """A job was created."""
+        self._due_at = self.clock.now() + FIRST_SWEEP_S
+
+    def if_due(self) -> None:
+        if self.clock.now() >= self._due_at:
+            self()
+
+    def unless_taken_up(self, job: Json) -> None:
+        """A job that was created when a newer launcher had given its attempt up: it would wait for machines in vain."""
+        ladder = self.journal.there()
+        if ladder is None or not is_known(job, ladder):
+            self.tell(f"{job['name']} came too late for its attempt and is cancelled")
+            self.jobs.cancel(job["name"])
+
+    def __call__(self) -> None:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        self._due_at = self.clock.now() + SWEEP_AGAIN_S
+        ladder = self.journal.ladder
+        try:
+            jobs = self.jobs.going_on(each.region for each in (*ladder.attempts, *ladder.probes))
+        except GoogleAPICallError as error:
+            return self.tell(f"jobs of the step cannot be looked for: {reason(error)}")
+        # Read after the list: a job that a newer launcher created is then known to be its.
+        ladder = self.journal.read()
+        for job in jobs:
+            if not is_known(job, ladder):
+                self.tell(f"{job['name']} belongs to no attempt and is cancelled")
+                self.jobs.cancel(job["name"])

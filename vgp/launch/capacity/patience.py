@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from vgp.base import google_api
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
-from vgp.launch.capacity.errors import Unreachable
 from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import Changed
 
@@ -88,3 +87,18 @@ def reason(error: Exception) -> str:
     if code and getattr(error, "message", None):
         return f"Google answers {int(code)}: {one_line(message(error), 200)}"
     return f"no connection to Google ({type(error).__name__})"
+
+
+# ---- what ends a launcher before its job has ended
+
+
+class Superseded(Exception):
+    """A newer launcher of the same step has taken over: this one changes nothing any more."""
+
+
+class Unreachable(Exception):
+    """Google has not answered for longer than is waited."""
+
+
+class Stopped(BaseException):
+    """SIGTERM: the run is cancelled, or this machine goes. No `except Exception` may hold it up."""

@@ -32,8 +32,7 @@ Without a deadline the rungs are asked in their order, and round again after a p
 from collections.abc import Sequence
 from math import inf
 
-from vgp.launch.capacity.choice import Choice, Offer, Record, Situation, Strategy
-from vgp.launch.capacity.prospect import Prospect
+from vgp.launch.capacity.prospect import Choice, Offer, Prospect, Record, Situation, Strategy
 
 __all__ = ["Choice", "Offer", "Record", "Situation", "Strategy", "decide"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import cast
 
-from vgp.launch.capacity import measured
+from vgp.launch.capacity import job_progress as measured
+from vgp.launch.capacity.job_progress import Progress
 from vgp.launch.capacity.policy import Offer, Record, Situation, Strategy
-from vgp.launch.capacity.progress import Progress
 from vgp.protocol.capacity.ladder import Attempt, Creation, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
 

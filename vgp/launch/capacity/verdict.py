@@ -1,14 +1,29 @@
-"""How a step ends, if it does, told from the journal when nothing goes on."""
+"""How a step ends, if it does, told from the journal when nothing goes on.
 
+Attempts in vain: a program that ends the same way on every machine looks like machines that are taken away.
+
+Exit code 137 on Spot may be a lack of memory, 75 and 143 may be of the program's own making. Other machines would not
+mend that, and the ladder would be climbed until its time is over. So attempts that had machines, ended by one of these
+codes and saved no new step are counted. Left out is what says nothing of the program: what got no machines, what the
+launcher ended, and what Google calls a stockout.
+
+The last lines that the program of a job wrote, from Cloud Logging.
+
+https://cloud.google.com/logging/docs/reference/v2/rest/v2/entries/list
+"""
+
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from typing import Any
 
-from vgp.base.text.figures import plural, took, usd
-from vgp.launch.capacity.in_vain import why_in_vain
+from vgp.base import google_api
+from vgp.base.text.figures import listed, plural, took, usd
+from vgp.base.text.printable import printable
 from vgp.launch.capacity.outcome import MOVES_ON
-from vgp.launch.capacity.patience import MOST_S
-from vgp.launch.capacity.situation import LEAST_S, is_silent, last_moment, open_rungs, why_over
+from vgp.launch.capacity.patience import MOST_S, is_passing, reason
+from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, why_over
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan
 from vgp.protocol.capacity.way import held
@@ -84,3 +99,102 @@ def _way(ladder: Ladder) -> str:
     hours = held(sum(each.hours for each in ladder.attempts), sum(each.hours for each in ladder.probes))
     probes = f"{plural(len(ladder.probes), 'probe')}, " if ladder.probes else ""
     return f"{plural(len(ladder.attempts), 'attempt')}, {probes}{hours}, {usd(ladder.usd)}"
+
+
+#: So many are enough where the program had told of its steps, since it saves on a notice too.
+MOST_WITH_STEPS = 3
+#: A script tells nothing: so many that ended by the same code, each soon or all after much the same time.
+MOST_ALIKE, SOON_S, MUCH_THE_SAME = 5, 600.0, 1.25
+_CODE = re.compile(r"exit code (\d+)")
+_ADVICE = {
+    "137": "Killed like that, a program has often run out of memory: take machines with more, or load less at once.",
+    "75": "The program ends by itself before a step is saved; its last lines say why.",
+    "143": "Something tells the program to stop before a step is saved; its last lines may say what.",
+}
+
+
+def why_in_vain(ladder: Ladder) -> str | None:
+    """What was seen and what to do, in sentences; None as long as another machine may help."""
+    in_vain = _in_vain(ladder)
+    with_steps = [attempt for attempt in in_vain if attempt.steps_lost is not None]
+    if len(with_steps) >= MOST_WITH_STEPS:
+        return _sentences(with_steps[:MOST_WITH_STEPS])
+    return _sentences(in_vain[:MOST_ALIKE]) if not with_steps and _alike(in_vain[:MOST_ALIKE]) else None
+
+
+def _in_vain(ladder: Ladder) -> list[Attempt]:
+    """Those since the last one that saved a step, the newest first."""
+    found = list[Attempt]()
+    for attempt in reversed(ladder.attempts):
+        if (attempt.step_to or 0) > (attempt.step_from or 0):
+            break
+        if attempt.started and attempt.outcome == "preempted" and _code(attempt):
+            found.append(attempt)
+    return found
+
+
+def _alike(attempts: Sequence[Attempt]) -> bool:
+    times = [_ran_s(attempt) for attempt in attempts]
+    if len(times) < MOST_ALIKE or len({_code(attempt) for attempt in attempts}) > 1:
+        return False
+    return max(times) < SOON_S or max(times) <= MUCH_THE_SAME * min(times)
+
+
+def _ran_s(attempt: Attempt) -> float:
+    return held_s(attempt, attempt.ended or 0.0)
+
+
+def _code(attempt: Attempt) -> str:
+    found = _CODE.search(attempt.words)
+    return found[1] if found else ""
+
+
+def _sentences(attempts: Sequence[Attempt]) -> str:
+    ends = listed((f"exit code {_code(each)} after {took(_ran_s(each))}" for each in reversed(attempts)), "and")
+    return (
+        f"{plural(len(attempts), 'attempt')} in a row had machines and saved no step: {ends}. "
+        f"Other machines would not help. {_ADVICE.get(_code(attempts[0]), '')}"
+    ).strip()
+
+
+#: How many lines, and how long each may be.
+LINES, LONGEST = 30, 2000
+
+
+def last_words(session: Any, project: str, job: str) -> list[str]:
+    """The last lines of all machines, the oldest first; or one that says why they cannot be read."""
+    try:
+        return _lines(session, project, job.rpartition("/")[2])
+    except Exception as error:  # what the job said is a help, and its lack no failure of its own
+        if is_passing(error) or getattr(error, "code", 0) != 403:
+            return [f"(its log could not be read: {reason(error)})"]
+        return ["(its log could not be read: the step's account needs logging.logEntries.list, roles/logging.viewer)"]
+
+
+def _lines(session: Any, project: str, number: str) -> list[str]:
+    from google.api_core.exceptions import from_http_response
+
+    of_job = f'resource.type="ml_job" AND resource.labels.job_id="{number}"'
+    body = {
+        "resourceNames": [f"projects/{project}"],
+        "filter": f'{of_job} AND resource.labels.task_name!="service"',
+        "orderBy": "timestamp desc",
+        "pageSize": LINES,
+    }
+    url = f"{google_api.address('logging')}/v2/entries:list"
+    answer = session.request("POST", url, json=body, timeout=google_api.ATTEMPT_S)
+    if not answer.ok:
+        raise from_http_response(answer)
+    entries = reversed(answer.json().get("entries", []))
+    lines = [f"{_replica(entry)}{line}" for entry in entries for line in printable(_text(entry)).splitlines()]
+    return [line[:LONGEST] for line in lines[-LINES:]]
+
+
+def _replica(entry: dict[str, Any]) -> str:
+    name = entry.get("resource", {}).get("labels", {}).get("task_name", "")
+    return f"[{name}] " if name else ""
+
+
+def _text(entry: dict[str, Any]) -> str:
+    """A line of a program, which Vertex AI keeps as a text or as an object with `message`."""
+    return str(entry.get("textPayload") or entry.get("jsonPayload", {}).get("message", ""))

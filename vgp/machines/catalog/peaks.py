@@ -1,7 +1,7 @@
 """How fast a GPU multiplies at most: what an hour on one is worth beside an hour on another."""
 
 #: Dense bfloat16 peak in TFLOP/s by the name of the accelerator, float16 where it has no bfloat16; sources and dates
-#: beside the same figures in vgp/train/loop/accelerator.py, to which a test holds these. What is missing (P4, P100, RTX
+#: beside the same figures in vgp/train/loop/progress.py, to which a test holds these. What is missing (P4, P100, RTX
 #: PRO 6000) has none there.
 _TFLOPS = {
     "NVIDIA_GB200": 2500.0,

@@ -3,10 +3,8 @@
 Between the two lie small documents in one folder, on a disk or in a bucket. Without the variables of `control.py`
 nothing here does anything. docs/capacity.md has the documents.
 
-control.py    the folder and this job's name in it, from the environment
-document.py   one small JSON document, and whether it has changed
-fence.py      a job begins only if it is the one that may run
-watcher.py    a job that its launcher has forgotten stops
+control.py    the folder and this job's name in it, from the environment; its small JSON documents
+watcher.py    a job begins only if it is the one that may run; one that its launcher has forgotten stops
 progress.py   how far it is, written from a thread
 clock.py         time as the launcher sees it
 folder.py        the control folder: documents that are replaced under a condition

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
-from vgp.protocol.capacity.control import Control, told
-from vgp.protocol.capacity.document import Document
+from vgp.protocol.capacity.control import Control, Document, told
 
 #: Between two writes of what has changed, and of what was saved: an object takes one change a second.
 _EVERY_S, _LEAST_S = 30.0, 2.0

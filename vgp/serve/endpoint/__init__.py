@@ -3,9 +3,8 @@
 python -m vgp.steps serve MODEL
 
 command.py   the verb
-request.py   what is served, and where: arguments, and the variables that Vertex AI sets
-artifact.py  the model's files on this machine, held to their checksums
-model.py     the model that answers, one batch after another
+serving_request.py  what is served, and where: arguments, and the variables that Vertex AI sets
+model.py     the model that answers, one batch after another; its files, held to their checksums
 parsing.py   the body of a request -> rows, or what is wrong about it
 app.py       the two routes
 server.py    the process: loads, listens, drains"""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vgp.base.exits import exits
-from vgp.serve.endpoint.request import MOST_MB, PORT, request
+from vgp.serve.endpoint.serving_request import MOST_MB, PORT, request
 
 
 def add(verbs: Any) -> None:

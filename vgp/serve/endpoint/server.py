@@ -14,7 +14,7 @@ import uvicorn
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.serve.endpoint import model
 from vgp.serve.endpoint.app import State, app
-from vgp.serve.endpoint.request import Request
+from vgp.serve.endpoint.serving_request import Request
 
 #: Seconds that requests in progress have after SIGTERM, before a container's grace of 30 is over.
 DRAIN_S = 25

@@ -2,18 +2,13 @@
 
 predictor.py      a model and raw rows -> its predictions
 database.py       where a table's expressions are computed, for many requests
-encoding.py       raw rows -> the columns that a model takes
+encoding.py       raw rows, of files or of this process -> the columns that a model takes
 columns.py        which columns of a table a model needs, where the data lacks some
-given.py          rows of this process, as an engine reads those of files
 predict.py        new data -> its predictions: read, held against the training data, scored, committed
 rows.py           new data -> rows that the model takes
 cutting.py        these -> shards on the scratch disk
 shards.py         such shards, read
 scoring.py        the shards of one process of several
-output.py         the rows of a shard -> the bytes that are written
+output.py         the rows of a shard -> the bytes that are written and read back, or a table of BigQuery
 folder.py         where they go: what is begun, what is there, and the commit
-written.py        what was written, read back
-bigquery.py       what was written, into a table
-drift.py          new rows against those that the model learned from
-distribution.py   how predictions are spread, and how good they were
-page.py           all of it as one page"""
+distribution.py   new rows against those that the model learned from; how predictions are spread, how good they were"""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.data.tables import order, rebased
+from vgp.data.tables import agreeing, rebased
 from vgp.data.tabular import TabularTask
 
 
@@ -48,7 +48,7 @@ def looks_back(task: TabularTask) -> list[str]:
     events = rebased.said(task, "events", rebased.rows_of(task.schema))
     values = rebased.said(task, "features", rebased.seen(task.schema, events))
     several = [name for name, value in values.items()
-               if isinstance(value, ir.Value) and order.takes_several_rows(value.op())]  # fmt: skip
+               if isinstance(value, ir.Value) and agreeing.takes_several_rows(value.op())]  # fmt: skip
     return [*events, *several]
 
 

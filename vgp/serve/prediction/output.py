@@ -9,15 +9,23 @@ loss                       double             of a task that is judged by its li
 model, model_version, run  string, int64, string
 """
 
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vgp.base.exits import UserError
+from vgp.base.storage import storage
+from vgp.base.storage.bigquery import loading
+from vgp.base.storage.bigquery.names import TableName
+from vgp.data.columns import elements
 from vgp.data.task import Task
-from vgp.serve.prediction.folder import KEY, Asked
+from vgp.serve.prediction.folder import KEY, Asked, Predicted, Written, as_json, shard_name
 
 #: With more classes their probabilities are one column, a list.
 MOST_COLUMNS = 200
@@ -86,3 +94,69 @@ def renamed(carried: Mapping[str, str]) -> dict[str, str]:
 
 def _constant(value: object, kind: pa.DataType, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), count)
+
+
+# ---- the shards of a prediction as they were written, read back
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was predicted of a shard's rows: as evaluation has it, floats (B, C), (B, 1 + Q) or (B,)."""
+
+    number: int
+    predicted: np.ndarray
+
+
+def written_parts(task: Task, folder: Predicted, count: int) -> Iterator[Part]:
+    """Every shard, in order."""
+    for number in range(count):
+        table = pq.read_table(pa.BufferReader(folder.store.read(shard_name(number))))
+        yield Part(number, read_predictions(task, table))
+
+
+def read_predictions(task: Task, table: pa.Table) -> np.ndarray:
+    """The columns of predictions, as `output.predictions` wrote them."""
+    if "probabilities" in table.column_names:
+        return elements(table["probabilities"].combine_chunks())
+    if task.likelihood:
+        return np.asarray(table["loss"].to_numpy())
+    if task.regression:
+        names = ["mean", *(f"quantile_{share:g}".replace(".", "_") for share in task.quantiles)]
+    else:
+        names = class_columns(task.classes)
+    return np.stack([table[name].to_numpy() for name in names], axis=1)
+
+
+# ---- predictions into a table of BigQuery, whose rows they replace as a whole
+
+
+#: Columns by which a table is known to hold predictions.
+OUR_COLUMNS = ("row_id", "model", "model_version", "run")
+
+
+def check_table(table: TableName, staging: str) -> None:
+    """Raises UserError, before any work, if the table cannot be replaced, or the shards lie where no job reads them."""
+    if not storage.is_remote(storage.uri(staging)):
+        where = f", and {staging} is on this machine" if staging else ""
+        raise UserError(
+            f"destination = {table.uri}: BigQuery loads predictions from a bucket{where}: give staging = "
+            "gs://BUCKET/FOLDER, where they lie meanwhile."
+        )
+    try:
+        loading.check(table, OUR_COLUMNS)
+    except UserError as error:
+        raise UserError(f"destination = {error}") from None
+
+
+def load_table(folder: Predicted, written: Written, table: TableName) -> None:
+    """Puts the predictions in the place of what the table has. Raises as `loading.replace`."""
+    uris = [f"{folder.path}/{shard.name}" for shard in written.shards]
+    job = loading.replace(table, uris, job_name(written, table))
+    rows = sum(shard.rows for shard in written.shards)
+    print(f"{rows:,} rows are in {table.uri} (job {job}).", file=sys.stderr, flush=True)
+
+
+def job_name(written: Written, table: TableName) -> str:
+    """What the names of the jobs for these predictions and this table begin with."""
+    text = as_json([written.model_dump(), str(table)])
+    return f"vgp-predictions-{hashlib.sha256(text).hexdigest()[:40]}"

@@ -16,15 +16,17 @@ import pyarrow.parquet as pq
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.printable import listed
 from vgp.base.storage import download, pinned
-from vgp.data import bundle, scratch, task_names, tasks
+from vgp.data import bundle, task_names, tasks
+from vgp.data import destination as scratch
 from vgp.data.bundle import CARD, WEIGHTS, ModelCard
 from vgp.data.destination import Destination
 from vgp.data.task import Task
+from vgp.decision.report import page as report
 from vgp.protocol import pin_store as store
 from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from vgp.protocol.pins import ChampionPins
-from vgp.serve.prediction import distribution, drift, page, rows, written
-from vgp.serve.prediction.drift import NewDrift
+from vgp.serve.prediction import distribution, output, rows
+from vgp.serve.prediction.distribution import Distribution, NewDrift
 from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
 from vgp.serve.prediction.scoring import ScoringRequest
 from vgp.serve.prediction.shards import NewRows
@@ -88,13 +90,13 @@ def predict(
     folder, options = Predicted.checked(destination), options or Options()
     card = bundle.load_card(model)
     work = tasks.load(task_names.trusted(card.task, f"{model}/{CARD}", task), card.options)
-    with scratch.folder() as work.scratch:
+    with scratch.scratch_folder() as work.scratch:
         made = rows.made(
             work, card, data, Destination(Path(destination)), window=options.window, shard_rows=options.shard_rows
         )
         asked = _asked(model, model_name, card, made, options)
         folder.begin(asked)
-        shifts = drift.drift(work, card, made)
+        shifts = distribution.drift(work, card, made)
         words = [*made.dataset.notes, shifts.sentence, *_labels(made)]
         _say(words)
         _stop_on_drift(shifts, options)
@@ -191,8 +193,8 @@ def _processes(nproc: int | None, shards: int) -> int:
 def _finished(
     task: Task, made: NewRows, folder: Predicted, asked: Asked, shifts: NewDrift, words: tuple[str, ...]
 ) -> Prediction:
-    spread = distribution.distribution(task, made, written.parts(task, folder, len(made.shards)), task.scratch)
-    html = page.page(asked, shifts, spread)
+    spread = distribution.distribution(task, made, output.written_parts(task, folder, len(made.shards)), task.scratch)
+    html = predictions_page(asked, shifts, spread)
     figures = {"distribution": spread.model_dump(), "drift": shifts.model_dump()}
     for name, data in ((PAGE, html), (METRICS, as_json(figures))):
         folder.commit(name, data)
@@ -210,3 +212,19 @@ def _document(folder: Predicted, asked: Asked, made: NewRows) -> Written:
         request=asked, columns={field.name: str(field.type) for field in first}, shards=tuple(shards),
         files=tuple(folder.described(name) for name in (PAGE, METRICS)),
     )  # fmt: skip
+
+
+# ---- one HTML page about new rows and what was predicted of them; it loads nothing
+
+
+FOLDER = Path(__file__).parent
+MOST_SHOWN = 200
+
+
+def predictions_page(asked: Asked, drift: NewDrift, spread: Distribution) -> bytes:
+    """The page; the same bytes for the same inputs."""
+    model = f"version {asked.version} of {asked.model}" if asked.version else asked.model or "a model of its own"
+    html = report.environment(FOLDER).get_template("page.html").render(
+        asked=asked, model=model, drift=drift, spread=spread, shown=drift.columns[:MOST_SHOWN],
+    )  # fmt: skip
+    return html.encode()

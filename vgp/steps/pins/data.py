@@ -22,7 +22,7 @@ from vgp.data.windows import Windows
 from vgp.protocol import pin_store as store
 from vgp.protocol.moment import Moment
 from vgp.protocol.pins import DataPins, Package, Request, Seen
-from vgp.registry import champion
+from vgp.registry import reigning
 from vgp.steps.pins import table_days, weights
 
 
@@ -149,7 +149,7 @@ def _looked_at(work: Task, relations: Sequence[PinnedRelation], run: str) -> lis
 def _models(work: Task, epoch: int, folder: str, dry_run: bool) -> dict[str, str]:
     """The options that name a model, with the URI of its pins in place of its folder."""
     return {
-        name: store.save(folder, champion.pin(work.options[name], epoch, name=name), dry_run=dry_run)
+        name: store.save(folder, reigning.pin_folder(work.options[name], epoch, name=name), dry_run=dry_run)
         for name in work.model_options
         if work.options.get(name) and not pinned.digest(work.options[name])
     }

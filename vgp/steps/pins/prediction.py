@@ -13,8 +13,8 @@ from vgp.protocol import moment
 from vgp.protocol import pin_store as store
 from vgp.protocol.epoch import epoch
 from vgp.protocol.pins import ChampionPins, DataPins, Request, RunPins
-from vgp.registry import champion, reigning
 from vgp.registry import registry as registries
+from vgp.registry import reigning
 from vgp.registry.documents import CHAMPION, Record, Version
 from vgp.registry.registry import Registry
 from vgp.steps.pins import data, earlier
@@ -114,7 +114,7 @@ def _beside(uri: str) -> str:
 def _model(registry: Registry, request: Request, project: str, now: int) -> tuple[ChampionPins, list[str]]:
     """The pins of the model that was asked for, and what people are told of it."""
     if reigning.is_folder(request.champion):
-        return champion.pin(request.champion, now, name="model"), [f"model: {request.champion}."]
+        return reigning.pin_folder(request.champion, now, name="model"), [f"model: {request.champion}."]
     record = reigning.read(registry, request.task, project)
     if not record.versions:
         raise UserError(_unknown(registry))

@@ -17,7 +17,7 @@ from vgp.data.task import Task
 from vgp.protocol import moment
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import Request, RunPins
-from vgp.registry import champion, model_name, reigning
+from vgp.registry import model_name, reigning
 from vgp.steps.pins import data, earlier, weights
 
 
@@ -30,7 +30,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         _check_files(work, request.data)
     reigning.check(request.champion)
     if reigning.is_folder(request.champion):
-        champion.check(request.champion)
+        reigning.check_folder(request.champion)
     _check_registry(request)
     weights.check(request.warm_start)
     tables, _ = names.parted(request.data)

@@ -14,7 +14,6 @@ from vgp.protocol import moment
 from vgp.protocol import pin_store as store
 from vgp.protocol.epoch import epoch
 from vgp.protocol.pins import ChampionPins, DataPins, Request, RunPins
-from vgp.registry import champion as champions
 from vgp.registry import reigning
 from vgp.registry.documents import Record
 from vgp.registry.registry import Registry
@@ -112,7 +111,7 @@ def _champion(
 ) -> tuple[ChampionPins | None, tuple[str, ...]]:
     """The pins of the champion, and what people are told of it. Raises UserError if it is not there."""
     if not given or reigning.is_folder(given):
-        return (champions.pin(given, epoch) if given else None), ()
+        return (reigning.pin_folder(given, epoch) if given else None), ()
     if registry is None or record is None:
         raise UserError(f"champion = {given} names a version, and no registry is known: give a folder.")
     version = reigning.version(record, given)

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 
 from vgp.base.storage.slot import Slot, Version
-from vgp.train.checkpoint.fence import Fence, clock
-from vgp.train.checkpoint.holder import FILE_NAME, Holder, held_by_another, holder_of
+from vgp.train.checkpoint.holder import FILE_NAME, Fence, Holder, clock, held_by_another, holder_of
 
 
 class BucketLease:

@@ -1,14 +1,22 @@
-"""Who holds a folder of checkpoints: what its `lease.json` says, and what others are told of it."""
+"""Who holds a folder of checkpoints: what its `lease.json` says, and what others are told of it.
+
+Its fence says until when this machine's processes may write: set by the one that renews the lease, asked before every
+commit. A paused machine wakes up with its processes where they were; the time that a fence was open is then over.
+"""
 
 import os
 import socket
+import struct
+import tempfile
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vgp.base import strict
-from vgp.base.exits import UserError
+from vgp.base.exits import StoreDown, UserError
 from vgp.base.printable import plain
 
 FILE_NAME = "lease.json"
@@ -87,3 +95,57 @@ def held_by_another(folder: str, holder: Holder | None) -> UserError:
         f"{folder} is held by {holder.words} {holder.since_words}, and it is running: it trains the same thing, and "
         f"two runs never write one folder. Wait until it has ended, then start again; or {way}."
     )
+
+
+_TIME = struct.Struct("d")
+_POLL_S = 0.05
+
+
+def clock() -> float:
+    """Seconds on this machine, alike in all its processes; where the system tells, those of a suspended one count."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class Fence:
+    """A file with a time.
+
+    Args:
+        path: Of a fence that another process has made; "" = a wall without a gate: it never closes.
+    """
+
+    def __init__(self, path: str = ""):
+        self.path = path
+
+    @classmethod
+    def made(cls) -> "Fence":
+        descriptor, path = tempfile.mkstemp(prefix="lease-")
+        os.close(descriptor)
+        fence = cls(path)
+        fence.open_until(-1.0)
+        return fence
+
+    def open_until(self, moment: float) -> None:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(descriptor, _TIME.pack(moment), 0)  # eight bytes, by one call: nobody reads half of them
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        Path(self.path).unlink(missing_ok=True)
+
+    def is_open(self) -> bool:
+        try:
+            return not self.path or clock() < _TIME.unpack(Path(self.path).read_bytes())[0]
+        except (OSError, struct.error):
+            return False
+
+    def require_open(self, *, within_s: float = 10.0) -> None:
+        """Waits a little for the lease to be renewed. Raises StoreDown if it is not."""
+        deadline = time.monotonic() + within_s
+        while not self.is_open():
+            if time.monotonic() > deadline:
+                raise StoreDown("the lease of the folder is not renewed; another run may hold it")
+            time.sleep(_POLL_S)

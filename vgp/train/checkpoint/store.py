@@ -1,12 +1,16 @@
 """Where checkpoints lie: what a store can do, and which one a folder needs."""
 
+import contextlib
+import errno
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
+
+import google_crc32c
 
 from vgp.base.storage import storage
-from vgp.train.checkpoint.bucket import BucketStore
-from vgp.train.checkpoint.disk import DiskStore
+from vgp.base.storage.objects import Folder
 
 
 class Store(Protocol):
@@ -39,3 +43,137 @@ def store_at(folder: str | Path, *, deadline_s: float = 120) -> Store:
     """
     uri = storage.uri(folder)
     return BucketStore(uri, deadline_s=deadline_s) if storage.is_remote(uri) else DiskStore(folder)
+
+
+# ---- checkpoints in Cloud Storage: objects appear whole, and `if_generation_match=0` is the atomic commit
+
+
+class BucketStore:
+    """A flat folder of immutable objects. Every method may raise OSError; ConnectionError if the store is down.
+
+    Args:
+        path: gs://bucket/folder.
+        deadline_s: Without progress for so long, a method gives up.
+        stall_s: A request during which nothing moves for so long has failed and is made again.
+    """
+
+    def __init__(self, path: str, *, deadline_s: float = 120, stall_s: float = 30):
+        self.folder = Folder(path, deadline_s=deadline_s, stall_s=stall_s)
+
+    def __str__(self) -> str:
+        return self.folder.path
+
+    def write(self, name: str, chunks: Iterable[memoryview]) -> None:
+        """Writes a new object, and returns when the server has it and its checksum agrees."""
+        if not self.folder.create(name, list(chunks)):  # views of the caller's memory: nothing is copied
+            raise FileExistsError(f"{self}/{name} exists with other bytes")
+
+    def commit(self, name: str, data: bytes) -> bool:
+        """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
+        return self.folder.create(name, [memoryview(data)])
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Bytes [start, stop) of the object; fewer where it ends before."""
+        return self.folder.read(name) if stop is None else self.folder.read_range(name, start, stop)
+
+    def size(self, name: str) -> int:
+        return self.folder.facts(name).bytes
+
+    def checksum(self, name: str) -> int:
+        """CRC-32C that the server computed from the bytes that it received."""
+        return self.folder.facts(name).crc32c
+
+    def names(self) -> list[str]:
+        return self.folder.names()
+
+    def delete(self, name: str) -> None:
+        self.folder.delete(name)
+
+
+# ---- checkpoints in a folder of a file system: fsync, and link(2) as the atomic commit
+
+
+_CHUNK = 1 << 20
+
+
+class DiskStore:
+    """A flat folder of immutable files. Every method may raise OSError."""
+
+    def __init__(self, directory: str | Path):
+        self.directory = Path(directory)
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    def write(self, name: str, chunks: Iterable[memoryview]) -> None:
+        """Writes a new file and waits until it is on the disk; leaves nothing behind if that fails."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / name
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            for chunk in chunks:
+                while chunk:
+                    chunk = chunk[os.write(descriptor, chunk) :]
+            os.fsync(descriptor)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+
+    def commit(self, name: str, data: bytes) -> bool:
+        """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
+        scratch = f".{name}.{os.getpid()}-{os.urandom(4).hex()}"
+        self.write(scratch, [memoryview(data)])
+        try:
+            os.link(self.directory / scratch, self.directory / name)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+                raise
+            if (self.directory / name).exists():  # a file system without hard links, such as FUSE or exFAT
+                return False
+            os.rename(self.directory / scratch, self.directory / name)
+        finally:
+            (self.directory / scratch).unlink(missing_ok=True)
+            self._sync_directory()
+        return True
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
+        """Bytes [start, stop) of the file; fewer where it ends before."""
+        with self._open(name) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(start)
+            return file.read(max(0, min(size, size if stop is None else stop) - start))
+
+    def size(self, name: str) -> int:
+        with self._open(name) as file:
+            return os.fstat(file.fileno()).st_size
+
+    def checksum(self, name: str) -> int:
+        """CRC-32C of the file's bytes."""
+        crc32c = 0
+        with self._open(name) as file:
+            while chunk := file.read(_CHUNK):
+                crc32c = google_crc32c.extend(crc32c, chunk)
+        return crc32c
+
+    def _open(self, name: str) -> BinaryIO:
+        """Raises OSError also for a symbolic link, which could lead out of the folder."""
+        return open(os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)
+
+    def names(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(os.listdir(self.directory))
+        return []
+
+    def delete(self, name: str) -> None:
+        (self.directory / name).unlink(missing_ok=True)
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self.directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -14,7 +14,7 @@ from torch import Tensor
 from vgp.base.exits import StoreDown, is_store_down
 from vgp.data.tensor_file import Checksums, encode
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.fence import Fence
+from vgp.train.checkpoint.holder import Fence
 from vgp.train.checkpoint.manifest import Manifest, Part, Stored, part_name
 from vgp.train.checkpoint.snapshot import Snapshot
 from vgp.train.checkpoint.store import Store

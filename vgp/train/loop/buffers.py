@@ -21,9 +21,9 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 
 from vgp.base.exits import UserError
 from vgp.base.printable import listed
-from vgp.train.loop.freezing import matching, require_fitting
+from vgp.train.loop.optimizers import matching_names, require_matches
 from vgp.train.loop.order import Plan, assignment
-from vgp.train.loop.sums import RingSum, TreeSum
+from vgp.train.loop.weighting import RingSum, TreeSum
 from vgp.train.processes.rank import Rank
 
 #: Of batch norm. The counter moves by one in each microbatch that reaches its layer: it moves by one in a step.
@@ -128,9 +128,9 @@ class MovingBuffers:
         #: Sentences about buffers that moved late and by no rule, for the log.
         self.warnings: list[str] = []
         self.warned: set[str] = set()
-        require_fitting("buffers", list(rules), before)
+        require_matches("buffers", list(rules), before)
         for place in before.values():
-            place.rule = next((rules[p] for p in rules if matching([place.name], [p])), _known_rule(place))
+            place.rule = next((rules[p] for p in rules if matching_names([place.name], [p])), _known_rule(place))
         _require_rules([place for place in before.values() if place.rule], whole_mean=True)
         everyone = rank.exchange(moved, within_s=within_s) if rank.world_size > 1 else [moved]
         _require_rules([before[name] for name in sorted(set().union(*everyone))], whole_mean=False)

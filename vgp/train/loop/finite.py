@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from vgp.train.loop.scaler import Scaler
+from vgp.train.loop.precision import Scaler
 
 
 class GradientNorm:

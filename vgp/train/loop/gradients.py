@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_map_only
 
 from vgp.base.exits import UserError
 from vgp.train.config import TrainConfig
-from vgp.train.loop.sums import TreeSum
 from vgp.train.loop.use import Use, unused_sentence
+from vgp.train.loop.weighting import TreeSum
 from vgp.train.processes.rank import Rank
 
 

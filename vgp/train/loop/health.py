@@ -13,10 +13,10 @@ from vgp.base.exits import UserError
 from vgp.data.rows import Rows
 from vgp.train.config import TrainConfig
 from vgp.train.loop import finite
-from vgp.train.loop.gathering import gather
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.order import Plan
 from vgp.train.loop.saving import Saving
+from vgp.train.loop.weighting import gather
 from vgp.train.processes.rank import Rank
 
 #: By what share norms may differ: all ranks compute them from the same bits, if not always on the same processor.

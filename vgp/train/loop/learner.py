@@ -20,31 +20,17 @@ from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import state
 from vgp.train.checkpoint.saved import Saved
 from vgp.train.config import TrainConfig
-from vgp.train.loop import (
-    arithmetic,
-    blocks,
-    building,
-    finite,
-    gradients,
-    kernels,
-    memory,
-    optimizers,
-    precision,
-    seeding,
-    shards,
-    warm_start,
-)
+from vgp.train.loop import arithmetic, building, finite, gradients, memory, optimizers, precision, shards, warm_start
 from vgp.train.loop.buffers import MovingBuffers, moved, unchanged
 from vgp.train.loop.finite import GradientNorm
 from vgp.train.loop.gradients import Loss
 from vgp.train.loop.order import Plan, seed_of
-from vgp.train.loop.pace import Stopwatch
-from vgp.train.loop.scaler import Scaler
+from vgp.train.loop.precision import Scaler
+from vgp.train.loop.progress import Stopwatch
 from vgp.train.loop.schedule import Schedule
-from vgp.train.loop.sums import RingSum, TreeSum
 from vgp.train.loop.trainer_state import TrainerState
 from vgp.train.loop.use import NoCollectives
-from vgp.train.loop.weighting import Weighting, parts
+from vgp.train.loop.weighting import RingSum, TreeSum, Weighting, parts
 from vgp.train.processes.rank import Rank
 from vgp.train.weights import Weights
 
@@ -77,17 +63,17 @@ class Learner:
         self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
-        self.kernels = kernels.chosen(config.deterministic is True, rank.device, tf32=config.tf32)
+        self.kernels = arithmetic.uses_deterministic(config.deterministic is True, rank.device, tf32=config.tf32)
         with unchanged(self.module):
             self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
-            blocks.compile_in_place(
+            building.compile_blocks(
                 self.module, task.compiled(self.module), deterministic=config.deterministic is True,
                 asked="compile" not in self.arithmetic.reasons,
             )  # fmt: skip
         if config.activation_checkpointing:
-            blocks.recompute(repeated)
+            building.recompute_blocks(repeated)
         if not self.sharded:
             self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.schedule = Schedule(config, plan.steps, task)
@@ -237,7 +223,7 @@ class Learner:
         for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
             group["lr"] = peak * factor
         self.before_update()
-        seeding.seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
+        building.seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
         except torch.OutOfMemoryError as error:  # its first step makes the state
@@ -254,7 +240,7 @@ class Learner:
 
     def _backward(self, step: int, microbatch: int, batch: Batch, weight: Tensor) -> Tensor:
         self.rank.trace.mark(step, "the forward pass")
-        seeding.seed_step(self.config.seed, step, microbatch, self.rank.device)
+        building.seed_step(self.config.seed, step, microbatch, self.rank.device)
         if self.augments:
             self.generator.manual_seed(seed_of(self.config.seed, "augment", step, microbatch))
             batch = self.task.augment(batch, self.generator)
@@ -298,7 +284,7 @@ class Learner:
         measured = []
         with torch.no_grad(), self.autocast, unchanged(self.module):
             for number, batch in zip(numbers, batches, strict=False):
-                seeding.seed_step(self.config.seed, "validation", number, self.rank.device)
+                building.seed_step(self.config.seed, "validation", number, self.rank.device)
                 here = {name: value.to(self.rank.device) for name, value in batch.items()}
                 measured.append(self.gradients.loss(here, figures))
         if isinstance(self.gradients, gradients.Sharded):

@@ -18,7 +18,7 @@ from vgp.base import memory
 from vgp.base.storage import objects
 from vgp.train.config import TrainConfig
 from vgp.train.loop import precision
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 #: Allocations whose stacks are kept; PyTorch's documentation expects several KB for each.

@@ -13,20 +13,16 @@ import torch
 from torch import Tensor
 
 from vgp.networks.workload import Workload
-from vgp.train.loop.accelerator import throughput
-from vgp.train.loop.curves import Curves
-from vgp.train.loop.gathering import gather
+from vgp.train.loop.curves import Curves, History
 from vgp.train.loop.health import Health
-from vgp.train.loop.history import History
 from vgp.train.loop.memory import peak_bytes
 from vgp.train.loop.order import assignment
 from vgp.train.loop.outcome import device_name, gpu_uuid
-from vgp.train.loop.pace import Pace
 from vgp.train.loop.profiling import Requests
-from vgp.train.loop.progress import Progress
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.progress import Pace, Progress, throughput
 from vgp.train.loop.selection import LOSS
-from vgp.train.loop.weighting import global_mean
+from vgp.train.loop.training_request import TrainingRequest
+from vgp.train.loop.weighting import gather, global_mean
 from vgp.train.processes.nvml import Gpu, Reading, scalars
 from vgp.train.processes.rank import Rank
 

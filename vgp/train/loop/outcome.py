@@ -6,22 +6,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.data import bundle, task_names
+from vgp.data.task import Task
 from vgp.networks.workload import Workload
 from vgp.protocol.manifest import Manifest
-from vgp.train.checkpoint.fence import Fence
-from vgp.train.loop import finished
-from vgp.train.loop.accelerator import throughput
-from vgp.train.loop.average import Average
-from vgp.train.loop.best import Best
-from vgp.train.loop.history import History
+from vgp.train.checkpoint.holder import Fence
+from vgp.train.loop.curves import History
 from vgp.train.loop.learner import Learner
+from vgp.train.loop.memory import free_bytes
 from vgp.train.loop.order import Plan
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.progress import throughput
 from vgp.train.loop.selection import LOSS
+from vgp.train.loop.trainer_state import Average, Best
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 from vgp.train.tracking import judged, live
 from vgp.train.tracking.live import Live
@@ -70,7 +71,7 @@ def write_model(
         history=tuple(bundle.Point(**point) for point in history.points), shipped=shipped,
     )  # fmt: skip
     bundle.save_card(request.model, card)
-    if sample := finished.sample(learner, request.model, say):
+    if sample := sample_model(learner, request.model, say):
         bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
 
 
@@ -141,3 +142,37 @@ def device_name(rank: Rank) -> str:
 
 def gpu_uuid() -> str:
     return str(torch.cuda.get_device_properties().uuid)
+
+
+# ---- the trained model whole, on one rank, and what it makes of itself
+
+
+def whole_model(learner: Learner, directory: str) -> nn.Module | None:
+    """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
+    if not learner.sharded:
+        return learner.module
+    tensors = learner.module.state_dict().values()
+    needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    if needed > free_bytes(learner.rank.device):
+        return None
+    module = learner.task.model(learner.data)
+    bundle.load_weights(directory, module)
+    return module
+
+
+def sample_model(learner: Learner, directory: str, say: Callable[[str], None]) -> str:
+    """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+    if type(learner.task).sample is Task.sample:
+        return ""
+    try:
+        module = whole_model(learner, directory)
+        if module is None:
+            say("no sample of the model: whole, it does not fit on one device")
+            return ""
+        text = learner.task.sample(module.to(learner.rank.device).eval(), learner.data)
+    except Exception as error:
+        say(f"no sample of the model: {type(error).__name__}: {error}")
+        return ""
+    if text:
+        say(f"\nThe model's own work:\n{text}\n")
+    return text

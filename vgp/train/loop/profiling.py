@@ -17,7 +17,7 @@ import torch
 from vgp.base.printable import report
 from vgp.base.storage import files, objects, storage
 from vgp.train import profile
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 REQUEST = "profile.request"

@@ -1,10 +1,19 @@
-"""What a person sees of training: a line that rewrites itself on a terminal, a line every few seconds in a log."""
+"""What a person sees of training: a line that rewrites itself on a terminal, a line every few seconds in a log.
 
+Which rank holds the others up: each measures what it does alone, and they compare it where they meet.
+
+What a rank does alone is to get its batch and to run the forward pass; in the rest of a step all wait for the slowest.
+Under FSDP2 they wait for each other in the forward pass too, so there only the batches tell.
+"""
+
+import statistics
 import time
+from collections.abc import Sequence
+
+import torch
 
 from vgp.base.printable import report
 from vgp.networks.workload import Workload
-from vgp.train.loop.accelerator import utilisation
 from vgp.train.processes.nvml import Reading, summary
 
 #: Seconds between lines in a log that is not a terminal.
@@ -87,3 +96,140 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+# ---- how fast a GPU can be at most, and what share of that a training run uses (model FLOPs utilisation, MFU)
+
+
+#: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
+#: Where NVIDIA gives figures "with sparsity", these are half of them. The addresses are NVIDIA's own; on 2026-11-21
+#: the figures were compared with what others quote of those pages, not with the pages. Of the L40 and the B300 only
+#: bare figures were found. Of GPUs without bfloat16 it is the peak of float16, which their tensor cores multiply; the
+#: figures of their data sheets are as others quoted them on 2026-11-22. A GPU that is missing, such as the RTX PRO
+#: 6000, or the P100, which has no tensor cores, gets no MFU.
+PEAKS_TFLOPS = (
+    ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/: 360 PFLOP/s sparse of 72
+    ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/: 360 PFLOP/s sparse of 72
+    ("B300", 2250.0),  # https://www.nvidia.com/en-us/data-center/hgx/: 36 PFLOP/s sparse of 8
+    ("B200", 2250.0),  # https://www.nvidia.com/en-us/data-center/hgx/: 36 PFLOP/s sparse of 8
+    ("H200 NVL", 835.5),  # https://www.nvidia.com/en-us/data-center/h200/: 1,671 sparse
+    ("H200", 989.5),  # https://www.nvidia.com/en-us/data-center/h200/: 1,979 sparse
+    ("H100 NVL", 835.5),  # https://www.nvidia.com/en-us/data-center/h100/: 1,671 sparse
+    ("H100 PCIe", 756.5),  # https://www.nvidia.com/en-us/data-center/h100/ (2023): 1,513 sparse
+    ("H100", 989.5),  # https://www.nvidia.com/en-us/data-center/h100/: 1,979 sparse
+    ("A100", 312.0),  # https://www.nvidia.com/en-us/data-center/a100/: 312, 624 sparse
+    ("L40S", 362.0),  # https://www.nvidia.com/en-us/data-center/l40s/: 362.05, 733 sparse
+    ("L40", 181.0),  # https://www.nvidia.com/en-us/data-center/l40/: 181.05, 362.1 sparse
+    ("L4", 121.0),  # https://www.nvidia.com/en-us/data-center/l4/: 242 sparse
+    # https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf
+    ("V100S", 130.0),
+    ("V100-PCIE", 112.0),
+    ("V100", 125.0),  # SXM2, which Google Cloud has
+    # https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/t4-tensor-core-datasheet-951643.pdf
+    ("Tesla T4", 65.0),
+)
+
+
+def peak_flops(device_name: str) -> float | None:
+    """Dense bfloat16 FLOP/s of a GPU, float16 where it has none, by the name that CUDA gives it; None where that is not
+    known, as on a CPU."""
+    return next((tera * 1e12 for name, tera in PEAKS_TFLOPS if name in device_name), None)
+
+
+def utilisation(flops_per_s: float, device_name: str, devices: int) -> float | None:
+    """The share of the peak of all devices; None where the peak or the work is not known."""
+    peak = peak_flops(device_name)
+    return flops_per_s / (peak * devices) if peak and flops_per_s else None
+
+
+def throughput(work: Workload, rows_per_s: float, device_name: str, devices: int) -> dict[str, float]:
+    """Figures of a run beside samples/s: its own unit, such as `tokens_per_s`, and `mfu` where it is known."""
+    share = utilisation(rows_per_s * work.flops_per_row, device_name, devices)
+    own = {} if work.unit == "samples" else {f"{work.unit}_per_s": round(rows_per_s * work.units_per_row, 1)}
+    return own if share is None else own | {"mfu": round(share, 4)}
+
+
+#: Seconds over which ranks are compared; how much longer than the median the slowest takes; and what share of a whole
+#: microbatch that must cost.
+_WINDOW_S = 30.0
+_SLOWER = 1.3
+_SHARE = 0.1
+
+
+class Stopwatch:
+    """What this rank has taken by itself since it was asked last. On a GPU one microbatch stands for all."""
+
+    def __init__(self, device: torch.device):
+        self.events: list[torch.cuda.Event] = []
+        if device.type == "cuda":
+            self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
+        self.reset()
+        self.began = 0.0
+
+    def reset(self) -> None:
+        #: Seconds on the host, of them those until the batch was there, and how many microbatches that was for.
+        self.host_s, self.waited_s, self.forwards = 0.0, 0.0, 0
+
+    def begin(self) -> None:
+        self.began = time.perf_counter()
+
+    def has_batch(self) -> None:
+        self.waited_s += time.perf_counter() - self.began
+        if self.events:
+            self.host_s += time.perf_counter() - self.began
+            self.events[0].record()
+
+    def has_loss(self) -> None:
+        if self.events:
+            self.events[1].record()
+        else:
+            self.host_s += time.perf_counter() - self.began
+        self.forwards += 1
+
+    def take(self) -> float:
+        """Seconds for a microbatch; called when the device has done all that it was given."""
+        forward_s = 0.0
+        if self.events and self.forwards:
+            self.events[1].synchronize()
+            forward_s = self.events[0].elapsed_time(self.events[1]) / 1000
+        own_s = self.host_s / max(self.forwards, 1) + forward_s
+        self.reset()
+        return own_s
+
+
+class Pace:
+    """The ranks compared, on rank 0."""
+
+    def __init__(self, local_world_size: int, window_s: float = _WINDOW_S):
+        self.local_world_size, self.window_s = local_world_size, window_s
+        self.totals: list[float] = []
+        self.whole_s = self.seconds = 0.0
+        #: The rank that was named last; -1 = none.
+        self.named = -1
+
+    def add(self, own_s: Sequence[float], whole_s: float, seconds: float) -> str:
+        """A sentence when a rank is to be named; else "".
+
+        Args:
+            own_s: What a microbatch took each rank by itself, in the last so many `seconds`.
+            whole_s: What a microbatch took as a whole.
+        """
+        self.totals = [a + s * seconds for a, s in zip(self.totals or [0.0] * len(own_s), own_s, strict=True)]
+        self.whole_s += whole_s * seconds
+        self.seconds += seconds
+        if self.seconds < self.window_s:
+            return ""
+        means, whole = [total / self.seconds for total in self.totals], self.whole_s / self.seconds
+        window, self.totals, self.whole_s, self.seconds = self.seconds, [], 0.0, 0.0
+        usual, slowest = statistics.median_low(means), max(means)
+        rank = means.index(slowest)
+        if slowest < _SLOWER * usual or slowest - usual < _SHARE * whole:
+            self.named = -1
+            return ""
+        before, self.named = self.named, rank
+        if rank == before:
+            return ""
+        return (
+            f"rank {rank} (machine {rank // self.local_world_size}) holds the others up: for {window:.0f} s it has "
+            f"taken {slowest * 1e3:.3g} ms to get a batch and run the forward pass; the median is {usual * 1e3:.3g} ms"
+        )

@@ -7,13 +7,16 @@ for one that reads do so without a collective, whose timeout would end them.
 import sys
 
 from vgp.base.exits import StoreDown, UserError
+from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.train.checkpoint import recovery
-from vgp.train.checkpoint.manifest import BLOCK, Manifest
+from vgp.train.checkpoint.manifest import Manifest
+from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.reading import raise_first
 from vgp.train.checkpoint.saved import Saved
 from vgp.train.checkpoint.store import Store, store_at
+from vgp.train.config import TrainConfig
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 
@@ -72,3 +75,39 @@ def _divergence(name: str, learner: Learner) -> str:
     """What in the restored state is not finite; "" if all is."""
     broken = sorted(learner.broken())
     return f"{name} holds values that are not finite ({', '.join(broken[:3])}): training had diverged" if broken else ""
+
+
+# ---- what is another result, where a run goes on with other processes or on another kind of device: said when it does
+
+
+def landing_difference(
+    checkpoint: Checkpoint, config: TrainConfig, world_size: int, device: str, microbatches: int
+) -> str:
+    """One sentence on what differs from a run that stayed where it was; "" where nothing does.
+
+    Args:
+        device: Its kind, as `Checkpoint.device` tells that of the run before.
+    """
+    before, moved = len(checkpoint.parts), bool(checkpoint.device) and checkpoint.device != device
+    if before == world_size and not moved:
+        return ""
+    kinds = f"on {checkpoint.device}" if moved else ""
+    went = f"saved by {processes(before)}{f' {kinds}' if kinds else ''}, gone on with by {processes(world_size)}"
+    head = went + (f" on {device}" if moved else "")
+    uneven = microbatches % world_size
+    slow = (
+        f"; {microbatches} microbatches on {world_size}: some compute one more, and the others wait" if uneven else ""
+    )
+    return f"{head}: {_consequence(config.exact, moved)}{slow}"
+
+
+def _consequence(exact: bool, moved: bool) -> str:
+    if exact and not moved:
+        return "the same bits as if nothing had happened (exact=true)"
+    if exact:
+        return "sums are in the same order, but another kind of device may round them differently"
+    return "sums of gradients are in another order, so last digits differ from those of a run that stayed"
+
+
+def processes(count: int) -> str:
+    return f"{count} process" if count == 1 else f"{count} processes"

@@ -12,7 +12,7 @@ from vgp.train.checkpoint.store import store_at
 from vgp.train.checkpoint.writer import Writer
 from vgp.train.loop.interval import Interval, rate_per_h
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
 

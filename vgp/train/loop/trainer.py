@@ -18,23 +18,22 @@ from vgp.data.rows import open_rows
 from vgp.protocol import manifest
 from vgp.protocol.capacity.progress import Pace, reporter
 from vgp.protocol.manifest import Manifest
-from vgp.train.checkpoint.fence import clock
+from vgp.train.checkpoint.holder import clock
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.config import TrainConfig
 from vgp.train.loop import memory, outcome, resume, selection
-from vgp.train.loop.average import Average
 from vgp.train.loop.batches import microbatches, tensors
-from vgp.train.loop.best import Best
+from vgp.train.loop.curves import History
 from vgp.train.loop.health import Health, listed
-from vgp.train.loop.history import History
-from vgp.train.loop.landing import difference
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.memory import peak_bytes
 from vgp.train.loop.monitor import Decision, Monitor
 from vgp.train.loop.order import assignment
 from vgp.train.loop.profiling import Profiler
-from vgp.train.loop.request import TrainingRequest
+from vgp.train.loop.resume import landing_difference
 from vgp.train.loop.saving import Saving, device_kind
+from vgp.train.loop.trainer_state import Average, Best
+from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.validation import Validation
 from vgp.train.loop.warm_start import Match
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
@@ -170,7 +169,7 @@ class Trainer:
         elif checkpoint:
             _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
             device, count = device_kind(self.rank), self.plan.microbatches
-            if differs := difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
+            if differs := landing_difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
                 _say(differs)
 
     def train(self) -> dict[str, Any]:

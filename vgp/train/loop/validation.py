@@ -15,10 +15,9 @@ from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.loop import selection
 from vgp.train.loop.batches import held_out, tensors
-from vgp.train.loop.gathering import gather
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.request import TrainingRequest
-from vgp.train.loop.weighting import parts
+from vgp.train.loop.training_request import TrainingRequest
+from vgp.train.loop.weighting import gather, parts
 from vgp.train.processes.rank import Rank
 
 _BATCHES = 64

@@ -15,7 +15,7 @@ from vgp.base.storage import download, storage
 from vgp.data.task import Task
 from vgp.train.checkpoint.state import own_rows
 from vgp.train.config import TrainConfig
-from vgp.train.loop.freezing import matching, require_fitting
+from vgp.train.loop.optimizers import matching_names, require_matches
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 from vgp.train.weights import Weights, WeightsFile
 
@@ -51,16 +51,16 @@ def take(module: nn.Module, weights: Weights, task: Task, config: TrainConfig, r
 
 def matched(tensors: Mapping[str, Tensor], weights: Weights, task: Task, config: TrainConfig) -> Match:
     """Raises UserError, with all that does not match, unless each tensor of the model is there or new."""
-    require_fitting("warm_start_new", config.warm_start_new, tensors)
-    require_fitting("warm_start_ignore", config.warm_start_ignore, weights.tensors)
-    require_fitting("warm_start_names", [f"{prefix}*" for prefix in config.warm_start_names], tensors)
+    require_matches("warm_start_new", config.warm_start_new, tensors)
+    require_matches("warm_start_ignore", config.warm_start_ignore, weights.tensors)
+    require_matches("warm_start_names", [f"{prefix}*" for prefix in config.warm_start_names], tensors)
     named, match = _renaming(task, config), Match()
-    used = set(matching(weights.tensors, config.warm_start_ignore))
+    used = set(matching_names(weights.tensors, config.warm_start_ignore))
     for names in _aliases(tensors):
         theirs = {ours: other for ours in names if (other := named(ours)) is not None}
         used.update(theirs.values())
         there = [(ours, other) for ours, other in theirs.items() if other in weights.tensors]
-        if matching(names, config.warm_start_new) or not theirs:
+        if matching_names(names, config.warm_start_new) or not theirs:
             match.new.append(names[0])
         elif not there:
             match.missing.append(names[0])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from vgp.train.processes.request import LaunchRequest
+from vgp.train.processes.launch_request import LaunchRequest
 
 if TYPE_CHECKING:
     from vgp.train.processes.child import Child
@@ -32,7 +32,7 @@ def main(report: int) -> None:
     except ValidationError:
         raise SystemExit("stopped: the process that started the training ended before it said what to train.") from None
     sys.path[:] = request.path
-    from vgp.train.processes.flight import Recorder
+    from vgp.train.processes.hang import Recorder
     from vgp.train.processes.rank import die_with
     from vgp.train.processes.watch import Watch
 

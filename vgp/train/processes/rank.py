@@ -34,10 +34,10 @@ from vgp.base.exits import (
     is_store_down,
 )
 from vgp.protocol.cluster import Cluster, cores, gpu_count
-from vgp.train.processes import flight, kernels
+from vgp.train.processes import hang, kernels
 from vgp.train.processes.control import await_chief, tell_launchers
 from vgp.train.processes.hang import Trace
-from vgp.train.processes.request import LaunchRequest
+from vgp.train.processes.launch_request import LaunchRequest
 
 #: What a rank sees when another one does not come, or has gone: never the cause of a failure.
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
@@ -188,7 +188,7 @@ def child(
         text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
         if _says(error, _LATE) and not isinstance(error, Late):
             with contextlib.suppress(OSError):
-                flight.dump(rank.rank)
+                hang.dump_flight(rank.rank)
         gone = isinstance(error, dist.DistNetworkError) or _says(error, _LATE + _GONE)
         _tell(events, kind="failed", text=text, bystander=gone, late=_says(error, _LATE))
         return _linger(rank, EXIT_FAILED)

@@ -11,8 +11,8 @@ from typing import Any
 from vgp.base.exits import EXIT_PREEMPTED
 from vgp.train.processes.child import Child
 from vgp.train.processes.control import NOWHERE, Control
-from vgp.train.processes.flight import Recorder, explain
-from vgp.train.processes.request import LaunchRequest
+from vgp.train.processes.hang import Recorder, explain_flight
+from vgp.train.processes.launch_request import LaunchRequest
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
 _GRACE_S = 0.5
@@ -61,7 +61,7 @@ class Watch:
             self.control.publish({"kind": report["kind"], "text": _summary(report["text"])} if self._own else None)
         self._kill()
         dumps = self.recorder.take(child.rank for child in self.children)
-        if self._own and self.late_at < float("inf") and (said := explain(dumps)):
+        if self._own and self.late_at < float("inf") and (said := explain_flight(dumps)):
             report = report | {"text": f"{report['text'].rstrip()}\n{said}"}
         return report
 

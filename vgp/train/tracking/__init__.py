@@ -1,6 +1,5 @@
 """An MLflow server that is told of a training, where the environment names one (docs/observing.md).
 
-address.py   which server, which experiment, with which credentials
 server.py    its REST API
 live.py      a run that is told while it trains, in a thread of its own
 judged.py    what the evaluation and the decision add

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.train.tracking import address
+from vgp.train.tracking import server as address
 from vgp.train.tracking.server import Refused, Server, Unreached, now_ms
 
 #: Tag that binds a run to the model that it left: a checksum of its card.
@@ -28,7 +28,7 @@ def tell(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]
     if not os.environ.get(address.URI):
         return
     try:
-        chosen = address.of(os.environ)
+        chosen = address.address_of(os.environ)
         assert chosen
         server = Server(chosen)
         found = server.find(server.experiment(), MODEL, model_tag(Path(card).read_bytes()), newest=True)

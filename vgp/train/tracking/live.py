@@ -15,7 +15,7 @@ from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.train.tracking import address
+from vgp.train.tracking import server as address
 from vgp.train.tracking.server import Refused, Server, Unreached, now_ms
 
 #: Seconds between tries of a server that does not answer, and for which the end of a run waits for it.
@@ -61,7 +61,7 @@ class Live:
 
     def _tell(self) -> None:
         try:
-            chosen = address.of(os.environ)
+            chosen = address.address_of(os.environ)
             assert chosen
             last = _LAST_TRIES
             while last and not self._told_all(Server(chosen)):

@@ -1,13 +1,68 @@
 """An MLflow server's REST API, as far as it is needed: each call may be repeated.
 
 https://mlflow.org/docs/latest/rest-api.html
+
+Which MLflow server is told, from the variables that MLflow's own clients read.
+
+https://mlflow.org/docs/latest/api_reference/python_api/mlflow.environment_variables.html
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
-from vgp.train.tracking.address import Address
+from vgp.base.exits import UserError
+from vgp.base.storage import secret
+
+URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
+TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
+#: Ours: where Secret Manager keeps the token, projects/P/secrets/S.
+TOKEN_SECRET = "MLFLOW_TRACKING_TOKEN_SECRET"
+DEFAULT_EXPERIMENT = "training"
+
+
+@dataclass(frozen=True)
+class Address:
+    """An MLflow server, and the experiment that runs are listed under."""
+
+    uri: str
+    experiment: str = DEFAULT_EXPERIMENT
+    token: str = field(default="", repr=False)
+    #: User and password, where there is no token.
+    user: tuple[str, str] | None = field(default=None, repr=False)
+
+
+def address_of(environment: Mapping[str, str]) -> Address | None:
+    """The server that the environment names; None if it names none.
+
+    Raises:
+        UserError: it is none that is told over the network, or credentials would cross it for everybody to read, or the
+            secret cannot be read.
+    """
+    uri = environment.get(URI, "").rstrip("/")
+    if not uri:
+        return None
+    parts = urlsplit(uri)
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
+        raise UserError(f"{URI} is no https://HOST address of a server; credentials have variables of their own.")
+    name = environment.get(TOKEN_SECRET, "")
+    user = (environment[USER], environment.get(PASSWORD, "")) if environment.get(USER) else None
+    secretive = bool(name or environment.get(TOKEN) or user)
+    if secretive and parts.scheme == "http" and not _is_here(parts.hostname):
+        raise UserError(f"{URI} begins with http://, which would send the credentials for everybody to read.")
+    token = environment.get(TOKEN, "") or (secret.read(name) if name else "")
+    return Address(uri, environment.get(EXPERIMENT) or DEFAULT_EXPERIMENT, token, user)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
 
 #: Seconds that one request may take.
 _REQUEST_S = 10.0
@@ -80,10 +135,10 @@ class Server:
         """Logs metrics with their key, value, timestamp and step: the same once more changes nothing."""
         for part in _parts(metrics, _METRICS):
             self._call("POST", "runs/log-batch", {"run_id": run, "metrics": part})
-        for field, values, most in (("params", params, _PARAMS), ("tags", tags, _TAGS)):
+        for kind, values, most in (("params", params, _PARAMS), ("tags", tags, _TAGS)):
             pairs = [{"key": key, "value": value[:_VALUE]} for key, value in (values or {}).items()]
             for part in _parts(pairs, most):
-                self._call("POST", "runs/log-batch", {"run_id": run, field: part})
+                self._call("POST", "runs/log-batch", {"run_id": run, kind: part})
 
     def update(self, run: str, status: str, *, ended: bool) -> None:
         change = {"run_id": run, "status": status} | ({"end_time": now_ms()} if ended else {})

@@ -12,7 +12,8 @@ import pytest
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import storage
-from vgp.data import tasks, tree
+from vgp.data import shards as tree
+from vgp.data import tasks
 from vgp.data.beam import local
 from vgp.data.beam.local import Local
 from vgp.data.destination import Destination

@@ -2,7 +2,7 @@
 
 from vgp.base.storage.storage import File
 from vgp.data import tasks
-from vgp.data.beam.naming import job_name
+from vgp.data.beam.dataflow import job_name
 
 
 def test_the_name_follows_from_run_step_and_data_and_not_from_the_attempt():

@@ -7,8 +7,7 @@ import pytest
 
 from vgp.data.schema import Field
 from vgp.data.sources import pages
-from vgp.data.sources.compact import Compact
-from vgp.data.sources.pages import Page
+from vgp.data.sources.pages import Compact, Page
 
 ROWS = 1 << 16
 DIFFERENT = [f"text number {n * 7919 % 150_001}" for n in range(150_000)]

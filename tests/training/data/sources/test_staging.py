@@ -10,7 +10,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import download, storage
 from vgp.base.storage.finding import File
 from vgp.data.schema import Field
-from vgp.data.sources import opening, staging
+from vgp.data.sources import opening
 from vgp.data.sources.files import Files
 from vgp.data.sources.reading import Reading
 from vgp.data.sources.resolve import resolve
@@ -41,17 +41,17 @@ def test_objects_are_read_in_order_a_few_lie_here_at_a_time_and_none_afterwards(
     rows = pa.Table.from_batches(files.batches())
     assert rows["a"].to_pylist() == [i for i in range(12) for _ in "xy"]
     assert [source.path for source in files.sources] == [f"{folder}/{name}" for name in NAMES]
-    assert len(lying) == 12 and max(lying) <= staging.AHEAD
+    assert len(lying) == 12 and max(lying) <= opening.AHEAD
     assert files.place(7, 1) == f"{folder}/{NAMES[7]}, line 3"
     assert os.listdir(tmp_path / "scratch") == []
 
 
 def test_large_objects_are_not_fetched_ahead_of_their_turn(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(staging, "AHEAD_BYTES", 20)
+    monkeypatch.setattr(opening, "AHEAD_BYTES", 20)
     fetched: list[str] = []
     copy = download.copy
     monkeypatch.setattr(download, "copy", lambda path, to: (fetched.append(path), copy(path, to)))
-    staged = staging.staged(resolve(f"{folder}/*.csv"), tmp_path)
+    staged = opening.staged(resolve(f"{folder}/*.csv"), tmp_path)
     next(staged)
     assert len(fetched) <= 2
     staged.close()

@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 
 from vgp.base.exits import UserError
-from vgp.data.tables import agreeing, order
+from vgp.data.tables import agreeing
 
 ROWS = ibis.table(
     {"k": "int64", "a": "float64", "b": "float64", "s": "string", "m": "timestamp('UTC')", "d": "date"}, name="rows"
@@ -125,7 +125,7 @@ def test_of_a_pattern_one_group_is_kept(pattern, index, alone):
 )
 def test_what_cannot_be_the_same_is_refused(value, says):
     with pytest.raises(UserError) as refused:
-        order.check("Mine.features: made", value)
+        agreeing.check_order("Mine.features: made", value)
     assert says in str(refused.value)
 
 

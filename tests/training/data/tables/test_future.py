@@ -15,7 +15,7 @@ from vgp.data.events import Events, hours
 from vgp.data.schema import Field
 from vgp.data.tables import features, future
 from vgp.data.tables.duplicates import identified
-from vgp.data.tables.survey import survey
+from vgp.data.tables.preparation import survey
 from vgp.data.tabular import TabularTask
 
 DRAW = np.random.default_rng(0)

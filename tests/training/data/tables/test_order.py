@@ -4,7 +4,7 @@ import ibis
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.data.tables import order
+from vgp.data.tables import agreeing
 
 ROWS = ibis.table({"place": "string", "time": "int64", "n": "int64", "x": "float64"}, name="rows")
 AT_PLACE = ibis.window(group_by=ROWS.place)
@@ -43,7 +43,7 @@ IN_TIME = ibis.window(group_by=ROWS.place, order_by=ROWS.time)
 )  # fmt: skip
 def test_an_expression_without_one_answer_is_refused(expression, says):
     with pytest.raises(UserError) as refused:
-        order.check("Mine.features: made", expression)
+        agreeing.check_order("Mine.features: made", expression)
     assert str(refused.value).startswith(f"Mine.features: made {says}")
     assert str(refused.value).endswith("The same input must give the same dataset.")
 
@@ -61,4 +61,4 @@ def test_an_expression_without_one_answer_is_refused(expression, says):
     ids=str,
 )  # fmt: skip
 def test_an_expression_of_one_answer_is_not(expression):
-    order.check("Mine.features: made", expression)
+    agreeing.check_order("Mine.features: made", expression)

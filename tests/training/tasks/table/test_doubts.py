@@ -13,7 +13,7 @@ import pytest
 from tests.training.declared import proposed, write
 from vgp.base.exits import UserError
 from vgp.data import prepare as preparing
-from vgp.data.tasks.table import new, numbers, proposal, sample, written
+from vgp.data.tasks.table import kinds, new, proposal, sample
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.proposal import Asked
 from vgp.steps.__main__ import main
@@ -259,14 +259,14 @@ def test_the_target_is_asked_about_as_any_column(tmp_path):
     ):
         with pytest.raises(UserError, match=re.escape(type_)):
             proposed(tmp_path, columns | {"y": target}, kind=kind)
-        made = parse(written.text(proposed(tmp_path, columns | {"y": target}, read=[f"y={type_}"])))
+        made = parse(new.proposal_text(proposed(tmp_path, columns | {"y": target}, read=[f"y={type_}"])))
         assert (
             made.kinds["y"].missing
             or made.columns["y"].startswith(type_)
             and set(made.classes) <= {"yes", "no", "0", "1"}
         )
         out = tmp_path / f"{type_}.out".replace(" ", "_")
-        data = preparing.prepare("table", str(tmp_path / "table.csv"), out, options={"declaration": written.text(
+        data = preparing.prepare("table", str(tmp_path / "table.csv"), out, options={"declaration": new.proposal_text(
             proposed(tmp_path, columns | {"y": target}, read=[f"y={type_}"]))})  # fmt: skip
         assert bool(data.rows_dropped) == ("missing" in type_)
 
@@ -281,7 +281,7 @@ def test_numbers_that_parquet_stores_are_asked_about_and_read_as_answered(tmp_pa
         proposal.propose(seen, Asked("y"))
     made = proposal.propose(seen, Asked("y", read=["day=date int %Y%m%d", "t=int missing -999"]))
     assert made.time == "day"
-    options = {"declaration": written.text(made).replace("rare = 10", "rare = 1")}
+    options = {"declaration": new.proposal_text(made).replace("rare = 10", "rare = 1")}
     out = preparing.prepare("table", str(tmp_path / "a.parquet"), tmp_path / "out", options=options)
     rows = pq.ParquetDataset(sorted(map(str, (tmp_path / "out").glob("*.parquet")))).read()["t"].to_pylist()
     known = [value for value in rows if not math.isnan(value)]
@@ -349,14 +349,14 @@ def test_a_marker_of_one_column_is_a_value_of_another(tmp_path):
     """As `none` of a class, where a column of numbers has it for a missing one."""
     columns = {"x": lambda i: "none" if i % 9 == 0 else i % 51, "y": cycled("none", "some")}
     made = proposed(tmp_path, columns, read=["y=category"])
-    assert made.missing == [] and parse(written.text(made)).columns["x"] == "int missing none"
+    assert made.missing == [] and parse(new.proposal_text(made)).columns["x"] == "int missing none"
 
 
 def test_na_is_missing_in_names_where_numbers_have_it_too(tmp_path):
     """As R writes it in every column; of the target it is asked about all the same."""
     columns = {"x": lambda i: "NA" if i % 9 == 0 else i % 51, "name": cycled("NA", "a", "b"), "y": cycled("a", "b")}
     made = proposed(tmp_path, columns)
-    assert made.missing == ["NA"] and parse(written.text(made)).columns["x"] == "int"
+    assert made.missing == ["NA"] and parse(new.proposal_text(made)).columns["x"] == "int"
     with pytest.raises(UserError, match="name=category missing NA"):
         proposed(tmp_path, columns, target="name")
 
@@ -385,8 +385,8 @@ def test_without_a_target_the_columns_are_listed(tmp_path, capsys):
 
 def test_what_a_number_with_signs_is_is_the_same_for_the_proposal_and_for_an_engine(tmp_path):
     texts = ["1,250", "-$5.50", "$-3", "(1,250.5)", "$(2)", "1 250.5", "1'250", "1e3", "7-", "\u22124", ".5", "5."]
-    form = numbers.form_of("$1,234.5")
-    assert numbers.form_of(form.text) == form
+    form = kinds.form_of("$1,234.5")
+    assert kinds.form_of(form.text) == form
     assert prepared(tmp_path, [*texts, *["7"] * 68], f"number {form.text}")[:12] == pytest.approx(
-        numbers.parsed(pa.array(texts), form).tolist()
+        kinds.parsed(pa.array(texts), form).tolist()
     )

@@ -15,7 +15,7 @@ from vgp.base.exits import UserError
 from vgp.data import tasks
 from vgp.data.prepare import prepare
 from vgp.data.sources import files, opening
-from vgp.data.tasks.table import new, proposal, sample, spread, written
+from vgp.data.tasks.table import new, proposal, sample, spread
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.proposal import Asked
 from vgp.evaluation import predictions
@@ -138,7 +138,7 @@ def test_a_slice_may_be_called_as_a_column_of_the_predictions(tmp_path, name):
     columns = {"y": y, name: lambda i: "fm"[i % 2], "x": lambda i: NOISE[i]}
     made = proposed(tmp_path, columns)
     assert made.slices == [name]
-    task = tasks.load("table", {"declaration": written.text(made)})
+    task = tasks.load("table", {"declaration": new.proposal_text(made)})
     data = prepare("table", str(tmp_path / "table.csv"), tmp_path / "out", options=task.options)
     assert task.slices == (f"{name}_",) and data.column(f"{name}_").values == ("", "f", "m")
 
@@ -200,7 +200,7 @@ def test_dates_with_years_of_two_digits_are_dates(tmp_path, form):
 def test_the_kind_of_the_target_and_the_positive_class_are_told_by_its_values(tmp_path, target, kind, classes):
     made = proposed(tmp_path, {"y": target, "x": lambda i: NOISE[i]})
     assert made.target.regression == (kind == "regression") and made.target.classes == classes
-    assert parse(written.text(made)).kind == kind
+    assert parse(new.proposal_text(made)).kind == kind
 
 
 def test_the_user_overrides_kind_and_positive_class(tmp_path):
@@ -245,7 +245,7 @@ def test_time_and_group_are_found_and_the_last_fifth_of_the_rows_tests(tmp_path)
         },
     )
     assert (made.group, made.time, made.split.test) == ("customer_id", "ordered_at", "2 months")
-    text = written.text(made)
+    text = new.proposal_text(made)
     assert 'group = ["day", "customer_id"]  # what rows share: the day of the time, and what they belong to' in text
     assert parse(text).groups == ("day", "customer_id")
 
@@ -268,10 +268,10 @@ def test_a_test_is_long_enough_to_decide_by_where_the_table_is(tmp_path, days, s
 @pytest.mark.parametrize("other", ["x", "day"])
 def test_a_time_is_written_with_its_day_as_the_group(tmp_path, other):
     columns = {other: lambda i: i % 31, "at": lambda i: f"2024-{i % 12 + 1:02}-15", "y": y}
-    text = written.text(proposed(tmp_path, columns))
+    text = new.proposal_text(proposed(tmp_path, columns))
     assert 'group = "day"  # rows of one day share what it brings' in text and '"row": all rows by themselves' in text
     assert list(parse(text).features) == [other]
-    untimed = written.text(proposed(tmp_path, {"x": lambda i: NOISE[i], "y": y}))
+    untimed = new.proposal_text(proposed(tmp_path, {"x": lambda i: NOISE[i], "y": y}))
     assert "group" not in untimed
 
 
@@ -298,7 +298,7 @@ def test_a_target_or_a_role_that_cannot_be_is_refused_with_the_reason(tmp_path, 
 
 def test_a_class_is_left_out_on_request(tmp_path):
     columns = {"y": lambda i: "c" if i == 3 else "ab"[i % 2], "x": lambda i: NOISE[i]}
-    declared = parse(written.text(proposed(tmp_path, columns, left_out=["c"])))
+    declared = parse(new.proposal_text(proposed(tmp_path, columns, left_out=["c"])))
     assert declared.classes == ["a", "b"] and declared.left_out == ["c"]
 
 
@@ -357,7 +357,7 @@ def test_decimals_without_a_fraction_are_whole_numbers(tmp_path):
 def test_names_that_toml_reads_otherwise_are_quoted(tmp_path):
     names = ['weird "name"\n.x', "toml]=hostile #", "a.b", "Straße", "\x7f", "true", "1"]
     made = proposed(tmp_path, {**{name: lambda i: NOISE[i] for name in names}, "y": y}, rows=50)
-    assert list(parse(written.text(made)).columns) == [*names, "y"]
+    assert list(parse(new.proposal_text(made)).columns) == [*names, "y"]
 
 
 def test_the_file_is_written_once_and_never_over_another(tmp_path):

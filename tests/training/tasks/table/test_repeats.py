@@ -10,7 +10,7 @@ import pytest
 
 from tests.training.declared import proposed
 from vgp.base.exits import UserError
-from vgp.data.tasks.table import proposal, sample, written
+from vgp.data.tasks.table import new, proposal, sample
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.proposal import Asked
 from vgp.data.tasks.table.task import Table
@@ -67,7 +67,7 @@ def test_what_rows_belong_to_is_asked_for_with_both_readings_and_an_example(tmp_
     made = proposed(tmp_path, people(patient=who), rows=ROWS, group="patient")
     assert roles(made) == {"patient": "group", "x": "learned", "y": "target"} and made.group == "patient"
     row = proposed(tmp_path, people(patient=who), rows=ROWS, group="row")
-    assert roles(row)["patient"] == "learned" and parse(written.text(row)).groups == ("row",)
+    assert roles(row)["patient"] == "learned" and parse(new.proposal_text(row)).groups == ("row",)
 
 
 def test_numbers_that_are_names_are_no_amounts(tmp_path):
@@ -86,7 +86,7 @@ def test_an_id_by_name_and_values_is_the_group_and_the_other_reading_is_named(tm
     made = proposed(tmp_path, people(user_id=lambda i: WHO[i]), rows=ROWS)
     (column,) = [column for column in made.columns if column.name == "user_id"]
     assert made.group == "user_id" and "200 values in 1,200 rows; rows of one agree in y by 0." in column.why
-    text = written.text(made)
+    text = new.proposal_text(made)
     assert (
         'group = "user_id"  # its rows stay in one split, so the figures are those of new ones; "row": every row'
         in text
@@ -135,9 +135,9 @@ def test_with_a_time_the_answer_is_the_day_or_the_group(tmp_path):
     with pytest.raises(UserError, match="--group member: the decision counts .* --group day: it is learned from"):
         proposed(tmp_path, columns, rows=ROWS)
     day = proposed(tmp_path, columns, rows=ROWS, group="day")
-    assert parse(written.text(day)).groups == ("day",) and roles(day)["member"] == "learned"
+    assert parse(new.proposal_text(day)).groups == ("day",) and roles(day)["member"] == "learned"
     made = proposed(tmp_path, columns, rows=ROWS, group="member")
-    assert parse(written.text(made)).groups == ("day", "member")
+    assert parse(new.proposal_text(made)).groups == ("day", "member")
     with pytest.raises(UserError, match="--group day is the day of the time, and the table has none"):
         proposed(tmp_path, people(), rows=ROWS, group="day")
 
@@ -177,14 +177,14 @@ def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
     said = {}
     for group in ("patient", "row"):
         made = proposed(tmp_path, columns, rows=ROWS, group=group)
-        (said[group],) = Table({"declaration": written.text(made)}).remarks
+        (said[group],) = Table({"declaration": new.proposal_text(made)}).remarks
     facts = "Values that come again, of patient (200 values in 1,200 rows; rows of one agree in y by 0."
     assert said["patient"].startswith(facts) and said["row"].startswith(facts)
     assert said["patient"].endswith("All rows of one value are in one split, so the figures are those of new ones.")
     assert said["row"].endswith("rows of one value train and test: the figures are not of new ones.")
     columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient tells by itself
     made = proposed(tmp_path, columns, rows=ROWS, group="row")
-    (left_out,) = Table({"declaration": written.text(made)}).remarks
+    (left_out,) = Table({"declaration": new.proposal_text(made)}).remarks
     assert roles(made)["patient"] == "leak"
     assert "It is not learned from, but rows of one value train and test" in left_out
 

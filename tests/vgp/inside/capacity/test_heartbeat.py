@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vgp.launch.capacity.errors import Superseded
-from vgp.launch.capacity.heartbeat import Heartbeat
+from vgp.launch.capacity.journal import Heartbeat
+from vgp.launch.capacity.patience import Superseded
 from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import Document
 

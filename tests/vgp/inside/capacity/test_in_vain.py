@@ -1,6 +1,6 @@
 import pytest
 
-from vgp.launch.capacity.in_vain import why_in_vain
+from vgp.launch.capacity.verdict import why_in_vain
 
 from .test_situation import NOW, attempt, ladder
 

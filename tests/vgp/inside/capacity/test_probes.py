@@ -7,7 +7,7 @@ from loopback.cloud import lost_response, repeated, status
 from loopback.faults import Fault
 
 from vgp.launch.capacity import attempt, probes
-from vgp.launch.capacity.probe_body import probe_body
+from vgp.launch.capacity.jobs import probe_body
 from vgp.launch.capacity.probes import may_send
 from vgp.protocol.capacity.plan import filled
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 from loopback.cloud import reset, status
 
-from vgp.launch.capacity import run_state
+from vgp.launch.capacity import step_run
 
 from .conftest import CREATE, ladder_of, rung
 
@@ -122,7 +122,7 @@ def test_an_answer_that_is_none_of_vertex_ai_counts_as_cancelled_too(launcher, m
     def nothing_known(name):
         raise AttributeError
 
-    monkeypatch.setattr(run_state, "_state", nothing_known)
+    monkeypatch.setattr(step_run, "_state", nothing_known)
     assert launcher.run() == 143 and launcher.outcomes == ["cancelled"]
 
 

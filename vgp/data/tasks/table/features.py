@@ -8,13 +8,14 @@ the time itself            weekday, and of a timestamp the hour
 """
 
 from collections.abc import Sequence
+from datetime import date
 from typing import cast
 
 import ibis.expr.types as ir
+import pyarrow as pa
 
 from vgp.data.tasks.table.declaration import Declared
-from vgp.data.tasks.table.kinds import DATES, NUMBERS, Kind
-from vgp.data.tasks.table.values import date_of, moment_of, number_of, text_of
+from vgp.data.tasks.table.kinds import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, amount, form_of
 from vgp.protocol.outcome import PREDICTED
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -89,3 +90,77 @@ def _date(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
         own = date_of(rows[declared.time], declared.kinds[declared.time], declared.missing)
         days = own.epoch_days() - day.epoch_days()
     return [weekday, day.month(), days]
+
+
+# ---- the values of a column of a task.toml: the type in which they are read, and Ibis expressions of them
+
+
+#: Of each word the type in which the reader hands values on; of a date in a form of its own that is text.
+STORED = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "number": pa.string(),
+    "bool": pa.bool_(),
+    "category": pa.string(),
+    "category int": pa.int64(),
+    "category float": pa.float64(),
+    "category any case": pa.string(),
+    "text": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamp UTC": pa.timestamp("us", tz="UTC"),
+}
+#: How whole numbers and others are written where a marker among them makes all of the column text.
+PLAIN_FORMS = {"int": NumberForm(NEITHER), "float": NumberForm(PLAIN)}
+ANY_CASE = "category any case"
+#: Blanks between words; also those that do not break.
+BLANKS = r"[\s\x{a0}]+"
+
+
+def stored(kind: Kind) -> pa.DataType:
+    if kind.form.startswith("int "):
+        return pa.int64()
+    return pa.string() if kind.form or kind.marked else STORED[kind.word]
+
+
+def text_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.StringValue:
+    """A category or a text, "" where it is missing."""
+    if stored(kind) == pa.string():
+        text = cast(ir.StringValue, value).fill_null("").strip()
+    else:  # 3, not 3.0, which engines write in more than one way
+        whole = cast(ir.NumericValue, value).round() if value.type().is_floating() else value
+        text = cast(ir.StringValue, whole.cast("int64").cast("string").fill_null(""))
+    if markers := [*missing, *kind.missing] if stored(kind) == pa.string() else list(kind.missing):
+        text = cast(ir.StringValue, text.isin(markers).ifelse("", text))
+    return plain_case(text) if kind.word == ANY_CASE else text
+
+
+def plain_case(text: ir.StringValue) -> ir.StringValue:
+    """In small letters, and with one blank where there are several: `Yes`, `YES` and `yes` are one."""
+    return cast(ir.StringValue, text.lower().re_replace(BLANKS, " ").strip())
+
+
+def number_of(value: ir.Value, kind: Kind, missing: Sequence[str], decimal: str) -> ir.NumericValue:
+    """A number, null where it is missing; a text that is not written as declared cannot be computed."""
+    if stored(kind) == pa.string():
+        known = cast(ir.StringValue, text_of(value, kind, missing).nullif(""))
+        form = form_of(kind.form, decimal) if kind.word == "number" else PLAIN_FORMS[kind.word]
+        return amount(known, cast(NumberForm, form), f'{value.get_name()} = "{kind.text}"')
+    markers = [float(text) for text in kind.missing]
+    return cast(ir.NumericValue, value.isin(markers).ifelse(None, value) if markers else value)
+
+
+def date_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.DateValue:
+    """The day, null where it is missing."""
+    return cast(ir.DateValue, moment_of(value, kind, missing).cast("date"))
+
+
+def moment_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.Value:
+    if not kind.form:
+        markers = [date.fromisoformat(text) for text in kind.missing]
+        return value.cast("date").isin(markers).ifelse(None, value) if markers else value
+    form = kind.form.removeprefix("int ")
+    text = cast(ir.StringValue, text_of(value, kind, missing).nullif(""))
+    if "%Y" in form:  # engines read 26 as the year 26
+        text = cast(ir.StringValue, text.re_search(r"\d{4}").ifelse(text, "a year of two digits: " + text))
+    return text.as_date(form) if kind.name == "date" else text.as_timestamp(form)

@@ -17,11 +17,10 @@ from vgp.base.exits import UserError
 from vgp.base.printable import listed, quoted
 from vgp.data.sources import parquet
 from vgp.data.sources.values import is_text
-from vgp.data.tasks.table import numbers
+from vgp.data.tasks.table import kinds as numbers
 from vgp.data.tasks.table.doubts import Doubt, Reading
-from vgp.data.tasks.table.kinds import DATES, Kind, kind, with_missing
-from vgp.data.tasks.table.numbers import NumberForm
-from vgp.data.tasks.table.values import ANY_CASE, BLANKS, PLAIN_FORMS, stored
+from vgp.data.tasks.table.features import ANY_CASE, BLANKS, PLAIN_FORMS, stored
+from vgp.data.tasks.table.kinds import DATES, Kind, NumberForm, kind, with_missing
 
 #: What people write for a missing value; in a column of text only those that are no word.
 MARKERS_IN_TEXT = ("?", "-", "--", ".", "\\N", "#N/A", "N/A", "n/a", "NULL", "null", "NaN", "nan")
@@ -214,7 +213,7 @@ def _declared(name: str, values: pa.Array, declared: str) -> Guess:
 
 
 def plain_case(texts: pa.Array) -> pa.Array:
-    """As `values.plain_case`, of Arrow's."""
+    """As `features.plain_case`, of Arrow's."""
     return pc.utf8_trim(pc.replace_substring_regex(pc.utf8_lower(texts), BLANKS, " "), " ")
 
 

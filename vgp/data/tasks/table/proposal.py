@@ -11,7 +11,8 @@ from vgp.base.options import nearest
 from vgp.base.printable import listed, quoted
 from vgp.data.declaration import RESERVED
 from vgp.data.sources.values import is_text
-from vgp.data.tasks.table import doubts, questions, repeats, roles, sums
+from vgp.data.tasks.table import doubts, questions, repeats, roles
+from vgp.data.tasks.table import target as sums
 from vgp.data.tasks.table.declaration import Split
 from vgp.data.tasks.table.doubts import Doubt
 from vgp.data.tasks.table.guess import Guess, guess
@@ -116,7 +117,7 @@ def propose(sample: Sample, asked: Asked) -> Proposal:
     found |= {
         name: _as_names(found[name], name == group) for name, one in seen.items() if one.is_group or name == group
     }
-    added = sums.parts(
+    added = sums.sum_parts(
         {name: c for name, c in found.items() if name in usable and name not in (time, group, *key)}, goal
     )
     columns = [

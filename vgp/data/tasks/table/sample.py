@@ -20,7 +20,7 @@ from vgp.base.printable import listed
 from vgp.base.storage import storage
 from vgp.base.storage.finding import File
 from vgp.data.schema import Field
-from vgp.data.sources import encoding, header, parquet, records, resolve, staging
+from vgp.data.sources import encoding, header, opening, parquet, records, resolve
 from vgp.data.sources.files import RECORD, Files
 from vgp.data.sources.json_lines import JsonLines, require_lines
 from vgp.data.sources.layouts import SAID
@@ -222,7 +222,7 @@ def _wrong(head: bytes, message: str, whole: bool) -> str:
 
 @contextmanager
 def _open(file: File, scratch: Path) -> Iterator[Opened]:
-    with closing(staging.staged([file], scratch)) as local:
+    with closing(opening.staged([file], scratch)) as local:
         _, chosen, path = next(local)
         with opened(chosen, path, resolve.suffix(storage.plain(file.path))) as stream:
             yield stream

@@ -18,8 +18,7 @@ from vgp.base.storage import download, files, finding, inflate, storage
 from vgp.base.storage.finding import File
 from vgp.data.sources import encoding, header, records, resolve
 from vgp.data.sources.layouts import SAID
-from vgp.data.sources.texts import Texts
-from vgp.data.sources.values import is_text
+from vgp.data.sources.values import Texts, is_text
 
 #: Pieces of all files together; of a packed file, whose length nobody knows beforehand, up to twice as many.
 PIECES = 64

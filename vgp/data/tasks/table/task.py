@@ -15,10 +15,10 @@ from vgp.data import splits
 from vgp.data.schema import Field
 from vgp.data.sources.reading import Reading
 from vgp.data.tabular import TabularTask
-from vgp.data.tasks.table import features, lines
+from vgp.data.tasks.table import features, parsing
 from vgp.data.tasks.table.declaration import Declared, Network
+from vgp.data.tasks.table.features import date_of, number_of, stored, text_of
 from vgp.data.tasks.table.parsing import parse
-from vgp.data.tasks.table.values import date_of, number_of, stored, text_of
 
 #: What the options of a run may change, and the table of the TOML that says it otherwise.
 _TABLES = ("split", "reading", "network")
@@ -48,7 +48,7 @@ class Table(TabularTask):
         try:
             splits.choose(self.declaration, self.unlabelled, TabularTask.settings, told)
         except UserError as error:
-            raise UserError(f"the task's TOML, line {lines.line(text, ['split'])}: [split]: {error}") from None
+            raise UserError(f"the task's TOML, line {parsing.line_of(text, ['split'])}: [split]: {error}") from None
 
     def default_data(self) -> str:
         raise UserError(
@@ -130,5 +130,5 @@ def _repeating(declared: Declared) -> Iterator[str]:
 
 def _line(text: str, column: str) -> str:
     """Where a column's type is declared, for who has to change it."""
-    number = lines.line(text, ("columns", column))
-    return f"line {number} of the task's TOML, {lines.written(text, number)}"
+    number = parsing.line_of(text, ("columns", column))
+    return f"line {number} of the task's TOML, {parsing.written_line(text, number)}"

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, storage
-from vgp.evaluation.probabilities import SUM_TOLERANCE
-from vgp.evaluation.script import columns
-from vgp.evaluation.script.columns import LABEL, MOST_CLASSES, ROW_ID, Form
+from vgp.evaluation.ranked import SUM_TOLERANCE
+from vgp.evaluation.script import script_columns as columns
+from vgp.evaluation.script.script_columns import LABEL, MOST_CLASSES, ROW_ID, Form
 
 MOST_ROWS = 100_000_000
 MOST_SHOWN = 3

@@ -13,8 +13,7 @@ from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.manifest import require_same
 from vgp.train.checkpoint.store import Store
 from vgp.train.config import OPEN, TrainConfig
-from vgp.train.loop.assignment import check_assignment
-from vgp.train.loop.order import Plan, count_microbatches
+from vgp.train.loop.order import Plan, check_assignment, count_microbatches
 from vgp.train.weights import Weights
 
 #: The processes of every rung that a step's launcher may start it on, such as 8,16.
@@ -52,7 +51,7 @@ class TrainingRequest(BaseModel):
     fence: str = ""
     #: Names the parts that this launch saves.
     launch_id: str
-    #: When the program was asked for it, by the clock of rank 0's machine (`vgp.train.checkpoint.fence.clock`).
+    #: When the program was asked for it, by the clock of rank 0's machine (`vgp.train.checkpoint.holder.clock`).
     asked_at: float = 0.0
     start: Start
     #: The weights that it begins with, where it begins.
