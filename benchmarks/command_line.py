@@ -14,10 +14,8 @@ from benchmarks import turns
 BARE = """
 import sys, kfp
 from kfp import compiler
-from vgp import settings
-from vgp.workflow.compiling.vertex import Vertex
-from pipelines.training import build
-compiler.Compiler().compile(build(Vertex(settings.load())), sys.argv[1] + "/bare.json")
+from pipelines.training import training
+compiler.Compiler().compile(training, sys.argv[1] + "/bare.json")
 """
 
 

@@ -2,7 +2,7 @@
 
 from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
 
-from components.image import step
+from components import step
 
 
 @step
@@ -14,10 +14,7 @@ def decide(
     summary: Output[Markdown],
     decision: Output[Artifact],
     champion: str = "",
-    margin: float = 0.0,
-    confidence: float = 0.95,
-    nights: int = 365,
-    approve: str = "auto",
+    terms: dict = {},
 ) -> str:
     """Tests whether the model beats the champion on the same rows.
 
@@ -26,10 +23,7 @@ def decide(
         model: The challenger.
         evaluation: Directory with predictions.parquet and metrics.json.
         champion: URI of the champion's pins, for its report and those before it. Empty: there is none.
-        margin: The lower confidence bound of the gain in the decision's loss must exceed this.
-        confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
-        nights: Decisions planned for a year, which share what confidence leaves.
-        approve: despite_rivals, the model is promoted also where a simple one, such as gradient boosting, is better.
+        terms: By which rule a model is promoted, as resolve has checked it: margin, confidence, nights, approve.
 
     Returns:
         report: One self-contained page with plots.
@@ -48,9 +42,6 @@ def decide(
         summary.path,
         decision.path,
         champion=champion,
-        margin=margin,
-        confidence=confidence,
-        nights=nights,
-        approve=approve,
+        **terms,
     )
     return made.outcome

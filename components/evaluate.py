@@ -2,7 +2,7 @@
 
 from kfp.dsl import Artifact, ClassificationMetrics, Dataset, Input, Metrics, Model, Output
 
-from components.image import step
+from components import step
 
 
 @step

@@ -1,8 +1,59 @@
-"""Pinned new data -> the predictions of a version of the model, shard by shard."""
+"""New data and a version of the model -> pins -> predictions, shard by shard."""
 
-from kfp.dsl import HTML, Dataset, Metrics, Output
+from typing import NamedTuple
 
-from components.image import step
+from kfp.dsl import HTML, Artifact, Dataset, Metrics, Output
+
+from components import step
+
+
+@step
+def resolve(
+    record: Output[Artifact],
+    pipeline: str,
+    run: str,
+    scheduled: str = "",
+    data: str = "",
+    task: str = "flights",
+    task_options: dict = {},
+    model: str = "champion",
+    registry: str = "",
+    model_name: str = "",
+    destination: str = "",
+    window: str = "",
+    shard_rows: int = 0,
+    stop_on_drift: bool = False,
+    as_of: str = "",
+    pins: str = "",
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Pins",
+    [("digest", str), ("uri", str), ("data", str), ("model", str), ("model_name", str), ("destination", str)],
+):
+    """Checks the form, and writes down what is predicted by which version of the model. Never taken from the cache.
+
+    All inputs from data on are the form: the workflow describes them.
+
+    Args:
+        pipeline: Name of the pipeline; pins of another one are refused.
+        run: Name of this run.
+        scheduled: The time for which a schedule started the run; counts only without as_of.
+
+    Returns:
+        record: The pins of this run, as JSON.
+        digest: Digest of the pins.
+        uri: Where the pins of this run are.
+        data: Where the pins of its data are.
+        model: Where the pins of its model are.
+        model_name: Name of the model in the registry.
+        destination: Where predictions go.
+    """
+    given = dict(locals())
+    from vgp.steps import prediction as steps
+
+    resolved = steps.resolve(**{**given, "record": record.path})
+    record.uri = resolved.uri
+    record.metadata.update(resolved.metadata)
+    return resolved.outputs
 
 
 @step

@@ -2,7 +2,7 @@
 
 from kfp.dsl import Dataset, Output
 
-from components.image import step
+from components import step
 
 
 @step

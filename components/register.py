@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp.dsl import HTML, Artifact, Dataset, Input, Markdown, Model, Output
 
-from components.image import step
+from components import step
 
 
 @step
@@ -23,9 +23,9 @@ def register(
     pipeline: str,
     champion: str = "",
     pins: str = "",
-    approve: str = "auto",
-    job: str = "",
     terms: dict = {},
+    job: str = "",
+    models: dict = {},
 ) -> NamedTuple("Released", [("Output", str), ("words", str)]):  # type: ignore[valid-type]
     """Registers a model that is better, once its copy predicts what was evaluated. Never cached; repeated, it is once.
 
@@ -42,10 +42,9 @@ def register(
         pipeline: Name of the pipeline.
         champion: URI of the pins of the champion that the model was compared with. Empty: there was none.
         pins: URI of the pins of the run.
-        approve: auto, a better model is the champion at once, unless a simple one is better still; manual, it
-            waits as a candidate for a person; despite_rivals, it is the champion whatever simple models do.
+        terms: Who promotes a better model, as resolve has checked it: approve, beside what decide takes.
         job: Resource name of the run, whose project and region have the Model Registry. Empty: none has.
-        terms: What the settings say of models there: encryption_key and labels.
+        models: What the settings say of models there: encryption_key and labels.
 
     Returns:
         version: The version's folder in the registry, where there is one.
@@ -71,9 +70,9 @@ def register(
         pipeline=pipeline,
         champion=champion,
         pins=pins,
-        approve=approve,
+        **terms,
         commit=commit.of_run(job),
     )
     version.uri = released.uri or version.uri
-    version.metadata.update(released.metadata | follow(job, released.read, released.number, terms))
+    version.metadata.update(released.metadata | follow(job, released.read, released.number, models))
     return released.code, released.words

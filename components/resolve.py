@@ -1,30 +1,22 @@
-"""What moves -> what it is now: data, windows and champion as pins, which all later steps read."""
+"""The form -> what moves as pins, settings for the later steps, and whether to train at all."""
 
 from typing import NamedTuple
 
-from kfp.dsl import Artifact, Output
+from kfp.dsl import HTML, Artifact, Output
 
-from components.image import step
+from components import step
 
 
 @step
 def resolve(
+    record: Output[Artifact],
+    look: Output[HTML],
     pipeline: str,
     run: str,
-    record: Output[Artifact],
     scheduled: str = "",
     data: str = "",
     task: str = "flights",
     task_options: dict = {},
-    champion: str = "auto",
-    registry: str = "",
-    model_name: str = "",
-    approve: str = "auto",
-    as_of: str = "",
-    pins: str = "",
-    margin: float = 0.0,
-    confidence: float = 0.95,
-    nights: int = 365,
     epochs: float = 3.0,
     global_batch_size: int = 1024,
     learning_rate: float = 1e-3,
@@ -34,78 +26,58 @@ def resolve(
     precision: str = "auto",
     seed: int = 0,
     training_options: dict = {},
+    champion: str = "auto",
+    registry: str = "",
+    model_name: str = "",
+    approve: str = "auto",
+    margin: float = 0.0,
+    confidence: float = 0.95,
+    nights: int = 365,
+    when: str = "always",
+    retrain_every: str = "30 days",
+    wait: str = "7 days",
+    force: bool = False,
+    look_days: int = 28,
+    drift_threshold: float = 0.25,
+    loss_rise: float = 0.1,
+    look_confidence: float = 0.99,
+    as_of: str = "",
+    pins: str = "",
 ) -> NamedTuple(  # type: ignore[valid-type]
-    "Pins", [("digest", str), ("uri", str), ("data", str), ("champion", str), ("registry", str), ("model_name", str)]
-):
-    """Writes down what the run reads: objects with their generations, windows as dates. Never taken from the cache.
+    "Resolved",
+    [
+        ("Output", str), ("why", str), ("digest", str), ("uri", str), ("data", str), ("champion", str),
+        ("registry", str), ("model_name", str), ("config", dict), ("terms", dict),
+    ],
+):  # fmt: skip
+    """Checks the form, writes down what the run reads, and decides whether it trains. Never taken from the cache.
 
-    The settings of later steps are here to be checked before any of them costs money; pins do not hold them.
+    All inputs from data on are the form: the workflow describes them. `Output` is what an output without a name is
+    called: kfp.local skips a branch on any other, and says nothing.
 
     Args:
         pipeline: Name of the pipeline; pins of another one are refused.
         run: Name of this run.
         scheduled: The time for which a schedule started the run; counts only without as_of.
-        data: Raw input, several parts separated by commas: file, folder or glob, here or gs://, a table
-            bq://PROJECT.DATASET.TABLE, or a .sql file with a query of BigQuery. Empty: the task's own data.
-        task: A shipped task (flights, language_model) or module:Class.
-        task_options: Options of the task as JSON, such as its windows: {"train": "1-6", "test": "7"}.
-        champion: auto, the number of a version, an alias, a folder, or nothing; see the pipeline.
-        registry: Root of the registry, a folder or gs://. Empty: registry/ beside the folder of the runs.
-        model_name: Name of the model in the registry. Empty: by the task.
-        approve: Checked only; see register.
-        as_of: The day or time as of which the run sees its data. Empty: the schedule's, else now.
-        pins: URI of an earlier run's pins, to read what that run read. Empty: pin what is there now.
-        margin: Checked only; see decide.
-        confidence: Checked only; see decide.
-        nights: Checked only; see decide.
-        epochs: Checked only, as all that follow; see train.
-        global_batch_size: See train.
-        learning_rate: See train.
-        weight_decay: See train.
-        warmup_fraction: See train.
-        clip_norm: See train.
-        precision: See train.
-        seed: See train.
-        training_options: See train.
 
     Returns:
-        record: The pins of this run, as JSON.
+        record: The pins of this run, as JSON: objects with their generations, windows as dates.
+        look: The decision as a page: drift by column, the champion's loss on new rows.
+        Output: train or skip.
+        why: The reason, in one sentence; empty where every run trains.
         digest: Digest of the pins.
         uri: Where the pins of this run are.
         data: Where the pins of its data are.
         champion: Where the pins of its champion are; empty without one.
         registry: Root of the registry.
         model_name: Name of the model in it.
+        config: The settings of the training, for train.
+        terms: By which rule a model is promoted, and by whom, for decide and register.
     """
+    given = dict(locals())
     from vgp.steps import calls as steps
 
-    resolved = steps.resolve(
-        record.path,
-        pipeline=pipeline,
-        run=run,
-        scheduled=scheduled,
-        data=data,
-        task=task,
-        task_options=task_options,
-        champion=champion,
-        registry=registry,
-        model_name=model_name,
-        approve=approve,
-        as_of=as_of,
-        pins=pins,
-        margin=margin,
-        confidence=confidence,
-        nights=nights,
-        epochs=epochs,
-        global_batch_size=global_batch_size,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        warmup_fraction=warmup_fraction,
-        clip_norm=clip_norm,
-        precision=precision,
-        seed=seed,
-        training_options=training_options,
-    )
+    resolved = steps.resolve(**{**given, "record": record.path, "look": look.path})
     record.uri = resolved.uri
     record.metadata.update(resolved.metadata)
     return resolved.outputs

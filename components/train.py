@@ -1,8 +1,8 @@
-"""Shards -> a trained model; one process per GPU, on one machine or many."""
+"""Shards -> a trained model: one process per GPU, on one machine or many, or a script of your own."""
 
-from kfp.dsl import Artifact, Dataset, Input, Model, Output
+from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 
-from components.image import step
+from components import step
 
 
 @step
@@ -12,15 +12,7 @@ def train(
     checkpoints: Output[Artifact],
     pins: str,
     task: str,
-    epochs: float,
-    global_batch_size: int,
-    learning_rate: float,
-    weight_decay: float,
-    warmup_fraction: float,
-    clip_norm: float,
-    precision: str,
-    seed: int,
-    training_options: dict = {},
+    config: dict,
 ) -> None:
     """Trains with DistributedDataParallel, one process per GPU, and resumes from the newest good checkpoint.
 
@@ -28,15 +20,7 @@ def train(
         dataset: Directory of Parquet shards and manifest.json.
         pins: URI of the data's pins: checkpoints of the same request and pins are gone on with.
         task: The task that the dataset must be of; nothing else that its manifest may name is run.
-        epochs: Passes over the training rows; fractions are allowed.
-        global_batch_size: Rows per optimizer step, over all GPUs.
-        learning_rate: Peak learning rate.
-        weight_decay: AdamW's decay of the weight matrices.
-        warmup_fraction: Part of the steps in which the learning rate rises from 0 to its peak.
-        clip_norm: Largest norm of the gradient; 0 does not clip.
-        precision: auto, fp32, bf16 or fp16.
-        seed: Same seed and same data: same model, bit for bit.
-        training_options: Any other setting of the training, as a JSON object: {"strategy": "fsdp"}.
+        config: The settings of the training, as resolve has checked them: epochs, learning_rate and so on.
 
     Returns:
         model: Directory with model.safetensors and model.json.
@@ -50,15 +34,40 @@ def train(
         checkpoints.path,
         pins=pins,
         task=task,
-        epochs=epochs,
-        global_batch_size=global_batch_size,
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        warmup_fraction=warmup_fraction,
-        clip_norm=clip_norm,
-        precision=precision,
-        seed=seed,
-        training_options=training_options,
+        **config,
     )
     checkpoints.path = figures.pop("checkpoints")
     model.metadata.update(figures)
+
+
+@step
+def collect(
+    left_model: Input[Model],
+    left_checkpoints: Input[Artifact],
+    dataset: Input[Dataset],
+    model: Output[Model],
+    checkpoints: Output[Artifact],
+    metrics: Output[Metrics],
+    pins: str,
+    task: str,
+) -> None:
+    """Takes up what the command of a step left: any files as the model, metrics.json, predictions.parquet.
+
+    Args:
+        left_model: The folder that the script knew as AIP_MODEL_DIR.
+        left_checkpoints: The folder with script.json, which says what ran and where its checkpoints are.
+        dataset: Directory of the prepared data, whose test rows the predictions are of.
+        pins: URI of the data's pins: the dataset must have been prepared from them.
+        task: The task that the dataset must be of; nothing else that its manifest may name is run.
+
+    Returns:
+        model: The script's folder itself: nothing is copied.
+        checkpoints: The folder that the script knew as AIP_CHECKPOINT_DIR.
+        metrics: The numbers of metrics.json.
+    """
+    from vgp.steps import calls as steps
+
+    taken = steps.collect(left_model.path, left_checkpoints.path, dataset.path, task=task, pins=pins)
+    model.uri, checkpoints.uri = left_model.uri, taken.checkpoints or left_checkpoints.uri
+    model.metadata.update(taken.figures)
+    metrics.metadata.update(taken.metrics)

@@ -1,4 +1,4 @@
-"""The steps of the workflow retraining, in this process, each computed once for the same pins."""
+"""The steps of the workflow training, in this process, each computed once for the same pins."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,8 +20,7 @@ from vgp.protocol import pin_store as store
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries
 from vgp.steps import calls as steps
-from vgp.steps import retraining as step
-from vgp.steps.retraining import Retraining
+from vgp.steps.resolution import Resolution
 
 
 class Work:
@@ -32,13 +31,13 @@ class Work:
         shutil.rmtree(folder / "registries", ignore_errors=True)
         self.clock = ""
 
-    def night(self, policy: str, month: int, rules: dict[str, Any]) -> Retraining:
+    def night(self, policy: str, month: int, rules: dict[str, Any]) -> Resolution:
         """The step resolve of one policy at the end of a month."""
         day = last_day(month)
         self.clock = f"{day}T23:59:59Z"
         place = self.folder / "registries" / slug(policy)
-        return step.resolve(
-            self.folder / "pins" / "record", place / f"{month:02}.html", pipeline="retraining", run=f"2013-{month:02}",
+        return steps.resolve(
+            self.folder / "pins" / "record", place / f"{month:02}.html", pipeline="training", run=f"2013-{month:02}",
             task=TASK, task_options=OPTIONS, champion="auto", registry=str(place), as_of=day, nights=NIGHTS, **CONFIG,
             **rules,
         )  # fmt: skip
@@ -61,9 +60,9 @@ class Work:
         return self.once(f"{named(pins)}/model", lambda folder: steps.train(
             data, folder, folder.parent / "checkpoints", task=TASK, pins=pins, nproc=1, **CONFIG))  # fmt: skip
 
-    def release(self, night: Retraining, policy: str, month: int) -> Released:
+    def release(self, night: Resolution, policy: str, month: int) -> Released:
         """All steps after resolve."""
-        pins = night.resolved
+        pins = night
         data = self.dataset(pins.data)
         model = self.model(pins.data, data)
         against = f"{named(pins.data)}/against-{reigning(pins.champion)}"
@@ -75,7 +74,7 @@ class Work:
         outcome = steps.register(
             data, model, evaluation, judged / "decision.json", judged / "report.html",
             registry=pins.registry, model_name=pins.model_name, task=TASK, run=f"2013-{month:02}",
-            pipeline="retraining", champion=pins.champion, pins=pins.uri,
+            pipeline="training", champion=pins.champion, pins=pins.uri,
         )  # fmt: skip
         rows = int(manifest.load(data).rows("train") * CONFIG["epochs"])
         return Released(outcome.words, rows, decision.read(judged / "decision.json"))

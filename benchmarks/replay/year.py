@@ -12,7 +12,7 @@ def replay(work: Work, say: Callable[[str], None]) -> list[Year]:
     for year in years:
         first = work.night(year.policy, FIRST, {"when": "always"})
         released = work.release(first, year.policy, FIRST)
-    newest, number = work.model(first.resolved.data, work.dataset(first.resolved.data)), 1
+    newest, number = work.model(first.data, work.dataset(first.data)), 1
     say(f"2013-{FIRST:02}  {'all':12} first model: {released.words}")
     for month in range(FIRST + 1, LAST + 1):
         for year in years:
@@ -29,7 +29,7 @@ def _month(work: Work, policy: str, month: int, say: Callable[[str], None]) -> t
     """The month under one policy, and the pins of its data, which are those of every policy."""
     night = work.night(policy, month, POLICIES[policy])
     champion, folder = work.champion(policy)
-    lived = Month(month, champion, *work.scores(folder, work.dataset(night.resolved.data)))
+    lived = Month(month, champion, *work.scores(folder, work.dataset(night.data)))
     lived.trained, lived.why = night.verdict.train, night.verdict.why
     if lived.trained:
         lived.released = work.release(night, policy, month)
@@ -37,4 +37,4 @@ def _month(work: Work, policy: str, month: int, say: Callable[[str], None]) -> t
     figures = f"version {lived.champion}  loss {lived.loss:.4f}  AUC {lived.auc:.4f}"
     words = lived.released.words if lived.released else ""
     say(f"2013-{month:02}  {policy:12} {figures}  {night.verdict.headline} {words}")
-    return lived, night.resolved.data
+    return lived, night.data

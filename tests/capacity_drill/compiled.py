@@ -8,7 +8,7 @@ from typing import Any
 
 from kfp import compiler, dsl
 
-from components.image import step
+from components import step
 from components.train import train
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
@@ -49,10 +49,7 @@ def spec(folder: Path, asked: Mapping[str, Any], values: Mapping[str, Any]) -> d
     asked_for = {"train": Request.model_validate(asked), "lay": Request()}
     target = Vertex(Settings(image=IMAGE, steps=asked_for))
     before, ready = target.step(lay), target.job(train, pinned=True)
-    given = {
-        "pins": "", "task": "flights", "epochs": 1.0, "global_batch_size": 8, "learning_rate": 1.0,
-        "weight_decay": 0.0, "warmup_fraction": 0.0, "clip_norm": 1.0, "precision": "auto", "seed": 0, **values,
-    }  # fmt: skip
+    given = {"pins": "", "task": "flights", "config": {"epochs": 1.0, "global_batch_size": 8}, **values}
 
     @dsl.pipeline(name="drill")
     def drill(folder: str = ""):  # type: ignore[no-untyped-def]

@@ -14,10 +14,9 @@ from vgp.protocol.capacity.plan import Plan
 
 REPOSITORY = Path(__file__).parents[2]
 DATASET = "test-bucket/runs/dataset"
-SETTINGS = {
-    "pins": "", "task": "tests.capacity_drill.tiny:Tiny", "epochs": 3.0, "global_batch_size": 16,
-    "learning_rate": 1e-2, "weight_decay": 0.0, "warmup_fraction": 0.1, "clip_norm": 1.0, "precision": "fp32",
-    "seed": 1,
+CONFIG = {
+    "epochs": 3.0, "global_batch_size": 16, "learning_rate": 1e-2, "weight_decay": 0.0, "warmup_fraction": 0.1,
+    "precision": "fp32", "seed": 1,
 }  # fmt: skip
 #: How long machines wait for each other: some of it passes in C, where no time is compressed; and what starts many
 #: others beside it is silent for longer.
@@ -27,7 +26,7 @@ import sys, json
 from vgp.steps import calls as steps
 if __name__ == "__main__":
     given = json.loads(sys.argv[4])
-    steps.train(sys.argv[1], sys.argv[2], sys.argv[3], **given)
+    steps.train(sys.argv[1], sys.argv[2], sys.argv[3], **given.pop("config"), **given)
 """
 
 
@@ -58,7 +57,7 @@ class Training:
     @property
     def settings(self) -> dict[str, Any]:
         options = {"exact": True, "microbatches": 4, "checkpoint_every_steps": self.every, **WAITS}
-        return {**SETTINGS, "training_options": options}
+        return {"pins": "", "task": "tests.capacity_drill.tiny:Tiny", "config": {**CONFIG, **options}}
 
     @property
     def container(self) -> dict[str, list[str]]:

@@ -4,7 +4,9 @@ import ast
 import builtins
 import dis
 import importlib
+import json
 import pkgutil
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -12,20 +14,26 @@ import pytest
 from kfp.dsl.base_component import BaseComponent
 
 import components
+from pipelines.batch_prediction import batch_prediction
+from pipelines.training import training
+from vgp.check.spec.pipeline_spec import PipelineSpec
 
-NAMES = [module.name for module in pkgutil.iter_modules(components.__path__) if module.name != "image"]
+GOLDEN = Path(__file__).parents[1] / "golden"
 
-
-def component(name: str) -> Any:
-    """The one component of a file; two workflows may have a step of one name, each from a file of its own."""
-    module = importlib.import_module(f"components.{name}")
-    (found,) = (value for value in vars(module).values() if isinstance(value, BaseComponent))
-    return found
+STEPS = {
+    f"{module.name}.{name}": value
+    for module in pkgutil.iter_modules(components.__path__)
+    for name, value in vars(importlib.import_module(f"components.{module.name}")).items()
+    if isinstance(value, BaseComponent)
+}
+NAMES = list(STEPS)
+FORMS = {"resolve.resolve": training, "predict.resolve": batch_prediction}
 
 
 def shipped_source(name: str) -> str:
     """The text that kfp puts into the container: the last element of the command."""
-    return component(name).component_spec.implementation.container.command[-1]
+    command: list[str] = STEPS[name].component_spec.implementation.container.command
+    return command[-1]
 
 
 def globals_read(code: CodeType) -> set[str]:
@@ -48,13 +56,31 @@ def test_the_shipped_text_needs_nothing_that_is_not_shipped(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_input_and_output_is_described(name: str) -> None:
-    spec = component(name).pipeline_spec.components[f"comp-{component(name).name}"]
+    """Fields of a form are, where people fill it in."""
+    spec = STEPS[name].pipeline_spec.components[f"comp-{STEPS[name].name}"]
     declared = [
         *spec.input_definitions.parameters.items(),
         *spec.input_definitions.artifacts.items(),
         *spec.output_definitions.artifacts.items(),
     ]
-    assert [key for key, value in declared if not value.description] == []
+    form = FORMS[name].component_spec.inputs if name in FORMS else {}
+    assert [key for key, value in declared if not value.description and key not in form] == []
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_form_of_a_workflow_is_that_of_its_first_step_in_an_order_for_people(name: str) -> None:
+    """Its fields, with their types and defaults."""
+    form, taken = FORMS[name].component_spec.inputs, STEPS[name].component_spec.inputs
+    assert {key: (field.type, field.default) for key, field in form.items() if key in taken} == {
+        key: (field.type, field.default) for key, field in taken.items() if key in form
+    }
+    assert set(taken) - set(form) == {"pipeline", "run", "scheduled"}
+    assert set(form) - set(taken) <= {"staging"}
+    described = FORMS[name].pipeline_spec.root.input_definitions.parameters
+    assert [key for key in form if not described[key].description] == []
+    spec = PipelineSpec.read(GOLDEN / f"{FORMS[name].name.replace('-', '_')}.json")
+    assert list(spec.parameters) == list(form) == list(PipelineSpec(json.loads(spec.text)).parameters)
+    assert list(form)[:3] == ["data", "task", "task_options"] and list(form)[-2:] == ["as_of", "pins"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,12 +88,12 @@ def test_a_component_has_no_logic(name: str) -> None:
     source = shipped_source(name)
     function = ast.parse(source).body[-1]
     assert isinstance(function, ast.FunctionDef)
-    docstring, import_, *work = function.body
-    assert isinstance(import_, ast.ImportFrom)
+    docstring, *work = function.body
     assert len([node for node in work if not isinstance(node, ast.ImportFrom)]) <= 5
+    assert any(isinstance(node, ast.ImportFrom) for node in work[:2])
     assert not [node for node in ast.walk(function) if isinstance(node, ast.For | ast.While | ast.Try | ast.With)]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_installed_at_run_time(name: str) -> None:
-    assert "pip install" not in " ".join(component(name).component_spec.implementation.container.command)
+    assert "pip install" not in " ".join(STEPS[name].component_spec.implementation.container.command)

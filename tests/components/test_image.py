@@ -76,10 +76,12 @@ def missing(files: dict[str, str], sources: dict[str, str]) -> set[str]:
 
 def shipped() -> dict[str, str]:
     """The text that each component ships, by its name."""
-    names = [module.name for module in pkgutil.iter_modules(components.__path__) if module.name != "image"]
-    modules = {name: vars(importlib.import_module(f"components.{name}")).values() for name in names}
-    made = {name: next(v for v in values if isinstance(v, BaseComponent)) for name, values in modules.items()}
-    return {name: str(step.component_spec.implementation.container.command[-1]) for name, step in made.items()}
+    modules = [importlib.import_module(f"components.{each.name}") for each in pkgutil.iter_modules(components.__path__)]
+    steps = [step for module in modules for step in vars(module).values() if isinstance(step, BaseComponent)]
+    return {
+        f"{step.python_func.__module__}.{step.name}": str(step.component_spec.implementation.container.command[-1])
+        for step in steps
+    }
 
 
 def test_the_image_of_this_repository_has_what_components_import() -> None:

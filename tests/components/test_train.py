@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
-from kfp.dsl import Artifact, Dataset, Model
+from kfp.dsl import HTML, Artifact, Dataset, Model
 from pydantic import ValidationError
 
 from components.resolve import resolve
@@ -20,6 +20,7 @@ from vgp.check.spec import arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
+from vgp.steps.run_request import Form, read_form
 from vgp.train import fit
 from vgp.train.config import TrainConfig
 
@@ -29,6 +30,14 @@ FLIGHTS = "training.tasks.flights:Flights"
 #: What the task is made from arrives with the data that it prepared: the step `train` holds it against its manifest.
 OF_THE_TASK = {"task": "task", "options": "task_options"}
 SETTINGS = [name for name in TrainConfig.model_fields if name not in OF_THE_TASK]
+
+
+FIND_SPEC = importlib.util.find_spec
+
+
+def without_torch(name: str, package: str | None = None) -> Any:
+    """Finds every module but torch, as on a desk that only submits."""
+    return None if name == "torch" else FIND_SPEC(name, package)
 
 
 def values_of(name: str) -> Iterator[Any]:
@@ -70,7 +79,8 @@ def inputs(step: str, values: dict[str, Any]) -> dict[str, Any]:
     (task,) = [task for _, task in SPEC.walk() if task.name == step]
     own = {name: source["componentInputParameter"] for name, source in task.content["inputs"]["parameters"].items()
            if "componentInputParameter" in source}  # fmt: skip
-    given = {name: values[source.removeprefix("pipelinechannel--")] for name, source in own.items()}
+    places = {name: source.removeprefix("pipelinechannel--") for name, source in own.items()}
+    given = {name: values[place] for name, place in places.items() if place in values}
     return {name: as_struct(value) if isinstance(value, dict) else value for name, value in given.items()}
 
 
@@ -91,8 +101,28 @@ def test_every_setting_is_reached_through_the_pipeline(
     values = {**SPEC.defaults, **arguments.parsed(SPEC.parameters, texts, workflow.members)}
     workflow.check(values, remote=True)
     outputs = {"model": Model(uri=str(tmp_path / "model")), "checkpoints": Artifact(uri=str(tmp_path / "saved"))}
-    train.python_func(dataset=Dataset(uri=str(tmp_path)), **outputs, **{**inputs("train", values), "pins": ""})
+    config = as_struct(asked(values).settings)
+    train.python_func(
+        dataset=Dataset(uri=str(tmp_path)), **outputs, **inputs("train", values), pins="", config=config
+    )  # fmt: skip
     assert arrived == [TrainConfig(task=FLIGHTS, **settings)]
+
+
+def test_equal_settings_are_one_value_for_the_cache() -> None:
+    """In whatever way they are given; it names the fields of the form, and others that are not at their defaults."""
+    plain = asked(SPEC.defaults).settings
+    given = {"strategy": "ddp", "keep": 3.0, "compile": "auto"}
+    assert asked({**SPEC.defaults, "epochs": 3, "training_options": given}).settings == plain
+    assert set(plain) == {name for name in SETTINGS if name in SPEC.parameters}
+    other = asked({**SPEC.defaults, "training_options": {"keep": 4.0, "strategy": "fsdp"}}).settings
+    assert json.dumps(other) == json.dumps({**plain, "strategy": "fsdp", "keep": 4})
+    assert asked({**SPEC.defaults, "margin": 1e-3}).settings == plain, "no term is a setting of the training"
+
+
+def asked(values: dict[str, Any]) -> Form:
+    """The form as the step resolve reads it."""
+    of_resolve = as_struct(inputs("resolve", values))
+    return read_form({name: value for name, value in of_resolve.items() if name not in ("as_of", "pins")})
 
 
 @pytest.mark.parametrize(
@@ -107,7 +137,7 @@ def test_every_setting_is_reached_through_the_pipeline(
         ({"training_options": {"strategy": None}}, "strategy=None: input should be 'ddp' or 'fsdp'"),
         ({"epochs": -1.0}, "epochs=-1.0: input should be greater than 0"),
         ({"confidence": 2.0}, "confidence = 2.0: it lies between 0.5 and 1"),
-        ({"task": "flihgts"}, "neither a task of the library"),
+        ({"task": "flihgts"}, "Did you mean flights?"),
     ],
 )
 def test_a_wrong_setting_is_refused_at_the_desk_and_in_the_first_step(
@@ -119,11 +149,13 @@ def test_a_wrong_setting_is_refused_at_the_desk_and_in_the_first_step(
     with pytest.raises(ValueError, match=re.escape(message)):
         workflow.check(values)
     with monkeypatch.context() as desk, pytest.raises(ValueError, match=re.escape(message)):
-        desk.setattr(importlib.util, "find_spec", lambda name: None)
+        desk.setattr(importlib.util, "find_spec", without_torch)
         workflow.check(values, remote=True)
     record = Artifact(uri=str(tmp_path / "runs/123/training-1/resolve_12345678/record"))
     with pytest.raises(SystemExit) as ended:
-        resolve.python_func(pipeline="training", run="training-1", record=record, **inputs("resolve", values))
+        resolve.python_func(
+            record=record, look=HTML(), pipeline="training", run="training-1", **inputs("resolve", values)
+        )  # fmt: skip
     assert ended.value.code == 2 and message in capsys.readouterr().err
     assert not list(tmp_path.iterdir()), "nothing is written"
 
@@ -165,7 +197,7 @@ def test_a_download_is_refused_before_a_run_here_starts() -> None:
 def test_data_in_bigquery_is_taken_where_the_settings_say_how_much_may_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", without_torch)
     for data in ("bq://my-project.d.t", "gs://bucket/query.sql", "bq://p.d.t, bq://p.d.u"):
         workflow.check({**SPEC.defaults, "data": data}, remote=True, bigquery=("prepare",))
 

@@ -7,7 +7,7 @@ import warnings
 import pytest
 from kfp import compiler, dsl
 
-from components.image import step
+from components import step
 from loopback.capacity import World
 from loopback.conftest import PARENT
 from vgp.check.spec.pipeline_spec import PipelineSpec

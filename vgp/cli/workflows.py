@@ -49,7 +49,7 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     elif rows:
         console().print(_table(rows))
     else:
-        say(f"{repository.folder} holds no workflow yet: write a file with build(target) there.")
+        say(f"{repository.folder} holds no workflow yet: write a file with a @dsl.pipeline function there.")
 
 
 def _table(rows: list[dict[str, Any]]) -> "Table":

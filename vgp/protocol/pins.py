@@ -78,6 +78,10 @@ class ChampionPins(Frozen):
     epoch: int
 
 
+#: Pipelines that have another name now: a run goes on with the pins of one that had the old name.
+RENAMED = {"retraining": "training"}
+
+
 class Request(Frozen):
     """What was asked for, as it was given."""
 

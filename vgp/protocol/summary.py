@@ -72,7 +72,7 @@ class Summary:
 
     @property
     def reason(self) -> str:
-        """Why a run of the pipeline retraining trained, or did not, in one sentence; else empty."""
+        """Why a run that decides whether to train did so, or did not, in one sentence; empty where every run trains."""
         return self._returned(*_REASON, _WORDS)
 
     def _returned(self, task: str, key: str, most: int) -> str:

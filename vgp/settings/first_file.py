@@ -172,10 +172,10 @@ project = {prod_project}
 
 # A run every night, only in prod, which decides whether to train: vgp schedule plan --env prod.
 #[environments.prod.schedules.nightly]
-#pipeline = "retraining"
+#pipeline = "training"
 #cron = "30 2 * * *"
 #time_zone = "Europe/Berlin"
-#parameters = {{epochs = 3.0}}
+#parameters = {{when = "drift", epochs = 3.0}}
 
 # A smaller machine, only in dev.
 #[environments.dev.steps.train]

@@ -21,7 +21,14 @@ MISSING = (
     "--settings FILE, or write a first one: vgp init, or a whole repository: vgp new project NAME."
 )
 
-_BUILD = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]", re.MULTILINE)
+_WORKFLOW = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]|^@(?:\w+\.)*pipeline\b", re.MULTILINE)
+#: Workflows of before: the one that does their work, and the way out.
+_GONE = {
+    "retraining": (
+        "training",
+        'the pipeline retraining is part of training now: name training, with when = "drift" among its parameters.',
+    )
+}
 #: A larger file is no workflow that people write; Python's parser would take seconds and gigabytes.
 _MAX_BYTES = 1_000_000
 
@@ -44,14 +51,16 @@ class Repository:
 
 
 def find(repository: Repository) -> dict[str, Path]:
-    """The workflows by name: every file of the folder that defines `build` at its top. None of them is imported.
+    """The workflows by name: every file of the folder with a `@dsl.pipeline` function, or `build`, at its top.
+
+    None of them is imported.
 
     Raises:
         RequestError: a file cannot be read.
     """
     try:
         files = sorted(path for path in repository.folder.glob("[!_.]*.py") if path.is_file())
-        return {path.stem: path for path in files if _defines_build(path)}
+        return {path.stem: path for path in files if _is_workflow(path)}
     except OSError as error:
         raise RequestError(f"{error.filename or repository.folder} cannot be read: {error.strerror}.") from None
 
@@ -67,12 +76,16 @@ def known(name: str, repository: Repository) -> Path:
         return workflows[name]
     folder = repository.folder.relative_to(repository.root)
     if not workflows:
-        raise RequestError(f"there is no pipeline {name!r}: {folder}/ holds no workflow, a file with build(target).")
+        raise RequestError(
+            f"there is no pipeline {name!r}: {folder}/ holds no workflow, a file with a @dsl.pipeline function."
+        )
+    if name in _GONE and _GONE[name][0] in workflows:
+        raise RequestError(_GONE[name][1])
     raise RequestError(f"there is no pipeline {name!r}. {did_you_mean(name, workflows)}")
 
 
-def _defines_build(path: Path) -> bool:
-    """Whether the text assigns or defines `build` at its top; of a text that is no Python, whether it seems to."""
+def _is_workflow(path: Path) -> bool:
+    """Whether the text has a pipeline or `build` at its top; of a text that is no Python, whether it seems to."""
     with path.open("rb") as file:
         text = file.read(_MAX_BYTES + 1)
     if len(text) > _MAX_BYTES:
@@ -82,8 +95,8 @@ def _defines_build(path: Path) -> bool:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return bool(_BUILD.search(text.decode("utf-8", "replace")))
-    return any("build" in _names(statement) for statement in tree.body)
+        return bool(_WORKFLOW.search(text.decode("utf-8", "replace")))
+    return any("build" in _names(statement) or _is_pipeline(statement) for statement in tree.body)
 
 
 def _names(statement: ast.stmt) -> list[str]:
@@ -93,3 +106,13 @@ def _names(statement: ast.stmt) -> list[str]:
         case ast.Assign(targets=targets):
             return [target.id for target in targets if isinstance(target, ast.Name)]
     return []
+
+
+def _is_pipeline(statement: ast.stmt) -> bool:
+    """Whether the statement is a function with the decorator `dsl.pipeline`, or `pipeline` as it is imported."""
+    if not isinstance(statement, ast.FunctionDef):
+        return False
+    called = (
+        decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in statement.decorator_list
+    )
+    return any(ast.unparse(name).rpartition(".")[2] == "pipeline" for name in called)

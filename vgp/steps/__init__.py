@@ -6,9 +6,10 @@ following.py            Vertex AI's Model Registry brought after ours by the ste
 notice.py               the exit step: the summary written, printed and sent
 notice_page.py          the summary as Markdown
 prediction.py           the steps of the workflow
-retraining.py           what the step of the workflow calls
 retraining_verdict.py   the decision, with its reason
-run_request.py          what a run is asked for, checked before anything starts
+form.py                 what a workflow file says of its form to commands
+resolution.py           the first step: pins, settings for the later steps, the decision
+run_request.py          the form read into typed settings, checked before anything starts
 pins/                   what a run works on, told once at its beginning
 prediction_command.py   `python -m vgp.steps predict`
 retraining_page.py      a page with the reason to train or not"""

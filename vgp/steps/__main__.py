@@ -40,8 +40,8 @@ def parser() -> argparse.ArgumentParser:
     resolve.add_argument("--champion", default="", help="auto, a version's number, an alias, or a folder to beat")
     resolve.add_argument("--registry", default="", help="root of the registry; default: TRAINING_REGISTRY, or by --to")
     resolve.add_argument("--model-name", default="", help="the model's name in the registry; default: by the task")
-    resolve.add_argument("--training-options", type=as_json, default={}, metavar="JSON",
-                         help="settings of train; its warm_start is pinned")  # fmt: skip
+    resolve.add_argument("--set", dest="settings", action="append", default=[], type=setting, metavar="NAME=VALUE",
+                         help="any parameter of the workflow training, such as epochs=3; repeatable")  # fmt: skip
     resolve.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
     resolve.add_argument("--scheduled", default="", help="the time of a schedule's tick; counts without --as-of")
     resolve.add_argument("--pins", default="", help="URI of the pins of an earlier run, which are taken")
@@ -52,7 +52,9 @@ def parser() -> argparse.ArgumentParser:
     )
     resolve.add_argument("--to", default="", help="the folder of the pins; default: TRAINING_PINS, or ./pins")
     resolve.add_argument("--dry-run", action="store_true", help="write nothing")
-    resolve.add_argument("--json", action="store_true", help="print {digest, uri, data, champion, words}")
+    resolve.add_argument(
+        "--json", action="store_true", help="print {digest, uri, data, champion, config, terms, words}"
+    )
 
     prepare = verbs.add_parser("prepare", help="raw data -> Parquet shards and manifest")
     prepare.add_argument("destination", help="folder of the prepared dataset")
@@ -199,9 +201,11 @@ def _resolve(values: dict[str, Any]) -> None:
 
     as_json = values.pop("json")
     values["task_options"] = values.pop("options")
+    values |= dict(values.pop("settings"))
     result = steps.resolve(**values)
     if as_json:
-        print(json.dumps({name: getattr(result, name) for name in ("digest", "uri", "data", "champion", "words")}))
+        told = {name: getattr(result, name) for name in ("digest", "uri", "data", "champion", "words")}
+        print(json.dumps({**told, "config": result.outputs.config, "terms": result.outputs.terms}))
     else:
         print(f"pins: {result.uri}\ndata: {result.data}")
 

@@ -7,17 +7,18 @@ exit code 75. Heavy imports wait inside, so that a wrong request fails within a 
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from vgp.base.exits import UserError, exits
 from vgp.base.printable import report
 from vgp.base.storage import files, pinned, storage
 from vgp.data import task_names, tasks
-from vgp.decision.decision import NIGHTS, Approval, Decision, check
+from vgp.decision.decision import Decision
 from vgp.decision.decision import write as write_decision
 from vgp.decision.release import release_request
+from vgp.decision.terms import read_terms
 from vgp.protocol import manifest, run_folder
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
@@ -31,80 +32,47 @@ from vgp.train.processes.launch import THREADS
 if TYPE_CHECKING:
     from vgp.decision.release.outcome import Outcome
     from vgp.evaluation.record import Evaluation
-    from vgp.steps.pins.resolve import Resolved
+    from vgp.steps.resolution import Resolution
 
 
 @exits
 def resolve(
     record: str | Path = "",
+    look: str | Path = "",
     *,
     pipeline: str,
     to: str = "",
     project: str = "",
     run: str = "",
     scheduled: str = "",
-    data: str = "",
-    task: str = "flights",
-    task_options: Mapping[str, Any] | None = None,
-    champion: str = "",
-    registry: str = "",
-    model_name: str = "",
-    approve: str = "auto",
     as_of: str = "",
     pins: str = "",
-    margin: float = 0.0,
-    confidence: float = 0.95,
-    nights: int = NIGHTS,
-    training_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
-    **config: Any,
-) -> "Resolved":
-    """Pins what a run works on: writes what was pinned to the file `record`, and the pins beside the runs.
+    **form: Any,
+) -> "Resolution":
+    """Pins what a run works on and decides whether it trains: writes the pins, what was pinned, and a page.
 
-    What later steps are told is checked first: a run that the console started was checked nowhere else.
+    The whole form is checked first: a run that the console started was checked nowhere else.
 
     Args:
         record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
-        to: The folder of the pins, and `project` the number of the project, where no record tells them.
+        look: The file for the page of the decision; "" = none.
         pipeline: The name of the pipeline.
+        to: The folder of the pins, and `project` the number of the project, where no record tells them.
         run: The name of the run; what cannot be pinned is this run's alone.
-        champion: A folder, or what names a version of the registry (`vgp.registry.reigning`).
-        registry: The root of the registry; "" = by the place of the record, or of the pins.
-        model_name: What the model is called there; "" = by the task.
-        approve: As of `register`; checked only.
         scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
         as_of: A day, or a moment with its zone: what came later is left out.
         pins: URI of the pins of an earlier run of the same request, whose pins are taken.
-        margin: As of `decide`, and `confidence` and `nights` too; checked only.
-        training_options: As of `train`, and `config` too; its `warm_start` is pinned, the rest checked only.
         dry_run: Whether nothing is written.
+        form: All other parameters of the workflow, by name.
     """
-    settings = run_request.check_settings(task, task_options, margin, confidence, nights, training_options, config)
-    release_request.check(champion, model_name, approve)
-    from vgp.decision.release import release
-    from vgp.registry import reigning
-    from vgp.registry.model_name import chosen
-    from vgp.steps.pins import resolve
-    from vgp.train.loop import selection
+    asked = run_request.read_form(form)
+    import vgp.steps.resolution
 
-    request = run_request.pinned_request(data, task, task_options, champion, registry, model_name, training_options)
-    work = tasks.load(request.task, request.task_options)
-    selection.require_metric(settings, work)
-    check(margin, confidence, nights, bounded=not work.regression)
-    output = run_folder.parse(record)
-    place = reigning.opened(registry, chosen(model_name, request.task, request.task_options), record or to)
-    resolved = resolve.resolve(
-        request, run_folder.pins_at(to) if to else run_folder.pins(record), place,
-        pipeline=pipeline, project=project or (output.project if output else ""),
-        run=run, scheduled=scheduled, as_of=as_of, pins=pins, dry_run=dry_run,
+    return vgp.steps.resolution.resolve(
+        asked, str(record), str(look), to=to, project=project, dry_run=dry_run,
+        pipeline=pipeline, run=run, scheduled=scheduled, as_of=as_of, pins=pins,
     )  # fmt: skip
-    if resolved.champion and approve != "manual":
-        resolved = replace(resolved, words=(*resolved.words, *release.foreseen(place, confidence, nights)))
-    for sentence in resolved.words:
-        print(sentence, file=sys.stderr, flush=True)
-    if record and not dry_run:
-        resolve.write_record(resolved, record)
-    return resolved
 
 
 @exits
@@ -141,7 +109,6 @@ def train(
     task: str = "",
     pins: str = "",
     nproc: int | None = None,
-    training_options: Mapping[str, Any] | None = None,
     **config: Any,
 ) -> dict[str, Any]:
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
@@ -154,15 +121,14 @@ def train(
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
-        training_options: Fields of `vgp.train.config.TrainConfig` that `config` does not have, as KFP gives them.
-        config: Fields of `vgp.train.config.TrainConfig`.
+        config: Fields of `vgp.train.config.TrainConfig`, whole numbers also as KFP gives them.
     """
     prepared = manifest.load(data)
     name = _trusted_task(data, prepared, task)
     if tasks.find(name).as_they_are:
         raise UserError(tasks.NO_ROWS)
     known, pinned_as = _computed_from(pins, prepared, data) if pins else (None, "")
-    settings = parse({"task": name, "options": prepared.options, **run_request.with_options(config, training_options)})
+    settings = parse({"task": name, "options": prepared.options, **run_request.whole(config)})
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         report(said)
@@ -249,10 +215,7 @@ def decide(
     to: str | Path = "",
     *,
     champion: str = "",
-    margin: float = 0.0,
-    confidence: float = 0.95,
-    nights: int = NIGHTS,
-    approve: str = "auto",
+    **terms: Any,
 ) -> Decision:
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary.
 
@@ -260,10 +223,9 @@ def decide(
         to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
             replace.
         champion: URI of the champion's pins, for the report; "" = none.
-        approve: As of `register`.
+        terms: Fields of `vgp.decision.terms.Terms`.
     """
-    check(margin, confidence, nights)
-    release_request.check("", "", approve)
+    by = read_terms(terms)
     import vgp.data.bundle
     import vgp.decision.decide
     import vgp.decision.report.report
@@ -271,7 +233,7 @@ def decide(
     import vgp.train.tracking.judged
 
     decision = vgp.decision.decide.decide(
-        evaluation, margin=margin, confidence=confidence, nights=nights, approve=cast(Approval, approve)
+        evaluation, margin=by.margin, confidence=by.confidence, nights=by.nights, approve=by.approve
     )
     vgp.decision.report.report.write(
         report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
@@ -303,8 +265,8 @@ def register(
     pipeline: str = "",
     champion: str = "",
     pins: str = "",
-    approve: str = "auto",
     commit: str = "",
+    **terms: Any,
 ) -> "Outcome":
     """Releases the model as the gate's decision says, and writes what came of it to `summary`.
 
@@ -312,9 +274,10 @@ def register(
         registry: The root of the registry, and `model_name` the model's name in it.
         run: Who releases it; the same name again is the same release, tried again.
         champion: URI of the pins of what the model was compared with; "" = nothing.
-        approve: auto, or manual: a better model waits as a candidate. `despite_rivals` is the decision's matter.
         commit: Of the code; "" = what the environment tells, as of a run on this machine.
+        terms: Fields of `vgp.decision.terms.Terms`; with approve = manual a better model waits as a candidate.
     """
+    approve = read_terms(terms).approve
     release_request.check("", model_name, approve)
     import vgp.decision.release.release
 
@@ -323,7 +286,7 @@ def register(
         str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
         run=run, pipeline=pipeline, project=place.project if place else "", commit=commit,
     )  # fmt: skip
-    outcome = vgp.decision.release.release.release(inputs, registry, model_name, cast(Approval, approve))
+    outcome = vgp.decision.release.release.release(inputs, registry, model_name, approve)
     print(outcome.words, flush=True)
     if summary:
         files.write(summary, outcome.markdown)

@@ -96,8 +96,6 @@ class _Night:
     def _before_looking(self) -> Verdict | None:
         """What pins and settings say; None where the new rows have to."""
         champion, request, rules = self.champion, self.request, self.rules
-        if rules.when == "always":
-            return _told(True, "asked", 'when = "always".')
         other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
         # A challenger with the new settings may have been tested already, and kept from reigning.
         tried = self.waits and reigning.tried_since(self.record, champion.version)

@@ -33,6 +33,13 @@ def test_pins_are_taken_whatever_moved_since(raw, pin, champion, visits, tmp_pat
     assert first.uri in again.words[0] and not (tmp_path / "other").exists()
 
 
+def test_pins_of_a_pipeline_that_has_another_name_now_are_taken(raw, pin):
+    first = pin(raw, pipeline="retraining")
+    assert pin(raw, pins=first.uri, pipeline="training").data == first.data
+    with pytest.raises(UserError, match="of the pipeline retraining, not of batch-prediction"):
+        pin(raw, pins=first.uri, pipeline="batch-prediction")
+
+
 def test_pins_with_an_as_of_are_taken_with_the_same_or_none(raw, pin):
     first = pin(raw, as_of="2026-02-05")
     assert pin(raw, pins=first.uri).digest == pin(raw, pins=first.uri, as_of="2026-02-05").digest == first.digest

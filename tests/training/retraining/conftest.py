@@ -23,7 +23,7 @@ def shop(first_night, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(HERE)
     import shops
 
-    from vgp.steps import retraining as step
+    from vgp.steps import calls as step
 
     later = first_night / "data" / "b.csv"
 
@@ -34,7 +34,8 @@ def shop(first_night, tmp_path, monkeypatch):
             shops.write(later, *(shops.day(number, **others) for number in days), header=header)
 
         def asked(self, page="", **given):
-            return step.resolve(**shops.asked(first_night, page=page, record=tmp_path / "runs" / "record", **given))
+            record = tmp_path / "runs" / "record"
+            return step.resolve(**shops.asked(first_night, look=page, record=record, **{"when": "drift", **given}))
 
         def verdict(self, **given):
             return self.asked(**{"retrain_every": "", **given}).verdict

@@ -75,7 +75,7 @@ def begun(folder: Path, task: str = TASK) -> None:
     data.mkdir(parents=True)
     write(data / "a.csv", *(day(n) for n in range(TRAINED)))
     resolved = steps.resolve(
-        folder / "runs" / "first", pipeline="retraining", run="first", data=str(data), task=task, task_options=OPTIONS,
+        folder / "runs" / "first", pipeline="training", run="first", data=str(data), task=task, task_options=OPTIONS,
         registry=str(root), champion="auto",
     )  # fmt: skip
     steps.prepare("", folder / "prepared", task=task, pins=resolved.data)
@@ -107,6 +107,6 @@ def begun(folder: Path, task: str = TASK) -> None:
 def asked(folder: Path, **given: Any) -> dict[str, Any]:
     """The arguments of the step resolve for the data and the registry in the folder."""
     return {
-        "pipeline": "retraining", "run": "second", "data": f"{folder}/data",
+        "pipeline": "training", "run": "second", "data": f"{folder}/data",
         "task": TASK, "task_options": OPTIONS, "registry": f"{folder}/registry", "champion": "auto", **given,
     }  # fmt: skip

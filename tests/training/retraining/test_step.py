@@ -32,7 +32,7 @@ def test_new_data_like_the_old_is_no_reason_and_the_page_says_what_was_seen(shop
     assert '<p class="lead">Why: no column drifted in 2020-01-21' in page, "a column may be first"
     assert '<div class="panel wide"><div class="scroll"><table>' in page, "one element has one background"
     assert made.outputs.Output == "skip" and made.outputs.why == found.why == made.metadata["why"]
-    assert made.outputs.data == made.resolved.data and made.outputs.champion.endswith(".json")
+    assert made.outputs.data == made.data and made.outputs.champion.endswith(".json")
 
 
 def test_a_column_that_drifted_trains_and_is_named(shop):
@@ -146,7 +146,7 @@ def test_a_look_has_the_features_that_preparing_would_compute(shop, tmp_path, mo
     from vgp.steps import calls as steps
 
     shop.new(*range(30, 44))
-    resolved = shop.asked(when="always").resolved
+    resolved = shop.asked(when="always")
     monkeypatch.setattr(look, "EARLIER_DAYS", 0)
     seen = look.read(resolved.data, "shops:Shops", after=FIRST_DAY + 33, most_days=10, known=(), run="a")
     steps.prepare("", tmp_path / "prepared", task="shops:Shops", pins=resolved.data)
@@ -158,7 +158,7 @@ def test_a_look_has_the_features_that_preparing_would_compute(shop, tmp_path, mo
 
 def test_a_feature_of_all_rows_before_is_looked_at_with_all_rows_before(first_night, shop):
     shop.new(*range(30, 44))
-    resolved = shop.asked(when="always", task="shops:Looking", model_name="looking").resolved
+    resolved = shop.asked(when="always", task="shops:Looking", model_name="looking")
     seen = look.read(resolved.data, "shops:Looking", after=FIRST_DAY + 33, most_days=10, known=(), run="a")
     assert min(seen.columns["nth"].to_pylist()) == 34 * 30
 

@@ -13,8 +13,8 @@ def test_the_champion_is_pinned_with_the_data_and_begun_with_where_it_fits(shop)
     prepared, config = manifest.load(shop.folder / "prepared"), parse({"task": "shops:Shops", **ASKED})
     made = shop.asked(training_options=ASKED)
     assert made.verdict.cause == "nothing new", "beginning with the champion is no other setting of it"
-    document = store.load(made.resolved.data, DataPins)
-    settled, pins, said = weights.settled(document, config, prepared, made.resolved.data)
+    document = store.load(made.data, DataPins)
+    settled, pins, said = weights.settled(document, config, prepared, made.data)
     assert settled.warm_start.endswith("versions/" + "a" * 64) and pins == document.weights
     assert said.startswith("warm start: the champion, ")
     red = [
@@ -22,12 +22,12 @@ def test_the_champion_is_pinned_with_the_data_and_begun_with_where_it_fits(shop)
         for c in prepared.columns
     ]
     other = prepared.model_copy(update={"columns": tuple(red)})
-    settled, pins, said = weights.settled(document, config, other, made.resolved.data)
+    settled, pins, said = weights.settled(document, config, other, made.data)
     assert (settled.warm_start, pins) == ("", "") and said.endswith("other values or forms of colour.")
 
 
 def test_without_a_champion_training_begins_anew(shop):
-    data = shop.asked(training_options=ASKED, champion="").resolved.data
+    data = shop.asked(training_options=ASKED, champion="").data
     prepared, config = manifest.load(shop.folder / "prepared"), parse({"task": "shops:Shops", **ASKED})
     document = store.load(data, DataPins)
     assert document.weights == ""

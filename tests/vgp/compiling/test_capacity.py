@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.collect import collect
-from components.train import train
+from components.resolve import resolve
+from components.train import collect, train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check.checker import check
@@ -43,15 +43,14 @@ RUNGS = [
 def spec_of(settings: Settings, folder: Path) -> dict[str, Any]:
     from kfp import compiler, dsl
 
-    ready = Vertex(settings).job(train, pinned=True, collect=collect)
+    target = Vertex(settings)
+    first, ready = target.step(resolve), target.job(train, pinned=True, collect=collect, form=resolve)
 
     @dsl.pipeline(name="one")
     def one(epochs: float = 1.0):
         dataset = dsl.importer(artifact_uri="gs://b/d", artifact_class=dsl.Dataset)
-        ready(
-            dataset=dataset.output, pins="", task="flights", epochs=epochs, global_batch_size=8, learning_rate=1.0,
-            weight_decay=0.0, warmup_fraction=0.0, clip_norm=1.0, precision="auto", seed=0,
-        )  # fmt: skip
+        config = first(pipeline="one", run="", epochs=epochs).outputs["config"]
+        ready(dataset=dataset.output, pins="", task="flights", config=config)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -206,6 +205,9 @@ def test_a_script_runs_on_a_rung_with_one_key_for_all_its_images(tmp_path):
         keys.add(words[words.index("--key") + 1])
         assert "epochs={{$.inputs.parameters['epochs']}}" in words
     assert len(keys) == 1
+    given = PipelineSpec(spec).root.tasks["train"].content["inputs"]["parameters"]
+    assert given["epochs"] == {"componentInputParameter": "epochs"}, "as the step resolve is given it"
+    assert "learning_rate" not in given, "only what the command names"
     assert len(container["args"][1]) < 60_000, "the launching text stands there once"
     script = scripts(PipelineSpec(spec))["train"]
     assert script.command[-1] == "{epochs}" and script.launch == "torchrun"

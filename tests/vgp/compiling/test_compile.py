@@ -24,7 +24,7 @@ REPOSITORY = Path(__file__).parents[3]
 FILE = REPOSITORY / "pipelines.toml"
 GOLDEN = REPOSITORY / "tests" / "golden"
 #: Where the steps stand in the spec, inside of the exit handler.
-STEPS = ("components", "comp-exit-handler-1", "dag", "tasks")
+STEPS = ("components", "comp-condition-2", "dag", "tasks")
 
 
 @pytest.fixture(scope="module")

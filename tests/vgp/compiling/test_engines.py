@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.image import step
+from components import step
 from vgp import settings
 from vgp.base.documents.document import Document
 from vgp.base.engine_settings import VARIABLE, engines

@@ -202,7 +202,7 @@ def test_a_step_ends_with_its_own_exit_code(code: int, tmp_path: Path) -> None:
 
 
 def test_a_users_error_costs_seconds_at_every_try(tmp_path: Path) -> None:
-    request, names = inputs(tmp_path, margin=0.0, confidence=3.0), ("dataset", "model", "evaluation")
+    request, names = inputs(tmp_path, terms={"margin": 0.0, "confidence": 3.0}), ("dataset", "model", "evaluation")
     request["inputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in names}
     request["outputs"]["artifacts"] = {
         name: artifact(name, tmp_path / name) for name in ("report", "summary", "decision")
@@ -217,10 +217,8 @@ def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pyte
 
     from digits import prepare as prepare_digits
 
-    request = inputs(
-        tmp_path, task="digits:Digits", pins="", epochs=9999, global_batch_size=64, learning_rate=0.01,
-        weight_decay=0.0, warmup_fraction=0.0, clip_norm=1.0, precision="fp32", seed=0,
-    )  # fmt: skip
+    config = {"epochs": 9999.0, "global_batch_size": 64.0, "learning_rate": 0.01, "precision": "fp32"}
+    request = inputs(tmp_path, task="digits:Digits", pins="", config=config)
     request["inputs"]["artifacts"] = {"dataset": artifact("dataset", prepare_digits(tmp_path / "data"))}
     request["outputs"]["artifacts"] = {name: artifact(name, tmp_path / name) for name in ("model", "checkpoints")}
     process = start(

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from kfp import dsl
 from kfp.dsl import Artifact, Dataset, Input, Metrics, Model, Output
 
-from components.image import step
+from components import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import task_inputs

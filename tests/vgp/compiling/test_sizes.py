@@ -6,7 +6,7 @@ import warnings
 import pytest
 from pydantic import ValidationError
 
-from components.image import step
+from components import step
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check.checker import check

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from components import step
 from components.decide import decide
-from components.image import step
 from components.train import train
 from vgp.base.documents.document import Document
 from vgp.check.checker import check

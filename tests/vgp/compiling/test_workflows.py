@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
+from vgp.check.spec.caching import cached
 from vgp.machines.placement.step_request import Request
-from vgp.settings import Repository, Settings, repository_of
+from vgp.settings import Repository, Settings, load, repository_of
 from vgp.workflow.compiling import compile, workflow_files
 from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.compiling.vertex import Vertex
@@ -163,9 +164,13 @@ def test_the_module_is_python_and_not_the_command_where_a_folder_is_on_the_path(
         ("x = (", False),
         ("(" * 100_000 + "\ndef build(target): ...", True),
         ("def build(target): ...\n" + "#" * 2_000_000, False),
+        ("@dsl.pipeline(name='a')\ndef a(): ...", True),
+        ("@placed\n@kfp.dsl.pipeline\ndef a(): ...", True),
+        ("@pipeline\ndef a(): ...\n(", True),
+        ("@dsl.component\ndef a(): ...", False),
     ],
 )
-def test_a_file_with_build_is_a_workflow_and_none_is_imported_to_know(
+def test_a_file_with_a_pipeline_or_build_is_a_workflow_and_none_is_imported_to_know(
     write: Callable[..., Repository], text: str, is_one: bool
 ) -> None:
     found = workflow_files.find(write({"pipelines/it.py": f"{text}\n"}))
@@ -204,7 +209,7 @@ def test_without_settings_nothing_is_compiled(tmp_path: Path) -> None:
         ("raise SystemExit(3)\ndef build(target): ...", "pipelines/mine.py:1: SystemExit: 3"),
         ("def build(): ...", "pipelines/mine.py: TypeError: build() takes 0 positional arguments"),
         ("def build(target): ...", "pipelines/mine.py: build(target) must return its function with @dsl.pipeline."),
-        ("build = 3", "pipelines/mine.py: a workflow is a file with a function build(target)."),
+        ("build = 3", "pipelines/mine.py: a workflow is a file with a @dsl.pipeline function"),
     ],
 )
 def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repository], text: str, message: str) -> None:
@@ -212,6 +217,65 @@ def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repositor
     with pytest.raises(RequestError) as refused:
         workflow_files.compiled("mine", Local(), repository)
     assert str(refused.value).startswith(message)
+
+
+PLAIN = """
+from kfp import dsl
+from vgp.workflow.compiling.placing import placed, step, target
+
+@dsl.component(base_image="example.com/own:1", install_kfp_package=False)
+def hello(text: str): ...
+
+greet = step(hello, pinned=True)
+
+@placed
+@dsl.pipeline(name="greet")
+def greeting(text: str, again: str = "b", also: str = "a"):
+    greet(text=text)
+    greet(text=target().run)
+"""
+
+
+def test_a_plain_kfp_file_is_placed_by_the_target_of_each_compilation(write: Callable[..., Repository]) -> None:
+    repository = write({"pipelines/mine.py": PLAIN}, 'bucket = "gs://a-bucket"\n')
+    here = workflow_files.compiled("mine", Local(), repository)
+    there = workflow_files.compiled("mine", Vertex(load(repository.file)), repository)
+    assert here.content["root"].keys() == there.content["root"].keys()
+    assert "defaultPipelineRoot" not in here.content
+    assert there.content["defaultPipelineRoot"] == "gs://a-bucket/runs"
+    assert "resource_name" in there.text and "resource_name" not in here.text
+    assert list(there.parameters) == ["text", "again", "also"], "in the order of the signature"
+    assert workflow_files.compiled("mine", Local(), repository) == here
+
+
+def test_a_pipeline_that_is_not_placed_is_completed_all_the_same(write: Callable[..., Repository]) -> None:
+    """Such a file is written for KFP alone."""
+    text = PLAIN.replace("@placed\n", "").replace("step(hello, pinned=True)", "hello").replace("target().run", "text")
+    repository = write({"pipelines/mine.py": text}, 'bucket = "gs://a-bucket"\n')
+    spec = workflow_files.compiled("mine", Vertex(load(repository.file)), repository)
+    assert spec.content["defaultPipelineRoot"] == "gs://a-bucket/runs" and cached(spec) == []
+
+
+@pytest.mark.parametrize("name", ["training", "batch_prediction"])
+def test_kfps_own_command_writes_the_same_spec(name: str, tmp_path: Path) -> None:
+    line = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        "from kfp.cli.__main__ import main; main()",
+        "dsl",
+        "compile",
+        "--py",
+        f"pipelines/{name}.py",
+    ]
+    done = subprocess.run(
+        [*line, "--output", str(tmp_path / "it.json")], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and (tmp_path / "it.json").exists(), done
+    settings = load(REPOSITORY / "pipelines.toml")
+    ours = workflow_files.compiled(name, Vertex(settings), settings.repository)
+    assert json.loads((tmp_path / "it.json").read_text()) == ours.content
 
 
 def test_an_unknown_workflow_is_refused_with_the_near_one(write: Callable[..., Repository]) -> None:
@@ -237,7 +301,7 @@ def test_a_settings_file_of_somebody_else_above_is_not_taken(
             repository_of()
 
 
-@pytest.mark.parametrize("name", ["training", "retraining", "batch_prediction"])
+@pytest.mark.parametrize("name", ["training", "batch_prediction"])
 def test_a_run_of_the_console_has_the_registry_of_the_settings_wherever_it_writes(name: str) -> None:
     repository = repository_of(REPOSITORY / "pipelines.toml")
     own = Settings(image="example.com/own:1", bucket="gs://bucket/team", registry="gs://bucket/registry-dev")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kfp import dsl
 
-from components.image import step
+from components import step
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.workflow.local import portable

@@ -1,4 +1,4 @@
-"""The workflow retraining as it is, with steps that only return: both branches, proven under the exit handler."""
+"""The workflow training as it is, with steps that only return: both branches, proven under the exit handler."""
 
 import copy
 import json
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.vgp.local.test_execution import states, write_run
-from vgp.check.spec.dag import Component, table
+from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
 from vgp.vertex.schedules import outlook
@@ -22,7 +22,7 @@ from vgp.workflow.local.proof import prove
 REPOSITORY = repository_of(Path(__file__).parents[3] / "pipelines.toml")
 #: What the steps return in place of their work.
 RETURNS = {
-    "resolve": '"train" if force else "skip", "the reason", "d", "u", "data pins", "", "root", "flights"',
+    "resolve": '"train" if force else "skip", "the reason", "d", "u", "pins", "", "root", "flights", {"epochs": 1}, {}',
     "decide": '"keep"',
     "register": '"kept", "not registered"',
 }
@@ -35,17 +35,17 @@ class Hollow(Local):
     def step(self, component: Any, pinned: bool = False, bigquery_of: str = "", tracked: bool = False) -> Any:
         copied = copy.deepcopy(component)
         command = copied.component_spec.implementation.container.command
-        head, _, _ = command[-1].partition("\n    from training" if component.name != "notify" else "\n    from vgp")
+        head, _, _ = command[-1].partition("\n    from vgp")
         command[-1] = f"{head}\n    return {RETURNS.get(component.name, 'None')}\n"
         return marked(copied, pinned)
 
-    def job(self, component: Any, pinned: bool = False, collect: Any = None) -> Any:
+    def job(self, component: Any, pinned: bool = False, collect: Any = None, form: Any = None) -> Any:
         return self.step(component, pinned)
 
 
 @pytest.fixture(scope="module")
 def spec() -> dict[str, Any]:
-    return dict(workflow_files.compiled("retraining", Hollow(), REPOSITORY).content)
+    return dict(workflow_files.compiled("training", Hollow(), REPOSITORY).content)
 
 
 @pytest.mark.parametrize(("force", "branch"), [(False, "skipped"), (True, "succeeded")])
@@ -53,7 +53,7 @@ def test_both_branches_are_proven_under_the_exit_handler(
     spec: dict[str, Any], tmp_path: Path, force: bool, branch: str
 ) -> None:
     write_run(tmp_path / "run", spec, {"force": force})
-    run = Run(tmp_path / "run", "retraining", {"force": force}, REPOSITORY)
+    run = Run(tmp_path / "run", "training", {"force": force}, REPOSITORY)
     steps = execution.execute(run, lambda event: None)
     assert states(steps) == {"resolve": "succeeded", **dict.fromkeys(BRANCH, branch), "notify": "succeeded"}
     assert not run.failed and Result(run, steps).succeeded
@@ -62,11 +62,11 @@ def test_both_branches_are_proven_under_the_exit_handler(
 
 
 def test_a_step_that_ran_though_its_branch_was_not_taken_fails_the_proof(spec: dict[str, Any], tmp_path: Path) -> None:
-    start = tmp_path / "retraining-1"
+    start = tmp_path / "training-1"
     for name, written in (("resolve", '{"parameterValues": {"Output": "skip"}}'), ("train", "{}"), ("notify", "{}")):
         (start / name).mkdir(parents=True)
         (start / name / "executor_output.json").write_text(written)
-    run = Run(tmp_path, "retraining", {}, REPOSITORY)
+    run = Run(tmp_path, "training", {}, REPOSITORY)
     (tmp_path / "pipeline.json").write_text(json.dumps(spec))
     steps = prove(run.spec, {}, [start])
     assert {step.name for step in steps if step.state == "missing"} == {"train"}
@@ -74,34 +74,21 @@ def test_a_step_that_ran_though_its_branch_was_not_taken_fails_the_proof(spec: d
 
 
 def test_a_plan_of_its_schedule_does_not_say_that_all_steps_run(spec: dict[str, Any]) -> None:
-    assert outlook.decides(PipelineSpec(spec).root)
-    assert not outlook.decides(PipelineSpec.read(REPOSITORY.root / "tests/golden/training.json").root)
-    known = outlook.Outlook(run="retraining-1", pinned=BRANCH, decides=True)
-    assert known.words(known.now, None) == "new data since retraining-1: resolve decides whether to train"
+    assert outlook.decides(PipelineSpec(spec), {"when": "drift"})
+    assert not outlook.decides(PipelineSpec(spec), {}), "by default every run trains"
+    known = outlook.Outlook(run="training-1", pinned=BRANCH, decides=True)
+    assert known.words(known.now, None) == "new data since training-1: resolve decides whether to train"
 
 
-def test_behind_its_branch_it_is_the_pipeline_training(spec: dict[str, Any]) -> None:
-    training = workflow_files.compiled("training", Hollow(), REPOSITORY)
-    ours, theirs = (inputs(PipelineSpec(dict(content)).root) for content in (spec, training.content))
-    assert {step: ours[step] for step in BRANCH} == {step: theirs[step] for step in BRANCH}
+def test_all_that_follows_the_first_step_stands_behind_its_decision(spec: dict[str, Any]) -> None:
+    whole = PipelineSpec(spec)
+    (branch,) = [task for _, task in whole.walk() if task.condition]
+    assert set(branch.component.tasks) == set(BRANCH)
+    assert "resolve-Output" in branch.condition and "'train'" in branch.condition
+    assert {step.name for step in whole.steps} == {"resolve", *BRANCH, "notify"}, "no branch in their names"
 
 
-def inputs(group: Component) -> dict[str, dict[str, str]]:
-    """What each step is given, by its input: a constant, or the name of a parameter of the pipeline or of an output."""
-    found: dict[str, dict[str, str]] = {}
-    for task in group.tasks.values():
-        if task.component.is_group:
-            found |= inputs(task.component)
-            continue
-        given = {**table(task.content, "inputs", "parameters"), **table(task.content, "inputs", "artifacts")}
-        found[task.name] = {name: said(source) for name, source in given.items()}
-    return found
-
-
-def said(source: dict[str, Any]) -> str:
-    if "runtimeValue" in source:
-        return str(source["runtimeValue"]["constant"]).replace("retraining", "training")
-    output = source.get("taskOutputParameter") or source.get("taskOutputArtifact")
-    if output:
-        return f"{output['producerTask']}-{output.get('outputParameterKey') or output['outputArtifactKey']}"
-    return str(source.get("componentInputParameter")).removeprefix("pipelinechannel--")
+def test_a_pipeline_of_before_is_refused_with_the_way_out() -> None:
+    with pytest.raises(RequestError, match='when = "drift"') as refused:
+        workflow_files.compiled("retraining", Hollow(), REPOSITORY)
+    assert "name training" in str(refused.value)

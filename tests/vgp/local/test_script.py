@@ -18,7 +18,7 @@ from vgp.workflow.compiling.compile_target import Local
 from vgp.workflow.local import local_run, portable
 
 WORKFLOW = """
-from components.image import step
+from components import step
 from kfp import dsl
 from kfp.dsl import Artifact, Input, Model, Output
 

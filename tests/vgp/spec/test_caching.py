@@ -108,5 +108,7 @@ def test_the_flag_is_stronger_than_new_that_than_the_settings_and_they_than_the_
     changed = settings.model_copy(update={"caching": setting})
     options = Options(caching=flag, new=new, dry_run=True)
     body = submit("training", (), settings=changed, options=options, console=Console(quiet=True))["job"]
-    groups = {name for name in cached(PipelineSpec(body["pipelineSpec"])) if name.startswith("exit-handler")}
+    groups = {
+        name for name in cached(PipelineSpec(body["pipelineSpec"])) if name.startswith(("exit-handler", "condition"))
+    }
     assert sorted(set(cached(PipelineSpec(body["pipelineSpec"]))) - groups) == sorted(steps)

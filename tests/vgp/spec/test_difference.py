@@ -11,17 +11,17 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_difference import differences
 
 TRAINING = PipelineSpec.read(Path(__file__).parents[2] / "golden" / "training.json")
-HANDLER = "comp-exit-handler-1"
+HANDLER, BRANCH = "comp-exit-handler-1", "comp-condition-2"
 
 
 def without_a_parameter(spec: dict[str, Any]) -> None:
     del spec["root"]["inputDefinitions"]["parameters"]["margin"]
     del spec["components"][HANDLER]["inputDefinitions"]["parameters"]["pipelinechannel--margin"]
-    del spec["components"][HANDLER]["dag"]["tasks"]["decide"]["inputs"]["parameters"]["margin"]
+    del spec["components"][HANDLER]["dag"]["tasks"]["resolve"]["inputs"]["parameters"]["margin"]
 
 
 def without_a_step(spec: dict[str, Any]) -> None:
-    del spec["components"][HANDLER]["dag"]["tasks"]["decide"]
+    del spec["components"][BRANCH]["dag"]["tasks"]["decide"]
     del spec["components"]["comp-decide"]
 
 

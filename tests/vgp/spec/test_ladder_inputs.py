@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from components.image import step
+from components import step
 from vgp.base.errors import RequestError
 from vgp.check.spec.ladder_inputs import refuse
 from vgp.check.spec.pipeline_spec import PipelineSpec

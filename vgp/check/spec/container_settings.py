@@ -8,7 +8,7 @@ TEXT is vgp/protocol/launching in one: nothing of ours needs to be in the image.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,8 @@ def _of(spec: PipelineSpec, component: Component) -> Script | None:
 
 #: The first step takes every parameter, only to check it.
 _CHECKS = "resolve"
+#: The input of a step by which its own Python takes its settings.
+_SETTINGS = "config"
 #: A worker pool is JSON made by concatenation: these would end its texts.
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 
@@ -108,13 +110,16 @@ class _Parameter:
     name: str
 
 
-def refuse_arguments(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool) -> None:
+def refuse_arguments(
+    spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool, settings: Collection[str] = ()
+) -> None:
     """Raises RequestError: an argument has no effect, since the command that runs in place of a step does not take it.
 
     Args:
         spec: The compiled pipeline.
         arguments: Those of a run; parameters that are not among them have their defaults.
         remote: Whether the run is one on Vertex AI.
+        settings: Parameters that reach the step's own Python as one value, its input `config`.
     """
     commands = scripts(spec)
     if not commands:
@@ -127,6 +132,8 @@ def refuse_arguments(spec: PipelineSpec, arguments: Mapping[str, Any], *, remote
             continue
         elsewhere = [taken for other, taken in takers if other is not task and other.name != _CHECKS]
         others = {parameter for taken in elsewhere for parameter in taken.values()}
+        if _SETTINGS in table(task.content, "inputs", "parameters"):
+            inputs = {**{name: name for name in settings if name in spec.parameters}, **inputs}
         for name, parameter in inputs.items():
             if parameter in sized:
                 continue  # of the machines, not of the command

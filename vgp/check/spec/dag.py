@@ -77,8 +77,11 @@ class Task:
 
     @property
     def way(self) -> str:
-        """What it adds to the way to the tasks inside: `for-loop-1/`; an exit handler, around everything, nothing."""
-        return "" if self.is_exit_handler else f"{self.name}/"
+        """What it adds to the way to the tasks inside: `for-loop-1/`; an exit handler or a branch nothing.
+
+        kfp gives the tasks of a pipeline names of their own, in whatever branch they are.
+        """
+        return "" if self.is_exit_handler or (self.condition and not self.is_loop) else f"{self.name}/"
 
     @property
     def is_exit_handler(self) -> bool:

@@ -23,9 +23,15 @@ _STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P
 _ESCAPE = re.compile(r"(?P<pair>\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\.")
 
 
-def as_text(value: object) -> str:
-    """The text of a JSON value, keys in order; equal values have equal texts."""
-    return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(value, indent=2, sort_keys=True)) + "\n"
+def as_text(value: object, kept: object = None) -> str:
+    """Returns the text of a JSON value, keys in order, but for those of the table `kept`, which stay as they are."""
+    return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(_sorted(value, kept), indent=2)) + "\n"
+
+
+def _sorted(value: Any, kept: object) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key], kept) for key in (value if value is kept else sorted(value))}
+    return [_sorted(member, kept) for member in value] if isinstance(value, list) else value
 
 
 def _as_yaml(match: re.Match[str]) -> str:
@@ -123,8 +129,11 @@ class PipelineSpec:
 
     @cached_property
     def text(self) -> str:
-        """The one textual form: what is compared, committed and uploaded."""
-        return as_text(self.content)
+        """The one textual form: what is compared, committed and uploaded.
+
+        The parameters stay in their order, which is that of the form that people fill in.
+        """
+        return as_text(self.content, kept=table(self.content, "root", "inputDefinitions", "parameters"))
 
     @cached_property
     def digest(self) -> str:

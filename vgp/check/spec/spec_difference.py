@@ -10,7 +10,7 @@ from vgp.check.spec import step_difference
 from vgp.check.spec.caching import cached
 from vgp.check.spec.dag import Component
 from vgp.check.spec.parameters import Parameter
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_text
 from vgp.check.spec.step_difference import Side, compared
 
 _ADDED, _GONE = "added", "removed"
@@ -43,10 +43,9 @@ def differences(
 
 
 def unified(before: PipelineSpec, after: PipelineSpec) -> list[str]:
-    """The unified diff of the two specs' text."""
-    return list(
-        difflib.unified_diff(before.text.splitlines(), after.text.splitlines(), "live", "declared", lineterm="")
-    )
+    """The unified diff of the two specs' text; Google does not keep the order of parameters, so it does not count."""
+    old, new = (as_text(spec.content).splitlines() for spec in (before, after))
+    return list(difflib.unified_diff(old, new, "live", "declared", lineterm=""))
 
 
 def _parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference]:
@@ -105,8 +104,8 @@ def _elsewhere(before: PipelineSpec, after: PipelineSpec) -> Iterator[Difference
 
 
 def _handlers(spec: PipelineSpec) -> list[Component]:
-    """The groups of tasks in exit handlers, which stand around the steps of a pipeline."""
-    return [task.component for task in spec.root.tasks.values() if task.is_exit_handler]
+    """The groups of tasks in exit handlers and branches, which stand around the steps of a pipeline."""
+    return [task.component for _, task in spec.walk() if task.component.is_group and not task.way]
 
 
 def _whole(spec: PipelineSpec) -> dict[str, Any]:

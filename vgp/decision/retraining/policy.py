@@ -1,4 +1,4 @@
-"""When a schedule's run trains: what the settings of the workflow retraining say, checked."""
+"""When a run trains: what the settings of the workflow training say of it, checked."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ When = Literal["drift", "new data", "always", "never"]
 class Policy:
     """The settings; `checked` makes them."""
 
-    when: When = "drift"
+    when: When = "always"
     #: The longest time between two trainings, if data is new, and the shortest one; None = none.
     retrain_every: Length | None = None
     wait: Length | None = None
@@ -39,7 +39,7 @@ class Policy:
 
 def checked(
     *,
-    when: str = "drift",
+    when: str = "always",
     retrain_every: str = "30 days",
     wait: str = "7 days",
     force: bool = False,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.protocol import pin_store as store
-from vgp.protocol.pins import ChampionPins, DataPins, Request, RunPins
+from vgp.protocol.pins import RENAMED, ChampionPins, DataPins, Request, RunPins
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def take(uri: str, request: Request, *, pipeline: str, project: str, as_of: str)
     if run.project != project:
         its, ours = (f"the project {number}" if number else "a run on one machine" for number in (run.project, project))
         raise UserError(f"pins = {uri} are of {its}, and this is {ours}: leave `pins` empty.")
-    if run.pipeline != pipeline:
+    if RENAMED.get(run.pipeline, run.pipeline) != pipeline:
         raise UserError(f"pins = {uri} are of the pipeline {run.pipeline}, not of {pipeline}: leave `pins` empty.")
     folder = uri.rpartition("/")[0]
     champion = store.load(f"{folder}/{run.champion}.json", ChampionPins) if run.champion else None

@@ -40,11 +40,6 @@ class Resolved:
     #: Figures for the artifact.
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def outputs(self) -> tuple[str, str, str, str, str, str]:
-        """Those of the step, in their order."""
-        return self.digest, self.uri, self.data, self.champion, self.registry, self.model_name
-
 
 def resolve(
     request: Request,

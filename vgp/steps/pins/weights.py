@@ -21,11 +21,6 @@ from vgp.train.config import TrainConfig
 CHAMPION = "champion"
 
 
-def asked(training_options: Mapping[str, Any] | None) -> str:
-    """The setting `warm_start` among those of a run; "" = none."""
-    return str((training_options or {}).get("warm_start") or "")
-
-
 def pin(source: str) -> ChampionPins:
     """The pins of what `warm_start` names, the same in every cache epoch: no step is a function of them alone.
 

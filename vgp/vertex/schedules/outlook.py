@@ -16,7 +16,6 @@ from typing import Any
 
 from vgp.base.text.figures import listed
 from vgp.base.text.printable import one_line
-from vgp.check.spec.dag import Component
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -30,11 +29,10 @@ from vgp.vertex.schedules.nights import NIGHT
 
 #: Seconds that the data may take to be listed.
 _TIMEOUT_S = 300
-_OPTIONS = {
-    "pipeline": "--pipeline", "data": "--data", "task": "--task", "task_options": "--options",
-    "champion": "--champion", "registry": "--registry", "model_name": "--model-name",
-    "training_options": "--training-options", "as_of": "--as-of", "pins": "--pins",
-}  # fmt: skip
+#: Inputs of the step that are no part of the form: a dry run takes the pins of no other run, and decides nothing.
+_OF_THE_RUN = ("run", "scheduled", "when", "force")
+#: Outputs of the step that name pins by where they lie, and those that later steps are given as they are.
+_PINS, _VALUES = ("data", "champion"), ("config", "terms")
 
 Ask = Callable[[Mapping[str, Any]], tuple[dict[str, Any], str]]
 
@@ -120,7 +118,8 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     spec, values = PipelineSpec(declaration.job["pipelineSpec"]), declaration.job["runtimeConfig"]["parameterValues"]
     blank = keys(spec, values, {})
     asked = next((key for way, key in blank.items() if way.rpartition("/")[2] == attempts.STEP), None)
-    steps = [way for way, key in blank.items() if key.cached]
+    names = {step.path: step.name for step in spec.steps}
+    steps = [names[way] for way, key in blank.items() if key.cached]
     if asked is None:
         return Outlook("every step runs, since the pipeline does not pin what moves")
     if not steps:
@@ -132,33 +131,38 @@ def _outlook(settings: Settings, declaration: Declaration, now: datetime, ask: A
     if last is None:
         return Outlook(pinned=steps, now=now)
     before, after = _known(outputs.returned(last)), _known({f"{attempts.STEP}.{key}": present[key] for key in present})
-    decided, data, champion = decides(spec.root), f"{attempts.STEP}.data", f"{attempts.STEP}.champion"
+    decided = decides(spec, values)
+    data, champion = (f"{attempts.STEP}.{key}" for key in _PINS)
     if data not in before:  # what it returned may be gone
         then = f": {attempts.STEP} decides whether to train" if decided else ""
         return Outlook(f"not known whether there is new data since {last.id}, which does not tell its own{then}")
     done = {step.path for step in last.steps if step.state in ("succeeded", "cached")}
-    would = hits(keys(spec, values, after), _keys_of(last, before), done)
+    would = [names[way] for way in hits(keys(spec, values, after), _keys_of(last, before), done)]
     return Outlook(
         "", last.id, steps, would, after[data] == before[data], after[champion] == before.get(champion), decided, now
     )
 
 
-def decides(group: Component) -> bool:
-    """Whether a branch of the pipeline hangs on what the step resolve returns."""
-    tasks = group.tasks.values()
-    return any(f"{attempts.STEP}-Output" in task.condition for task in tasks) or any(
-        decides(task.component) for task in tasks if task.component.is_group
-    )
+def decides(spec: PipelineSpec, values: Mapping[str, Any]) -> bool:
+    """Whether a branch of the pipeline hangs on what the step resolve returns, and it is not told to train always."""
+    always = {**spec.defaults, **values}.get("when") == "always"
+    return not always and any(f"{attempts.STEP}-Output" in task.condition for _, task in spec.walk())
 
 
 def _keys_of(run: Run, returned: Mapping[str, Any]) -> dict[str, Key]:
     return keys(run.spec, run.arguments, returned)
 
 
-def _known(returned: Mapping[str, Any]) -> dict[str, str]:
-    """Outputs of the step resolve that tell its pins, without the folder that they lie in."""
-    named = {f"{attempts.STEP}.{key}" for key in ("data", "champion")}
-    return {key: str(value).rpartition("/")[2] for key, value in returned.items() if key in named}
+def _known(returned: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs of the step resolve that tell its pins, without the folder that they lie in, and settings."""
+    ours = {key.removeprefix(f"{attempts.STEP}."): key for key in returned}
+    pins = {key: str(returned[key]).rpartition("/")[2] for name, key in ours.items() if name in _PINS}
+    return {**pins, **{key: _value(returned[key]) for name, key in ours.items() if name in _VALUES}}
+
+
+def _value(returned: Any) -> Any:
+    """The value of an output, which Vertex AI may give as the text of its JSON."""
+    return json.loads(returned) if isinstance(returned, str) else returned
 
 
 def _last_good(settings: Settings, name: str) -> Run | None:
@@ -172,8 +176,8 @@ def _pins(settings: Settings, parameters: Mapping[str, Any]) -> tuple[dict[str, 
     root = settings.repository.root
     if importlib.util.find_spec("numpy") is None:
         return {}, "the extra training, which could tell what its data is now, is not installed"
-    given = {flag: parameters[key] for key, flag in _OPTIONS.items() if parameters.get(key) not in (None, "", {})}
-    texts = (f"{flag}={value if isinstance(value, str) else json.dumps(value)}" for flag, value in given.items())
+    given = {key: value for key, value in parameters.items() if key not in _OF_THE_RUN and value not in (None, "", {})}
+    texts = (f"--set={name}={json.dumps(value)}" for name, value in given.items())
     # By the folder of the pins the registry is found, in which the champion reigns.
     place = f"--to={clients.bucket(settings)}/runs/pins"
     command = [sys.executable, "-m", "vgp.steps", "resolve", "--dry-run", "--json", place, *texts]

@@ -11,5 +11,6 @@ script_step.py  a command of the user's own in place of a step's Python, started
 spec_cache.py   specs of the sources as they are, without kfp
 sizes.py        the parameter by which a run chooses the size of a step
 compile_target.py  where a workflow is compiled for: the interface, this machine, the engines of a step
+placing.py         the steps of a workflow on their machines, while its file is imported
 vertex.py       Vertex AI as the target: every step gets its machine
 workflow_files.py  the workflows of a repository: found, imported, compiled, asked to check a request"""

@@ -48,7 +48,9 @@ def compile_all(
     """
     names = names or list(workflow_files.find(settings.repository))
     if not names:
-        raise RequestError(f"{settings.workflows}/ holds no workflow yet: write a file with build(target) there.")
+        raise RequestError(
+            f"{settings.workflows}/ holds no workflow yet: write a file with a @dsl.pipeline function there."
+        )
     paths = {out / f"{name}.json": name for name in names}
     specs = {path: compiled(name, settings, max_usd=max_usd, path=path) for path, name in paths.items()}
     for path, made in specs.items():

@@ -65,13 +65,18 @@ class Target(Protocol):
         """
 
     def job(
-        self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
+        self,
+        component: "BaseComponent",
+        pinned: bool = False,
+        collect: "BaseComponent | None" = None,
+        form: "BaseComponent | None" = None,
     ) -> "BaseComponent":
         """A training step: may have several GPUs and several machines.
 
         `collect`: the plain step that takes up what a command of the settings leaves, which then runs in place of the
         component's Python. Its inputs left_X are the outputs X of the job, all others the job's own; the workflow sees
         its task. Without a command it is not in the pipeline.
+        `form`: an earlier step, whose inputs such a command may name as well as those of the component.
         """
 
     def prices(self) -> dict[str, list[float | str]]:
@@ -131,13 +136,17 @@ class Local:
         return marked(ready, pinned)
 
     def job(
-        self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
+        self,
+        component: "BaseComponent",
+        pinned: bool = False,
+        collect: "BaseComponent | None" = None,
+        form: "BaseComponent | None" = None,
     ) -> "BaseComponent":
         request = self._request(component.name)
         if request.command is None:
             return self.step(component, pinned)
-        ready = script_step.with_command(script_step.in_image(component, request, IMAGE), request)
-        return script_step.followed_by(self.step(collect, pinned) if collect else None, marked(ready, pinned))
+        ready = script_step.with_command(script_step.in_image(component, request, IMAGE), request, form)
+        return script_step.followed_by(self.step(collect, pinned) if collect else None, marked(ready, pinned), form)
 
     def prices(self) -> dict[str, list[float | str]]:
         return {}

@@ -72,16 +72,22 @@ def in_image(component: Any, request: Request, default: str) -> Any:
     return copied
 
 
-def with_command(component: Any, request: Request) -> Any:
-    """The component with its container started by the command of the settings; inputs and outputs stay as they are.
+def with_command(component: Any, request: Request, form: "BaseComponent | None" = None) -> Any:
+    """The component with its container started by the command of the settings.
+
+    Outputs stay as they are; inputs of the step `form` that the command names become inputs, too.
 
     Raises:
         RequestError: the step has no outputs to leave a model and checkpoints in, or a word has no meaning.
     """
     spec = component.component_spec
     script = Script(request.command or (), request.launched_by, spec.implementation.container.image)
-    parameters = {name: declared.type for name, declared in (spec.inputs or {}).items() if "@" not in declared.type}
-    _refuse_words(component.name, script, parameters)
+    fields = {} if form is None else {**(form.component_spec.inputs or {})}
+    _refuse_words(component.name, script, {**_parameters(spec.inputs), **_parameters(fields)})
+    named = {name: fields[name] for name in sorted(script.names & set(_parameters(fields)))}
+    spec.inputs = {**named, **(spec.inputs or {})}
+    component._component_inputs.update(named)  # kfp notes them when a component is made
+    parameters = _parameters(spec.inputs)
     kinds = {name: _kind(component.name, name, parameters[name]) for name in script.names & set(parameters)}
     container = spec.implementation.container
     container.command = [*START, _launching()]
@@ -92,6 +98,11 @@ def with_command(component: Any, request: Request) -> Any:
         {**request.env, "TRAINING_PARAMETER_SERVERS": str(servers.count)} if servers else request.env or None
     )
     return component
+
+
+def _parameters(inputs: Mapping[str, Any] | None) -> dict[str, str]:
+    """The types of the inputs that are parameters, by name."""
+    return {name: declared.type for name, declared in (inputs or {}).items() if "@" not in declared.type}
 
 
 @cache
@@ -142,8 +153,12 @@ def _refuse_words(step: str, script: Script, parameters: Collection[str]) -> Non
             raise RequestError(f"[steps.{step}] command: nothing stands for {{{name}}}. Did you mean {{{near}}}?")
 
 
-def followed_by(collect: "BaseComponent | None", job: "BaseComponent") -> "BaseComponent":
+def followed_by(
+    collect: "BaseComponent | None", job: "BaseComponent", form: "BaseComponent | None" = None
+) -> "BaseComponent":
     """The job, each of its tasks followed by one of `collect`, whose outputs the workflow sees.
+
+    What the job takes of the step `form` are the values that this step was given.
 
     Raises:
         RequestError: there is none; when called: it takes what the job neither has nor leaves.
@@ -161,6 +176,7 @@ def followed_by(collect: "BaseComponent | None", job: "BaseComponent") -> "BaseC
 
     class Followed(BaseComponent):  # type: ignore[misc]
         def __call__(self, *args: Any, **inputs: Any) -> Any:
+            inputs = {**_given(form, job), **inputs}
             left = job(*args, **inputs)
             return last(**_taken(last, job, inputs, left.outputs))
 
@@ -168,6 +184,19 @@ def followed_by(collect: "BaseComponent | None", job: "BaseComponent") -> "BaseC
             job.execute(**inputs)
 
     return Followed(job.component_spec)
+
+
+def _given(form: Any, job: Any) -> dict[str, Any]:
+    """What the task of `form` in the workflow was given, as far as the job has an input of that name and kind."""
+    from kfp.dsl.pipeline_context import Pipeline
+
+    if form is None:
+        return {}
+    tasks = Pipeline.get_default_pipeline().tasks.values()
+    same = (task.inputs for task in tasks if task.component_spec.name == form.component_spec.name)
+    given: dict[str, Any] = next(same, {})
+    wanted, own = job.component_spec.inputs or {}, form.component_spec.inputs or {}
+    return {name: given[name] for name in wanted.keys() & given.keys() if wanted[name].type == own[name].type}
 
 
 def _taken(collect: Any, job: Any, inputs: Mapping[str, Any], left: Mapping[str, Any]) -> dict[str, Any]:

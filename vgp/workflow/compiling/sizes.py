@@ -64,7 +64,6 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
             "parameterType": "STRING", "isOptional": True, "defaultValue": inputs[SIZE_INPUT]["defaultValue"],
             "description": _description(component, sized[component]),
         }  # fmt: skip
-    content["root"]["inputDefinitions"]["parameters"] = dict(sorted(parameters.items()))
     return PipelineSpec(content)
 
 

@@ -63,22 +63,26 @@ class Vertex:
         return marked(_retried(_limited(ready, placement), placement.retries), pinned)
 
     def job(
-        self, component: "BaseComponent", pinned: bool = False, collect: "BaseComponent | None" = None
+        self,
+        component: "BaseComponent",
+        pinned: bool = False,
+        collect: "BaseComponent | None" = None,
+        form: "BaseComponent | None" = None,
     ) -> "BaseComponent":
         request = self.settings.request(component.name)
         if request.capacity or request.sizes:
-            return self._followed(component, marked(self._climbing(component), pinned), pinned, collect)
+            return self._followed(component, marked(self._climbing(component, form), pinned), pinned, collect, form)
         placement = self._place(component.name, kind="custom_job")
         placement = replace(placement, env={**self.settings.mlflow.environment(), **placement.env})
-        ready = _custom_job(self._ready(component), placement, self.settings.region)
-        return self._followed(component, marked(_retried(ready, placement.retries), pinned), pinned, collect)
+        ready = _custom_job(self._ready(component, form), placement, self.settings.region)
+        return self._followed(component, marked(_retried(ready, placement.retries), pinned), pinned, collect, form)
 
-    def _climbing(self, component: Any) -> Any:
+    def _climbing(self, component: Any, form: "BaseComponent | None") -> Any:
         """The step that climbs a ladder. Its time does not tell what it costs: that goes by the rungs it was on."""
         step, request = component.name, self.settings.request(component.name)
         _refuse_final_status(component)
         self._metered.add(step)
-        ready = self._ready(component)
+        ready = self._ready(component, form)
         ladders = {size: self._ladder(step, size) for size in request.sizes or ("",)}
         self.ladders[step] = ladders[request.default_size]
         rungs = [
@@ -104,11 +108,16 @@ class Vertex:
         return replace(placed, step=step, rungs=tuple(rungs))
 
     def _followed(
-        self, component: "BaseComponent", job: "BaseComponent", pinned: bool, collect: "BaseComponent | None"
+        self,
+        component: "BaseComponent",
+        job: "BaseComponent",
+        pinned: bool,
+        collect: "BaseComponent | None",
+        form: "BaseComponent | None",
     ) -> "BaseComponent":
         """The job, followed by what takes up what a command leaves, where there is one."""
         if self.settings.request(component.name).command is not None:
-            return script_step.followed_by(self.step(collect, pinned) if collect else None, job)
+            return script_step.followed_by(self.step(collect, pinned) if collect else None, job, form)
         self.without_command |= {collect.name} if collect else set()
         return job
 
@@ -148,13 +157,13 @@ class Vertex:
         self.placements[step] = placement
         return placement
 
-    def _ready(self, component: Any) -> Any:
+    def _ready(self, component: Any, form: "BaseComponent | None" = None) -> Any:
         """The component in its image, with the command of the settings, or its own, which SIGTERM reaches."""
         request = self.settings.request(component.name)
         ready = script_step.in_image(component, request, self.settings.image)
         container = ready.component_spec.implementation.container
         if request.command is not None:
-            return script_step.with_command(ready, request)
+            return script_step.with_command(ready, request, form)
         if container.command:
             container.command = entrypoint(container.command, component.name)
         return ready

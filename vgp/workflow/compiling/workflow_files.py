@@ -4,7 +4,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,35 +15,37 @@ from typing import Any
 
 import vgp
 from vgp.base.errors import RequestError
+from vgp.base.text.figures import listed
 from vgp.check.spec import container_settings, ladder_inputs, spec_engines, spec_ladder
-from vgp.check.spec.caching import as_pinned
 from vgp.check.spec.container_settings import scripts
-from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults, with_places
+from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import serve
 from vgp.settings.repository import Repository, find, known
 from vgp.workflow import kfp_package
-from vgp.workflow.compiling.compile_target import Target
-from vgp.workflow.compiling.email import with_email
-from vgp.workflow.compiling.sizes import with_sizes
+from vgp.workflow.compiling.compile_target import Local, Target
+from vgp.workflow.compiling.placing import completed, placing
 
 __all__ = ["check", "compiled", "expanded", "find", "known", "load", "look", "members"]
 
 _OURS = Path(vgp.__file__).parent
 
 
-def load(path: Path, repository: Repository) -> ModuleType:
-    """The module of the workflow at `path`, imported once, with what it imports from its repository.
+def load(path: Path, repository: Repository, target: Target | None = None) -> ModuleType:
+    """Returns the module of the workflow at `path`, with what it imports from its repository.
+
+    It is imported once; a workflow whose steps are placed during the import, once for each `target`.
 
     Raises:
-        RequestError: it does not import, or `build` is no function: which file and line, and why.
+        RequestError: it does not import, or holds no workflow: which file and line, and why.
     """
     serve(str(repository.root), repository.folder)
     name = f"_workflow_{path.stem}"
     module = sys.modules.get(name)
-    if module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path):
+    is_known = module is not None and os.path.realpath(str(module.__file__)) == os.path.realpath(path)
+    if module is not None and is_known and (target is None or hasattr(module, "build")):
         return module
     kfp_package.load()
-    with explained(path, repository):
+    with explained(path, repository), placing(target or Local(), repository.root):
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec and spec.loader
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
@@ -53,8 +54,11 @@ def load(path: Path, repository: Repository) -> ModuleType:
         except BaseException:
             del sys.modules[name]
             raise
-    if not callable(getattr(module, "build", None)):
-        raise RequestError(f"{_shown(path, repository)}: a workflow is a file with a function build(target).")
+    if not (callable(getattr(module, "build", None)) or _pipelines(module)):
+        raise RequestError(
+            f"{_shown(path, repository)}: a workflow is a file with a @dsl.pipeline function at its top, or with a "
+            "function build(target)."
+        )
     return module
 
 
@@ -65,25 +69,36 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         RequestError: there is no such workflow, or its code fails.
     """
     path = known(name, repository)
-    module = load(path, repository)
-    with explained(path, repository), tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        # kfp would rather write YAML; its JSON is the one that is byte-identical across hash seeds.
+    module = load(path, repository, target)
+    with explained(path, repository), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        from kfp.compiler import Compiler
+        if hasattr(module, "build"):
+            pipeline = module.build(target)
+            if not hasattr(pipeline, "pipeline_spec"):
+                raise RequestError(
+                    f"{_shown(path, repository)}: build(target) must return its function with @dsl.pipeline."
+                )
+        else:
+            pipeline = _pipeline(module, path, repository)
+        return completed(pipeline, target, partial(_expanded, module), repository.root)
 
-        pipeline = module.build(target)
-        if not hasattr(pipeline, "pipeline_spec"):
-            raise RequestError(
-                f"{_shown(path, repository)}: build(target) must return its function with @dsl.pipeline."
-            )
-        written = Path(folder) / "pipeline.json"
-        Compiler().compile(pipeline, str(written))
-        compiled = with_defaults(with_sizes(PipelineSpec.read(written)), partial(expanded, name, repository=repository))
-        compiled = with_places(compiled, target.places)
-        ladder_inputs.refuse(compiled)
-        if target.email:
-            compiled = with_email(compiled, target.email)
-    return as_pinned(compiled, otherwise=target.caching)
+
+def _pipeline(module: ModuleType, path: Path, repository: Repository) -> Any:
+    """The pipeline of a workflow: the one that it has, or that has the name of its file."""
+    pipelines = _pipelines(module)
+    if len(pipelines) > 1 and path.stem not in pipelines:
+        raise RequestError(
+            f"{_shown(path, repository)} has the pipelines {listed(sorted(pipelines), 'and')}: name the one that is "
+            f"run after the file, {path.stem}."
+        )
+    return pipelines[path.stem] if path.stem in pipelines else next(iter(pipelines.values()))
+
+
+def _pipelines(module: ModuleType) -> dict[str, Any]:
+    """The pipelines at the top of a workflow, by their functions' names."""
+    from kfp.dsl.graph_component import GraphComponent
+
+    return {name: value for name, value in vars(module).items() if isinstance(value, GraphComponent)}
 
 
 def check(
@@ -99,10 +114,12 @@ def check(
     Raises:
         RequestError: says what was given, the rule, and the choices.
     """
-    container_settings.refuse_arguments(spec, arguments, remote=remote)
+    path = known(name, repository)
+    inner = members(name, repository) if scripts(spec) else {}
+    settings = {*inner, *(member for each in inner.values() for member in each)}
+    container_settings.refuse_arguments(spec, arguments, remote=remote, settings=settings)
     spec_ladder.refuse_sizes(spec, arguments)
     ladder_inputs.refuse(spec, arguments)
-    path = known(name, repository)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
         return
@@ -162,14 +179,17 @@ def expanded(
         RequestError: such a file is not there, or wrong.
     """
     path = known(name, repository)
-    replace = getattr(load(path, repository), "expanded", None)
-    if replace is None:
-        return dict(values)
+    module = load(path, repository)
     with explained(path, repository):
-        try:
-            return dict(replace(dict(values), folder or repository.root))
-        except ValueError as error:
-            raise RequestError(str(error)) from None
+        return _expanded(module, values, folder or repository.root)
+
+
+def _expanded(module: ModuleType, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    replace = getattr(module, "expanded", None)
+    try:
+        return dict(replace(dict(values), folder)) if replace else dict(values)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
 
 
 def members(name: str, repository: Repository) -> Mapping[str, Collection[str]]:

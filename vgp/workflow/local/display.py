@@ -110,7 +110,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def _why_skipped(result: Result) -> str:
-    """The reason that a step gave for steps that were skipped, as that of retraining does; "" if none did."""
+    """The reason that a step gave for steps that were skipped; "" if none did."""
     if not any(step.state == "skipped" for step in result.steps):
         return ""
     return one_line(next((str(step.parameters["why"]) for step in result.steps if "why" in step.parameters), ""))

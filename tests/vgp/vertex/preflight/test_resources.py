@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from components.image import step
+from components import step
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex

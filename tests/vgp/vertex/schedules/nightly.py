@@ -50,6 +50,15 @@ def real_resolve() -> Iterator[None]:
         sys.path.remove(folder)
 
 
+def later_steps(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What the step resolve gives to train, decide and register of its form."""
+    from vgp.steps.run_request import read_form
+
+    of_the_run = ("pipeline", "run", "scheduled", "as_of", "pins")
+    form = read_form({name: value for name, value in inputs.items() if name not in of_the_run})
+    return {"config": form.settings, "terms": form.terms.model_dump(mode="json")}
+
+
 @dataclass
 class Project:
     cloud: Cloud
@@ -98,7 +107,7 @@ class Project:
             **{name: task.inputs[name] for name in ("run", "scheduled", "as_of", "pins")},
         )  # fmt: skip
         names = ("digest", "uri", "data", "champion", "registry", "model_name")
-        return {name: getattr(pins, name) for name in names}
+        return {"Output": "train", **{name: getattr(pins, name) for name in names}, **later_steps(task.inputs)}
 
     def foreseen(self) -> str:
         """What `schedule plan` says of the next night, in the letters of `became`."""
@@ -111,7 +120,7 @@ class Project:
         """As `python -m vgp.steps resolve --dry-run`, at the cloud's time."""
         pipeline, now = inputs["pipeline"], self.cloud.clock.now()
         pins = self.resolve(self.request(inputs), "pins", pipeline=pipeline, now=now, dry_run=True)
-        return {"data": pins.data, "champion": pins.champion}, ""
+        return {"data": pins.data, "champion": pins.champion, **later_steps(inputs)}, ""
 
     def request(self, inputs: Mapping[str, Any]) -> Any:
         from vgp.data import task_names

@@ -21,7 +21,8 @@ from vgp.vertex.schedules.outlook import Outlook
 
 from .conftest import SMALL, SPEC, make
 
-PINS = {"resolve.data": "1.json", "resolve.champion": "2.json"}
+CONFIG, TERMS = {"epochs": 3}, {"margin": 0}
+PINS = {"resolve.data": "1.json", "resolve.champion": "2.json", "resolve.config": CONFIG, "resolve.terms": TERMS}
 STEPS = ["prepare", "train", "evaluate", "decide"]
 
 
@@ -36,9 +37,10 @@ def test_the_same_pins_are_hits_and_what_follows_from_others_runs() -> None:
     assert taken() == STEPS
     assert taken(pins={"resolve.data": "9.json"}) == []
     assert taken(pins={"resolve.champion": "9.json"}) == ["prepare", "train"]
-    assert taken(values={"epochs": 4.0}) == ["prepare"]
-    assert taken(values={"epochs": 3}) == STEPS, "which is the default"
-    assert taken(values={"margin": 0.1}) == ["prepare", "train", "evaluate"]
+    assert taken(values={"epochs": 4.0}) == STEPS, "the step resolve tells what later steps are given"
+    assert taken(pins={"resolve.config": {"epochs": 4}}) == ["prepare"]
+    assert taken(pins={"resolve.config": {"epochs": 3.0}}) == STEPS
+    assert taken(pins={"resolve.terms": {"margin": 0.1}}) == ["prepare", "train", "evaluate"]
 
 
 def test_a_step_without_a_result_runs_and_all_after_it() -> None:
@@ -67,7 +69,7 @@ def container(spec: Any, step: str) -> Any:
 
 
 def task(spec: Any, step: str) -> Any:
-    return spec["components"]["comp-exit-handler-1"]["dag"]["tasks"][step]
+    return spec["components"]["comp-condition-2"]["dag"]["tasks"][step]
 
 
 def of_the_run() -> Any:
@@ -103,10 +105,11 @@ def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
     monkeypatch.setattr(subprocess, "run", run)
     parameters = {"data": "--help", "task_options": {"train": "6 months", "share": 0.5}}
     told = outlook.outlook(settings, make(settings, spec=SPEC, parameters=parameters))
-    assert commands[0][3:] == [
-        "resolve", "--dry-run", "--json", "--to=gs://test-bucket/runs/pins", "--pipeline=training", "--data=--help",
-        "--task=flights", '--options={"train": "6 months", "share": 0.5}', "--champion=auto",
-    ]  # fmt: skip
+    assert commands[0][3:7] == ["resolve", "--dry-run", "--json", "--to=gs://test-bucket/runs/pins"]
+    texts = [word.removeprefix("--set=").partition("=") for word in commands[0][7:]]
+    given = {name: json.loads(value) for name, _, value in texts}
+    assert given.items() >= {**parameters, "pipeline": "training", "epochs": 3.0, "champion": "auto"}.items()
+    assert not {"run", "scheduled", "when", "force"} & given.keys(), "a plan asks what is there"
     assert told.words(datetime.now(UTC), None) == "all steps run: it has no good run yet"
 
 
@@ -114,7 +117,7 @@ def test_the_inputs_of_resolve_are_the_arguments_and_none_is_a_flag(
 def test_data_is_not_called_new_since_a_run_that_does_not_tell_its_own(
     cloud: Cloud, settings: Settings, monkeypatch: pytest.MonkeyPatch, decides: bool
 ) -> None:
-    monkeypatch.setattr(outlook, "decides", lambda root: decides)
+    monkeypatch.setattr(outlook, "decides", lambda *_: decides)
     cloud.script("resolve", outputs={"data": None})
     apply(settings, make(settings, spec=SPEC))
     cloud.clock.advance(86400)
@@ -126,13 +129,15 @@ def test_data_is_not_called_new_since_a_run_that_does_not_tell_its_own(
 
 
 def test_a_run_with_another_champion_or_a_new_epoch_is_told(cloud: Cloud, settings: Settings) -> None:
-    cloud.script("resolve", outputs={"data": "gs://b/pins/1.json", "champion": "gs://b/pins/2.json"})
+    later = {"config": CONFIG, "terms": TERMS}
+    pins = {"data": "gs://b/pins/1.json", "champion": "gs://b/pins/2.json"}
+    cloud.script("resolve", outputs={"Output": "train", **pins, **later})
     apply(settings, make(settings, spec=SPEC))
     cloud.clock.advance(86400)
     now = datetime(2026, 3, 20, tzinfo=UTC)
 
     def look(**pins: str) -> outlook.Outlook:
-        told = {"data": "runs/pins/1.json", "champion": "runs/pins/2.json", **pins}
+        told = {"data": "runs/pins/1.json", "champion": "runs/pins/2.json", **later, **pins}
         return outlook.outlook(settings, make(settings, spec=SPEC), now=now, ask=lambda _: (told, ""))
 
     same = look()

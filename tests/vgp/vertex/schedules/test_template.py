@@ -60,7 +60,7 @@ def prices(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def tasks(spec: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+    found: dict[str, Any] = spec["components"]["comp-condition-2"]["dag"]["tasks"]
     return found
 
 

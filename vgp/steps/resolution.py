@@ -1,0 +1,124 @@
+"""The first step of a run: its pins, its settings for the later steps, and the decision whether it trains.
+
+An attempt that goes on with the pins of an earlier run goes on with its decision, too, whatever day it is by then.
+"""
+
+import sys
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from vgp.base import strict
+from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.storage import files, storage
+from vgp.data import tasks
+from vgp.decision.release import release
+from vgp.decision.retraining.policy import Policy
+from vgp.protocol import moment, run_folder
+from vgp.protocol import pin_store as store
+from vgp.protocol.pins import RunPins
+from vgp.registry import registry as registries
+from vgp.registry import reigning
+from vgp.registry.model_name import chosen
+from vgp.steps import run_request
+from vgp.steps.pins import resolve as pins_of
+from vgp.steps.pins.resolve import Resolved
+from vgp.steps.retraining_page import html
+from vgp.steps.retraining_verdict import Verdict, verdict
+from vgp.steps.run_request import Form
+from vgp.train.loop import selection
+
+
+class Outputs(NamedTuple):
+    """What the step returns, in the order of the component."""
+
+    Output: str
+    why: str
+    digest: str
+    uri: str
+    data: str
+    champion: str
+    registry: str
+    model_name: str
+    config: dict[str, Any]
+    terms: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution(Resolved):
+    """What was resolved of a form, and decided."""
+
+    form: Form
+    verdict: Verdict
+
+    @property
+    def outputs(self) -> Outputs:
+        """Those of the step, in their order."""
+        pins = (self.digest, self.uri, self.data, self.champion, self.registry, self.model_name)
+        terms = self.form.terms.model_dump(mode="json")
+        return Outputs(self.verdict.outcome, self.verdict.why, *pins, self.form.settings, terms)
+
+
+def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_run: bool, **run: Any) -> Resolution:
+    """Pins what a run works on, decides whether it trains, and writes pins, record, decision and page.
+
+    Args:
+        page: Where the page of the decision goes; "" = nowhere.
+        run: pipeline, run, scheduled, as_of and pins, as of `vgp.steps.calls.resolve`, as are all others.
+    """
+    request, terms = form.request, form.terms
+    work = tasks.load(request.task, request.task_options)
+    selection.require_metric(form.config, work)
+    run_request.check_bounds(form, bounded=not work.regression)
+    output = run_folder.parse(record)
+    model = chosen(request.model_name, request.task, request.task_options)
+    place = reigning.opened(request.registry, model, record or to)
+    folder = run_folder.pins_at(to) if to else run_folder.pins(record)
+    project = project or (output.project if output else "")
+    resolved = pins_of.resolve(request, folder, place, project=project, dry_run=dry_run, **run)
+    if resolved.champion and terms.approve != "manual":
+        foretold = release.foreseen(place, terms.confidence, terms.nights)
+        resolved = replace(resolved, words=(*resolved.words, *foretold))
+    for sentence in resolved.words:
+        print(sentence, file=sys.stderr, flush=True)
+    if record and not dry_run:
+        pins_of.write_record(resolved, record)
+    made = _decided(resolved, form, page, run, dry_run)
+    known = {"decision": made.outcome, "cause": made.cause, "why": made.why}
+    return Resolution(**vars(resolved) | {"metadata": {**resolved.metadata, **known}}, form=form, verdict=made)
+
+
+def _decided(resolved: Resolved, form: Form, page: str, run: dict[str, Any], dry_run: bool) -> Verdict:
+    """The decision whether to train; in a dry run, and where every run trains, nothing is looked at or written."""
+    if dry_run or (form.policy.when == "always" and not form.policy.force):
+        return Verdict(train=True, cause="asked", why="")
+    made = (_earlier(resolved, form.policy) if run["pins"] else None) or _new_decision(resolved, form, run)
+    print(made.headline, file=sys.stderr, flush=True)
+    storage.overwrite(_memory(resolved), made.model_dump_json().encode())
+    if page:
+        files.write(page, html(made))
+    return made
+
+
+def _new_decision(resolved: Resolved, form: Form, run: dict[str, Any]) -> Verdict:
+    request = store.load(resolved.uri, RunPins).request
+    now = datetime.now(UTC)
+    when = moment.chosen(run["as_of"], run["scheduled"], now)
+    record = registries.open(resolved.registry, resolved.model_name).read()
+    time = when.time if when else now
+    return verdict(resolved, request, record, form.policy, form.config, run=run["run"], now=time)
+
+
+def _memory(resolved: Resolved) -> str:
+    """Where the decision of these pins lies, beside them."""
+    return f"{resolved.uri.removesuffix('.json')}-decision.json"
+
+
+def _earlier(resolved: Resolved, rules: Policy) -> Verdict | None:
+    """The decision that was made with these pins; None if there is none, or training is forced now."""
+    if rules.force:
+        return None
+    try:
+        return Verdict.model_validate(strict.loads(storage.read(_memory(resolved), most=files.MOST_JSON_BYTES)))
+    except (UserError, ProcessFailed, ValueError):
+        return None

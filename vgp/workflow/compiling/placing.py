@@ -1,0 +1,125 @@
+"""The steps of a workflow on their machines, and the spec of the whole, while its file is imported.
+
+A workflow is an ordinary KFP file: `@dsl.pipeline` at its top, over components that `step` and `job` have placed.
+
+    train_step = job(train)
+
+    @placed
+    @dsl.pipeline(name="training")
+    def training(epochs: float = 3.0) -> None:
+        train_step(epochs=epochs)
+
+The target in effect during the import says which machines those are: commands of ours put one into effect (`placing`).
+Without one, as under `kfp dsl compile`, it is Vertex AI with the settings that are found from the current folder.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vgp.check.spec import ladder_inputs
+from vgp.check.spec.caching import as_pinned
+from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults, with_places
+from vgp.workflow.compiling.compile_target import Target
+from vgp.workflow.compiling.email import with_email
+from vgp.workflow.compiling.sizes import with_sizes
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
+
+#: What a workflow's own function of that name makes of values, in a folder.
+Expand = Callable[[dict[str, Any], Path], Mapping[str, Any]]
+
+
+class _Place(NamedTuple):
+    """A target, and the root of the repository of the workflow that is imported for it."""
+
+    target: Target
+    root: Path
+
+
+_in_effect: ContextVar[_Place | None] = ContextVar("target", default=None)
+#: Where a pipeline keeps the spec that `placed` has completed.
+_COMPLETE = "vgp_spec"
+
+
+@contextmanager
+def placing(where: Target, root: Path) -> Iterator[None]:
+    """Puts a target into effect, for the workflow that is imported meanwhile."""
+    token = _in_effect.set(_Place(where, root))
+    try:
+        yield
+    finally:
+        _in_effect.reset(token)
+
+
+def _place() -> _Place:
+    """Returns the target in effect; outside our commands that is Vertex AI in the default environment.
+
+    Raises:
+        RequestError: no settings are found, or they are wrong.
+    """
+    known = _in_effect.get()
+    if known is None:
+        from vgp.settings import load
+        from vgp.workflow.compiling.vertex import Vertex
+
+        settings = load()
+        known = _Place(Vertex(settings), settings.repository.root)
+        _in_effect.set(known)
+    return known
+
+
+def target() -> Target:
+    """Returns the target in effect, for what a workflow tells its steps of it."""
+    return _place().target
+
+
+def step(component: Any, **marks: Any) -> "BaseComponent":
+    """Returns a plain step on its machine; the marks are those of `Target.step`."""
+    return target().step(component, **marks)
+
+
+def job(component: Any, **marks: Any) -> "BaseComponent":
+    """Returns a training step, which may have several GPUs and machines; the marks are those of `Target.job`."""
+    return target().job(component, **marks)
+
+
+def placed(pipeline: Any) -> Any:
+    """Completes a pipeline with what the target knows of whole runs: caching, places, sizes of machines, mail."""
+    from google.protobuf import json_format
+    from kfp.pipeline_spec import pipeline_spec_pb2 as messages
+
+    where = _place()
+    spec = completed(pipeline, where.target, pipeline.pipeline_func.__globals__.get("expanded"), where.root)
+    graph = json_format.ParseDict(dict(spec.content), messages.PipelineSpec())
+    pipeline.component_spec.implementation.graph = graph
+    setattr(pipeline, _COMPLETE, spec)
+    return pipeline
+
+
+def completed(pipeline: Any, where: Target, expand: Expand | None, root: Path) -> PipelineSpec:
+    """Returns the complete spec of a pipeline; the one that `placed` has made of it, if it has."""
+    known: PipelineSpec | None = getattr(pipeline, _COMPLETE, None)
+    if known is not None:
+        return known
+    from google.protobuf import json_format
+
+    content = json_format.MessageToDict(pipeline.pipeline_spec)
+    _in_order_of_signature(content, pipeline.component_spec.inputs or {})
+    spec = with_sizes(PipelineSpec(content))
+    spec = with_defaults(spec, lambda values: expand(dict(values), root) if expand else values)
+    spec = with_places(spec, where.places)
+    ladder_inputs.refuse(spec)
+    if where.email:
+        spec = with_email(spec, where.email)
+    return as_pinned(spec, otherwise=where.caching)
+
+
+def _in_order_of_signature(content: dict[str, Any], names: Mapping[str, Any]) -> None:
+    """Puts the parameters in the order in which the workflow declares them, which a person's form has, too."""
+    declared = content["root"].get("inputDefinitions", {}).get("parameters")
+    if declared:
+        content["root"]["inputDefinitions"]["parameters"] = {name: declared[name] for name in names if name in declared}
