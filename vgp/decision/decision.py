@@ -7,7 +7,7 @@ from typing import Literal
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files
-from vgp.evaluation.record import Slice
+from vgp.evaluation.slices import Slice
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 

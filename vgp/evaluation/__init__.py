@@ -21,6 +21,7 @@ examples.py        rows that a reader can learn from, and their words
 drift.py           train rows beside the scored ones
 measure.py         predictions -> metrics.json
 measure_regression.py  the same of a regression
+slices.py          rows where a column has one value; without numpy, for the gate's settings
 record.py          the content of metrics.json
 comparison.py      intervals by resampling groups of rows, of all rows and of slices
 clusters.py        a mean difference over clusters of rows, which may follow each other in time, and its error

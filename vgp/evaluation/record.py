@@ -10,23 +10,11 @@ from vgp.evaluation.examples import Examples
 from vgp.evaluation.importance import Importance
 from vgp.evaluation.regression import RegressionFigures
 from vgp.evaluation.script.collected import Collected
+from vgp.evaluation.slices import Slice
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol.manifest import Frozen
 
 # ---- rows where a column has one value, as figures and the decision name them
-
-
-class Slice(Frozen):
-    """The rows where one column has one value."""
-
-    column: str
-    value: str
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """As people read it: `plan = basic`, since neither a column's name nor a value need be one word."""
-        return f"{self.column} = {self.value}"
 
 
 FILE_NAME = "metrics.json"

@@ -4,7 +4,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.train.config import TrainConfig
-from vgp.train.loop.order import check_rungs
+from vgp.train.loop.process_counts import check_rungs
 
 
 @pytest.mark.parametrize(

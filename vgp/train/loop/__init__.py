@@ -16,6 +16,7 @@ weighting.py     losses that are a sum and its weight; sums over microbatches an
 schedule.py      the learning rate of each step
 optimizers.py    the task's optimizers as one, and the parameters that are frozen
 buffers.py       buffers that a forward pass changes, each by its rule
+process_counts.py whether microbatches can be assigned to so many processes, known without torch
 order.py         which sample when, under which seed, on which rank
 batches.py       microbatches, fed one block ahead
 validation.py    the validation loss, and the task's own metrics
