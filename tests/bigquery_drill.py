@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from tests.training import warehouse
+from tests.helpers import warehouse
 from training.tasks.flights import Flights
 from vgp.base.storage.bigquery import client
 from vgp.data.prepare import prepare

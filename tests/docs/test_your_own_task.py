@@ -27,7 +27,7 @@ def settings(words: list[str]) -> set[str]:
 
 
 def test_the_digits_example_goes_from_data_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project's own task as a pipeline, which the page's first command is: tests/wheel, tests/vgp/local."""
+    """A project's own task as a pipeline, which the page's first command is: tests/wheel, tests/vgp/workflow/local."""
     prepare, train, evaluate, decide = lines("python -m vgp.steps")
     for name, value in THREADS.items():
         monkeypatch.setenv(name, value)

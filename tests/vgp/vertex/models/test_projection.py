@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, status
 
-from tests.vgp.inside.registered import IMAGE, Registry, shown
+from tests.vgp.protocol.registered import IMAGE, Registry, shown
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol import model_registry
 from vgp.settings import Settings

@@ -1,0 +1,201 @@
+"""Every way to and from a bucket, with one fault at each of its requests in turn: all is done, nothing half-written."""
+
+import itertools
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.vgp.registry.records import key_of, version
+from vgp.base.storage import download, objects, storage
+from vgp.base.storage.objects import Folder
+from vgp.base.storage.slot import Slot
+from vgp.data import bundle
+from vgp.data.beam.dataset import Dataset
+from vgp.protocol import pin_store as pins
+from vgp.protocol.capacity.control import Control, Document
+from vgp.protocol.capacity.watcher import claim
+from vgp.protocol.manifest import Manifest
+from vgp.protocol.pins import ChampionPins
+from vgp.registry import changes, registry, sweep, versions
+from vgp.serve.prediction.folder import Asked, Predicted, shard_name
+from vgp.train.checkpoint.holder import Owner
+from vgp.train.checkpoint.lease import held
+from vgp.train.checkpoint.store import BucketStore
+
+# The client leaves broken connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+ONE, LARGE = b"one" * 1000, bytes(range(256)) * 4 * 1024 * 9  # above 8 MiB the client uploads in several requests
+#: Refused before it is handled; handled, and the connection reset; handled, and half of the answer arrives.
+FAULTS = {"refused": (503, 429), "lost": ("lost",), "short": ("short",)}
+
+TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    """The pauses between tries, which are random, are short."""
+    uniform = random.uniform
+    monkeypatch.setattr(random, "uniform", lambda low, high: uniform(low, min(high, 0.01)))
+
+
+def checkpoint(place, tmp_path):
+    store = BucketStore(place)
+    store.write("part", [memoryview(ONE), memoryview(ONE)])
+    done = [store.commit("manifest", b"{}"), store.read("part", 4, 40), store.read("part"), store.size("part")]
+    done += [store.checksum("part"), store.names()]
+    store.delete("one")
+    return done
+
+
+def lease(place, tmp_path):
+    with held(place, Owner("run", "train"), length_s=60, patience_s=60) as mine:
+        return mine.loss
+
+
+def folder(place, tmp_path):
+    given = Folder(place)
+    given.require_writable()
+    done = [given.create("new", [memoryview(ONE)]), given.create("one", [memoryview(b"other")]), given.holds("one")]
+    given.replace("one", b"two")
+    given.copy("one", Folder(f"{place}/deep"))
+    done += [given.facts("one"), given.folders(), given.names(), given.read("one"), given.read_range("one", 1, 9)]
+    given.delete("new")
+    return done
+
+
+def large(place, tmp_path):
+    Folder(place).replace("large", LARGE)
+    (tmp_path / "file").write_bytes(ONE)
+    objects.put(tmp_path / "file", f"{place}/file")
+    return objects.read(f"{place}/large") == LARGE
+
+
+def downloads(place, tmp_path):
+    with download.local_copy(f"{place}/one") as path, download.opened(f"{place}/one", chunk_bytes=1024) as file:
+        return Path(path).read_bytes() == file.read() == ONE
+
+
+def looks(place, tmp_path):
+    storage.overwrite(f"{place}/two", b"2")
+    files = [*storage.find(f"{place}/*"), *storage.below(place)]
+    read = storage.read(f"{place}/two", most=9)
+    generation = (
+        storage.versioned(storage.File(f"{place}/one", 0)).generation == storage.described(f"{place}/one").generation
+    )
+    return [file.path for file in files], read, storage.location(place), generation
+
+
+def slot(place, tmp_path):
+    """Where the answer to a write was lost, `put` and `delete` report another's; what they do is done."""
+    mine = Slot(f"{place}/one", deadline_s=60)
+    before = mine.read()
+    mine.put(b"two", before.generation)
+    there = mine.read()
+    mine.put(b"other", before.generation)
+    mine.facts()
+    if there.data == b"two":
+        mine.delete(there.generation)
+    return before.data, there.data, mine.read()
+
+
+def model(tmp_path):
+    (tmp_path / "model").mkdir(exist_ok=True)
+    for name, data in {"model.safetensors": ONE, "empty": b""}.items():
+        (tmp_path / "model" / name).write_bytes(data)
+    return str(tmp_path / "model")
+
+
+def register(place, tmp_path):
+    flights = registry.open(place, "flights")
+    files = versions.add(flights, model(tmp_path), key_of("a"))
+    record = flights.change(lambda record: changes.register(record, version("a", files=files), who="run"))
+    versions.verify(flights, record.keyed(key_of("a")))
+    return sorted(files.items())
+
+
+def remove_copies(place, tmp_path):
+    flights = registry.open(place, "flights")
+    versions.add(flights, model(tmp_path), key_of("a"))
+    files = versions.add(flights, model(tmp_path), key_of("a"))  # what is there already is copied in the bucket
+    removed = [sweep.remove(flights, copy) for copy in sweep.copies(flights)]
+    versions.remove(flights, version("a", files=files))
+    return sorted(files.items()), removed
+
+
+def predictions(place, tmp_path):
+    given = Predicted.checked(f"{place}/predictions")
+    asked = Asked(weights={"model.json": "0"}, task="flights", rows=2, shards=(2,))
+    given.begin(asked)
+    given.begin(asked)
+    done = [given.commit(shard_name(0), ONE), given.described(shard_name(0)), given.finished(), given.names()]
+    given.tidy()
+    return done, given.holds(0, 2, "key")
+
+
+def documents(place, tmp_path):
+    control = Control(place, "1")
+    document = Document(control.heartbeat)
+    document.write({"attempt": "1"})
+    claim(control, "job")
+    return document.read(), bool(document.version())
+
+
+def model_and_pins(place, tmp_path):
+    card = bundle.ModelCard(task="digits:Digits", columns=(), config={}, steps=1, parameters=1)
+    objects.replace(f"{place}/{bundle.CARD}", card.model_dump_json().encode())
+    document = ChampionPins(folder="/model", epoch=1)
+    return bundle.load_card(place) == card, pins.load(pins.save(f"{place}/pins", document), ChampionPins) == document
+
+
+def dataset(place, tmp_path):
+    shards = {"train": [{"path": "train-00000.parquet", "rows": 1, "bytes": len(ONE), "sha256": ""}]}
+    manifest = Manifest(task="t:T", splits=shards, columns=())
+    objects.replace(f"{place}/prepared/train-00000.parquet", ONE)
+    objects.replace(f"{place}/train-00007.parquet", ONE)
+    Folder(place).delete("one")
+    made = Dataset.checked(place)
+    made.commit(manifest, f"{place}/prepared")
+    return made.is_complete(), made.holds(manifest)
+
+
+PATHS = [
+    checkpoint,
+    lease,
+    folder,
+    large,
+    downloads,
+    looks,
+    slot,
+    register,
+    predictions,
+    documents,
+    model_and_pins,
+    dataset,
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("act", PATHS)
+def test_one_fault_at_any_request_changes_nothing(bucket, proxy, tmp_path, act, fault):
+    def run(number):
+        """What it returns and leaves, and whether it met the fault."""
+        place = f"{bucket}/{act.__name__}-{fault}-{number}"
+        storage.overwrite(f"{place}/one", ONE)
+        if number >= 0:
+            proxy.fail(FAULTS[fault][number % len(FAULTS[fault])], skip=number)
+        done = repr(act(place, tmp_path)).replace(place, "gs://PLACE")
+        is_met = not (proxy.faults and proxy.faults[0].times)
+        proxy.faults.clear()
+        left = {file.path.removeprefix(place): TIME.sub(b"", objects.read(file.path)) for file in storage.below(place)}
+        return (done, left), is_met
+
+    expected, _ = run(-1)
+    for number in itertools.count():
+        found, is_met = run(number)
+        if not is_met:
+            break
+        assert found == expected, f"{fault} at request {number}"
+    assert number
