@@ -32,7 +32,7 @@ def decide(
         Output: promote; candidate, where it is better than the champion and a simple model is better still; keep; not
             decided, where a script left no predictions, or no test row is of one of the classes.
     """
-    from vgp.steps import calls as steps
+    from vgp import steps
 
     made = steps.decide(
         dataset.path,

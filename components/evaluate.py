@@ -29,7 +29,7 @@ def evaluate(
             model.
         classification: ROC curve and confusion matrix; empty for a task without classes.
     """
-    from vgp.steps import calls as steps
+    from vgp import steps
 
     result = steps.evaluate(dataset.path, model.path, evaluation.path, champion=champion, task=task)
     metrics.metadata.update(result.scalars)

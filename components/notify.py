@@ -24,6 +24,7 @@ def notify(
     Returns:
         summary: What ran, what was cached, the decision, the cost, and links.
     """
-    from vgp.steps.notice import tell
+    from vgp import steps
 
-    summary.metadata.update(tell(status, summary.path, address=webhook, prices=prices, experiment=experiment))
+    told = steps.notify(status, summary.path, address=webhook, prices=prices, experiment=experiment)
+    summary.metadata.update(told)

@@ -48,9 +48,9 @@ def resolve(
         destination: Where predictions go.
     """
     given = dict(locals())
-    from vgp.steps import prediction as steps
+    from vgp import steps
 
-    resolved = steps.resolve(**{**given, "record": record.path})
+    resolved = steps.resolve_prediction(**{**given, "record": record.path})
     record.uri = resolved.uri
     record.metadata.update(resolved.metadata)
     return resolved.outputs
@@ -91,7 +91,7 @@ def predict(
         page: What was predicted, and how far the rows are from the training data.
         metrics: Rows, what was predicted, and figures of the rows whose label is known.
     """
-    from vgp.steps import prediction as steps
+    from vgp import steps
 
     made = steps.predict(
         predictions.path,

@@ -20,7 +20,7 @@ def prepare(
     Returns:
         dataset: Directory of Parquet shards and manifest.json.
     """
-    from vgp.steps import calls as steps
+    from vgp import steps
 
     manifest = steps.prepare("", dataset.path, task=task, pins=pins)
     dataset.metadata.update(rows={split: manifest.rows(split) for split in manifest.splits})

@@ -52,9 +52,7 @@ def register(
         Output: promoted, registered, candidate, kept, not decided or nothing new.
         words: The same in one sentence.
     """
-    from vgp.protocol import commit
-    from vgp.steps import calls as steps
-    from vgp.steps.following import follow
+    from vgp import steps
 
     released = steps.register(
         dataset.path,
@@ -71,8 +69,9 @@ def register(
         champion=champion,
         pins=pins,
         **terms,
-        commit=commit.of_run(job),
+        commit=steps.commit_of_run(job),
     )
     version.uri = released.uri or version.uri
-    version.metadata.update(released.metadata | follow(job, released.read, released.number, models))
+    followed = steps.follow_registry(job, released.read, released.number, models)
+    version.metadata.update(released.metadata | followed)
     return released.code, released.words

@@ -75,7 +75,7 @@ def resolve(
         terms: By which rule a model is promoted, and by whom, for decide and register.
     """
     given = dict(locals())
-    from vgp.steps import calls as steps
+    from vgp import steps
 
     resolved = steps.resolve(**{**given, "record": record.path, "look": look.path})
     record.uri = resolved.uri

@@ -26,7 +26,7 @@ def train(
         model: Directory with model.safetensors and model.json.
         checkpoints: Directory of checkpoints and training logs.
     """
-    from vgp.steps import calls as steps
+    from vgp import steps
 
     figures = steps.train(
         dataset.path,
@@ -65,7 +65,7 @@ def collect(
         checkpoints: The folder that the script knew as AIP_CHECKPOINT_DIR.
         metrics: The numbers of metrics.json.
     """
-    from vgp.steps import calls as steps
+    from vgp import steps
 
     taken = steps.collect(left_model.path, left_checkpoints.path, dataset.path, task=task, pins=pins)
     model.uri, checkpoints.uri = left_model.uri, taken.checkpoints or left_checkpoints.uri

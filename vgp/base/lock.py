@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -47,12 +48,12 @@ def read(text: str) -> dict[str, str]:
     """Name -> its lines: requirement, hashes, and the comment with what needs it; several where Pythons differ."""
     entries: dict[str, str] = {}
     for entry in re.findall(r"(?m)^[A-Za-z0-9].*\n(?:[ \t]+.*\n)*", text):
-        name = canonical(_NAME.match(entry)[0])
+        name = named(entry)
         entries[name] = entries.get(name, "") + entry
     return entries
 
 
-def roots(project: dict, extras: list[str]) -> set[str]:
+def roots(project: dict[str, Any], extras: list[str]) -> set[str]:
     """What this package itself asks for, without or with some extras, and what builds it."""
     known = project["project"]["optional-dependencies"]
     for extra in extras:
@@ -97,7 +98,13 @@ def installed(name: str, entries: dict[str, str]) -> set[str] | None:
 
 def asked(requirements: Iterable[str]) -> set[str]:
     """The names in requirements: `torch` of `torch>=2; python_version > "3"`."""
-    return {canonical(_NAME.match(requirement)[0]) for requirement in requirements}
+    return {named(requirement) for requirement in requirements}
+
+
+def named(requirement: str) -> str:
+    """The name that a requirement begins with."""
+    found = _NAME.match(requirement)
+    return canonical(found[0]) if found else ""
 
 
 def canonical(name: str) -> str:

@@ -1,15 +1,60 @@
-"""What each step of a pipeline calls. Components and `python -m vgp.steps` use nothing else.
+"""What each step of a pipeline calls. Components and `python -m vgp.steps` use nothing else of the library.
 
-calls.py                what each step calls: resolve, prepare, train, collect, evaluate, decide, register
-experiment.py           a run as part of a Vertex AI experiment
-following.py            Vertex AI's Model Registry brought after ours by the step that changed it
+    from vgp import steps
+
+    steps.prepare("data/", pins=..., task="flights")
+
+The functions in `PUBLIC` are the interface between a project and the library. A project that was written for a version
+runs with the next one, too: a function or an input that goes is named with what takes its place.
+
+calls.py                the steps of training: prepare, train, collect, evaluate, decide, register
+resolution.py           the first step: pins, settings for the later steps, the decision
+prediction.py           the steps of batch prediction: resolve and predict
 notice.py               the exit step: the summary written, printed and sent
 notice_page.py          the summary as Markdown
-prediction.py           the steps of the workflow
-retraining_verdict.py   the decision, with its reason
+experiment.py           a run as part of a Vertex AI experiment
+following.py            Vertex AI's Model Registry brought after ours by the step that changed it
 form.py                 what a workflow file says of its form to commands
-resolution.py           the first step: pins, settings for the later steps, the decision
 run_request.py          the form read into typed settings, checked before anything starts
-pins/                   what a run works on, told once at its beginning
+retraining_verdict.py   whether a run trains, with its reason
+retraining_page.py      a page with the reason to train or not
 prediction_command.py   `python -m vgp.steps predict`
-retraining_page.py      a page with the reason to train or not"""
+pins/                   what a run works on, told once at its beginning
+"""
+
+from importlib import import_module
+from typing import Any
+
+from vgp import __version__
+
+#: Public name -> its module and its name there. Each is imported when it is first asked for: a step that only tells how
+#: a run ended needs no NumPy.
+PUBLIC = {
+    "resolve": ("vgp.steps.calls", "resolve"),
+    "prepare": ("vgp.steps.calls", "prepare"),
+    "train": ("vgp.steps.calls", "train"),
+    "collect": ("vgp.steps.calls", "collect"),
+    "evaluate": ("vgp.steps.calls", "evaluate"),
+    "decide": ("vgp.steps.calls", "decide"),
+    "register": ("vgp.steps.calls", "register"),
+    "resolve_prediction": ("vgp.steps.prediction", "resolve"),
+    "predict": ("vgp.steps.prediction", "predict"),
+    "notify": ("vgp.steps.notice", "tell"),
+    "follow_registry": ("vgp.steps.following", "follow"),
+    "commit_of_run": ("vgp.protocol.commit", "of_run"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Returns a public function.
+
+    Raises:
+        AttributeError: this version has none of that name.
+    """
+    if name not in PUBLIC:
+        raise AttributeError(
+            f"vgp.steps of version {__version__} has no {name!r}. It has {', '.join(PUBLIC)}; `vgp update` shows what "
+            "changed in the steps since a project was written."
+        )
+    module, function = PUBLIC[name]
+    return getattr(import_module(module), function)
