@@ -7,7 +7,6 @@ google_api.py        calls of Google's APIs from within a run
 lock.py              the locked versions of all that an extra needs
 memory.py            what this process may use, cgroups counted
 options.py           the options of a task: what it knows, and what is near
-printable.py         somebody else's text in a message
 strict.py            JSON that somebody else may have written
 webhook.py           a JSON body sent to an address of somebody's choice
 documents/           JSON, YAML and TOML that keep the place of every value

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from vgp.base import strict
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.base.printable import MOST_LETTERS, quoted
+from vgp.base.text.printable import MOST_LETTERS, quoted
 
 VARIABLE = "PREPARE_ENGINES"
 EXAMPLE = '{"memory_gb": 4, "bigquery": {"project": "my-project", "max_gb": 500}}'

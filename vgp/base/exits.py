@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from vgp.base.printable import plain
+from vgp.base.text.printable import printable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,18 +64,18 @@ def exits(function: Callable[P, R]) -> Callable[P, R]:
         except UserError as error:
             if os.environ.get(DEBUG):
                 traceback.print_exception(error)
-            print(f"error: {plain(error)}", file=sys.stderr, flush=True)
+            print(f"error: {printable(error)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_UNAVAILABLE if is_store_down(error) else EXIT_USER_ERROR) from None
         except (Preempted, MachineLost) as stop:
-            print(f"stopped: {plain(stop)}", file=sys.stderr, flush=True)
+            print(f"stopped: {printable(stop)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_PREEMPTED) from None
         except ProcessFailed as failure:
-            print(f"failed: {plain(failure)}", file=sys.stderr, flush=True)
+            print(f"failed: {printable(failure)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_UNAVAILABLE if is_store_down(failure) else EXIT_FAILED) from None
         except OSError as error:
             if not is_store_down(error):
                 raise
-            print(f"failed: {plain(error)}", file=sys.stderr, flush=True)
+            print(f"failed: {printable(error)}", file=sys.stderr, flush=True)
             raise SystemExit(EXIT_UNAVAILABLE) from None
 
     return run

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data import columns as bins
 from vgp.data import task_names
 from vgp.data.shares import NAMES

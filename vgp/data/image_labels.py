@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import storage
 from vgp.base.storage.files import MOST_JSON_BYTES
 from vgp.base.storage.storage import File
+from vgp.base.text.printable import quoted
 
 if TYPE_CHECKING:
     from PIL.Image import Image

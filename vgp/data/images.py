@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.base.printable import listed, quoted
 from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
+from vgp.base.text.printable import listed, quoted
 from vgp.data import image_labels, place, raw
 from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
 from vgp.data.task import Task

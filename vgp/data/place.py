@@ -3,7 +3,7 @@
 import mmap
 from pathlib import Path
 
-from vgp.base.printable import plain
+from vgp.base.text.printable import printable
 
 _BYTES = 1 << 10
 _current = ""
@@ -39,7 +39,7 @@ def last(path: Path) -> str:
 
 def _set(text: str) -> None:
     global _current
-    _current = plain(text)
+    _current = printable(text)
     if _kept is not None:
         encoded = _current.encode(errors="replace")[:_BYTES]
         _kept[:] = encoded + bytes(_BYTES - len(encoded))

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.storage import File
+from vgp.base.text.printable import quoted
 from vgp.data import task_names
 from vgp.data.destination import UNFINISHED, Destination
 from vgp.data.task import Task

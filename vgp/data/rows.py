@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import files, inflate
+from vgp.base.text.printable import quoted
 from vgp.data.columns import elements
 from vgp.protocol import manifest
 from vgp.protocol.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 
 #: Column names that a missing one is compared with, and missing ones that get a hint: each comparison takes 10 us.
 MOST_COMPARED = 1_000

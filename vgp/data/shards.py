@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.printable import MOST_LETTERS, plain
+from vgp.base.text.printable import MOST_LETTERS, printable
 from vgp.data import finish, leaks, shares
 from vgp.data.columns import Sketch, category_values
 from vgp.data.destination import Destination
@@ -136,7 +136,7 @@ def sample_rows(shards: int) -> int:
 
 def named(shard: Any) -> str:
     """A shard, for a message."""
-    text = plain(repr(shard))
+    text = printable(repr(shard))
     return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
 
 

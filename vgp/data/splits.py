@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data.declaration import Declaration
 from vgp.data.shares import NAMES, Kinds, nonzero, require_labelled
 from vgp.data.split_hash import ByHash

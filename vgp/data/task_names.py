@@ -7,7 +7,7 @@ import re
 import sys
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 #: The tasks that the library brings.
 SHIPPED = {"files": "vgp.data.tasks.files:Files", "table": "vgp.data.tasks.table.task:Table"}

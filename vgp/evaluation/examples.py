@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.base.printable import plain
+from vgp.base.text.printable import printable
 from vgp.data import sampling
 from vgp.data.declaration import DAY
 from vgp.data.task import Task
@@ -109,7 +109,7 @@ def described_value(column: Column, element: np.generic) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    text = plain(text)
+    text = printable(text)
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.registry.documents import CANDIDATE, CHAMPION, Event, Record, Spent, State, Version, What, now
 
 #: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models#Model.FIELDS.version_aliases

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data import task_names
 from vgp.registry.documents import MODEL_NAME
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import foreign, storage
 from vgp.base.storage.client import READ_DEADLINE_S
 from vgp.base.storage.objects import Folder
 from vgp.base.storage.slot import Slot
+from vgp.base.text.printable import quoted
 from vgp.registry.disk import VERSIONS, DiskRecord
 from vgp.registry.documents import (
     FILE_NAME,

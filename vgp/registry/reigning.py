@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import files, finding, storage
 from vgp.base.storage.pinned import PinnedFile, PinnedObject
+from vgp.base.text.printable import quoted
 from vgp.data.bundle import CARD, WEIGHTS
 from vgp.evaluation.script import collected
 from vgp.evaluation.script.collected import PREDICTIONS

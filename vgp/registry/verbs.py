@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.registry import changes, registry, shown, sweep, versions
 from vgp.registry.documents import CHAMPION, MODEL_NAME, Event, Record, Version
 from vgp.registry.registry import Registry

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import client, download, storage
 from vgp.base.storage.objects import Facts, Folder
+from vgp.base.text.printable import quoted
 from vgp.registry import disk
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry

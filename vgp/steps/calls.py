@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.exits import UserError, exits
-from vgp.base.printable import report
 from vgp.base.storage import files, pinned, storage
+from vgp.base.text.printable import report
 from vgp.data import task_names, tasks
 from vgp.decision.decision import Decision
 from vgp.decision.decision import write as write_decision

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.exits import UserError, exits
-from vgp.base.printable import quoted
 from vgp.base.storage import files, foreign, pinned, storage
 from vgp.base.storage.bigquery import names
+from vgp.base.text.printable import quoted
 from vgp.data import reading, task_names, tasks
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request

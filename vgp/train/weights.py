@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict
 
 from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
 from vgp.base.storage import download, files, foreign, pinned, storage
 from vgp.base.storage.finding import find_local
 from vgp.base.storage.storage import File
+from vgp.base.text.printable import listed, quoted
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import ChampionPins
 

@@ -4,7 +4,7 @@ import re
 import shlex
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 #: Of Cloud Storage's own pages and downloads, which name an object all the same.
 _STORAGE = re.compile(

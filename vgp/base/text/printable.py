@@ -1,11 +1,17 @@
 """Text from elsewhere made safe to print: no control character, no password of an address, and no credential."""
 
 import hashlib
+import os
 import re
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 #: Of a text that is shown whole.
 MOST_LINES = 3
+#: Of a text, and of names, that a message quotes.
+MOST_LETTERS = 80
+MOST_NAMES = 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: C0 and C1 controls but for line feed and tab, marks that turn the direction of text, halves of surrogate pairs.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -43,6 +49,24 @@ def abridged(value: Any) -> Any:
     if not isinstance(value, str) or len(value.splitlines()) <= MOST_LINES:
         return value
     return f"{len(value.splitlines())} lines, sha256 {hashlib.sha256(value.encode()).hexdigest()[:12]}"
+
+
+def quoted(text: str) -> str:
+    return repr(text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "...")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names separated by commas: ordinary ones as they are, others in quotes."""
+    shown = (name if name.isprintable() and name.strip() and len(name) <= MOST_LETTERS else quoted(name)
+             for name in names[:MOST_NAMES])  # fmt: skip
+    return ", ".join(shown) + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
+
+
+def report(text: str, end: str = "\n") -> None:
+    """Prints what is no error: on stderr; in a job of Vertex AI on stdout, since its log calls stderr errors."""
+    warns = text.lstrip("\r\x1b[K").startswith("warning")
+    on_vertex = "CLOUD_ML_JOB_ID" in os.environ and not warns
+    print(text, end=end, file=sys.stdout if on_vertex else sys.stderr, flush=True)
 
 
 #: What begins like a credential: Google's tokens and keys, PEM, JWT, AWS, GitHub, GitLab, Hugging Face, Slack, OpenAI.

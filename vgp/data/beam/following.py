@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from vgp.base.exits import Preempted, ProcessFailed, UserError
-from vgp.base.printable import plain
 from vgp.base.storage.dataflow import Job, Jobs, Message
+from vgp.base.text.printable import printable
 from vgp.data.beam.work import failures
 
 #: Seconds between two looks at the job, and between two lines of progress.
@@ -139,7 +139,7 @@ def _last_words(errors: list[Message]) -> str:
     if not errors:
         return "the service gave no reason."
     traces = [message.text for message in errors if "Traceback" in message.text]
-    text = plain(traces[-1] if traces else errors[0].text).strip()
+    text = printable(traces[-1] if traces else errors[0].text).strip()
     ends = re.findall(r"^[\w.]+(?:Error|Exception|Exit|Interrupt|Failed|Died)\b.*", text, re.MULTILINE)
     text = ends[-1] if traces and ends else text
     return text if len(text) <= LAST_LETTERS else "..." + text[-LAST_LETTERS:]

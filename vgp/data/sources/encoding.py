@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 #: What a text may begin with, and the encoding that it tells; the longer ones first.
 MARKS = {

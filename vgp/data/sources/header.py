@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources import records

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources.header import in_windows

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data.schema import Field
 from vgp.data.sources import header, records
 from vgp.data.sources.delimited import Delimited

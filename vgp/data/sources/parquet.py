@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources import header, pages

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 #: For files in which a quote is a letter like others.
 NO_QUOTE = "none"

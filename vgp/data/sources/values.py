@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
 from vgp.base.storage import inflate
+from vgp.base.text.printable import listed
 from vgp.data.schema import Field
 from vgp.data.sources.reading import Mistake
 

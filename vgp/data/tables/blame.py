@@ -13,7 +13,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data.columns import Infinite
 from vgp.data.engine import ID, PLACE, Engine, Uncomputable
 from vgp.data.events import Events

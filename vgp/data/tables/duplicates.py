@@ -8,7 +8,7 @@ import ibis
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data.canonical import FLOAT64_DIGITS
 from vgp.data.engine import ID, PLACE, Engine
 from vgp.data.identity import numbered

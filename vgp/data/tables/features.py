@@ -9,7 +9,7 @@ import ibis.expr.operations as ops
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data import canonical
 from vgp.data import events as lookback
 from vgp.data.declaration import DAY, RESERVED

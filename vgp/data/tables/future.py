@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data.engine import ID, PLACE, Engine
 from vgp.data.identity import BITS
 from vgp.data.tables import features

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data.tables import rebased
 from vgp.data.tabular import TabularTask
 

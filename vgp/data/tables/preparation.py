@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data import finish, leaks, shares, split_hash
 from vgp.data.destination import Destination
 from vgp.data.engine import KIND, Engine

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 ENDING = ".toml"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.decision.retraining import live, look, reigning, shift
 from vgp.decision.retraining.live import Live
 from vgp.decision.retraining.look import CannotLook, Look

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data.tabular import TabularTask
 from vgp.evaluation import importance
 from vgp.evaluation.score import TrainedModel

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
+from vgp.base.text.printable import listed
 from vgp.data.task import Task
 from vgp.evaluation.script import collected, test_rows
 from vgp.evaluation.script import script_metrics as metrics

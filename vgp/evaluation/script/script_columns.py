@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 
 ROW_ID, LABEL = "row_id", "label"
 MOST_CLASSES = 1_000

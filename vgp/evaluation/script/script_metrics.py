@@ -7,8 +7,8 @@ from typing import Any
 
 from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import storage
+from vgp.base.text.printable import quoted
 from vgp.evaluation.script.collected import Launched
 
 FILE_NAME = "metrics.json"

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from vgp.base.exits import UserError
-from vgp.base.printable import plain
+from vgp.base.text.printable import printable
 from vgp.serve.endpoint.model import Served
 from vgp.serve.endpoint.parsing import not_json, question
 
@@ -83,7 +83,7 @@ Handler = Callable[[Request, Any], Awaitable[Response]]
 
 
 async def _mistake(_: Request, error: Exception) -> Response:
-    return JSONResponse({"error": plain(error)}, 400)
+    return JSONResponse({"error": printable(error)}, 400)
 
 
 async def _refusal(_: Request, error: Exception) -> Response:

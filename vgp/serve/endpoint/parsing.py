@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 #: What curl, browsers and plain clients say of a body when nobody told them what it is.
 UNTOLD = ("", "application/x-www-form-urlencoded", "text/plain", "application/octet-stream")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 #: A dedicated endpoint of Vertex AI takes no larger request; a shared one refuses those above 1.5 MB itself.
 #: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type

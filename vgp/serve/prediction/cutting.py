@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data.bundle import ModelCard
 from vgp.data.shard import parquet
 from vgp.data.tables.sorting import width_of

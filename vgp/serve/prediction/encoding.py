@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data import schema
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements, fixed_width, require_finite

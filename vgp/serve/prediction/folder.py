@@ -21,9 +21,9 @@ from pydantic import ValidationError
 
 from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
 from vgp.base.storage import files, storage
 from vgp.base.storage.objects import Folder
+from vgp.base.text.printable import listed
 from vgp.protocol.manifest import Frozen
 from vgp.train.checkpoint.store import Store, store_at
 

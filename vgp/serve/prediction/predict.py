@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.base.printable import listed
 from vgp.base.storage import download, pinned
+from vgp.base.text.printable import listed
 from vgp.data import bundle, task_names, tasks
 from vgp.data import destination as scratch
 from vgp.data.bundle import CARD, WEIGHTS, ModelCard

@@ -5,10 +5,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
 from vgp.base.storage import storage
 from vgp.base.storage.pinned import PinnedFile, PinnedObject
 from vgp.base.storage.storage import File
+from vgp.base.text.printable import listed
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.protocol import pin_store as store

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vgp.base import strict
 from vgp.base.exits import StoreDown, UserError
-from vgp.base.printable import plain
+from vgp.base.text.printable import printable
 
 FILE_NAME = "lease.json"
 
@@ -63,7 +63,7 @@ class Holder(BaseModel):
     def words(self) -> str:
         """Such as `run training-20261120101112 (process 7 on host-0)`."""
         process = f"process {self.pid} on {self.host or 'an unknown machine'}"
-        return plain(f"run {self.run} ({process})" if self.run else process)
+        return printable(f"run {self.run} ({process})" if self.run else process)
 
     @property
     def since_words(self) -> str:
@@ -90,7 +90,7 @@ def held_by_another(folder: str, holder: Holder | None) -> UserError:
     """What a run is told that may not have the folder."""
     if holder is None:
         return UserError(f"{folder} is held by another process; two never write one folder. Wait until it has ended.")
-    way = f"end it (vgp cancel {plain(holder.run)})" if holder.run else "end it"
+    way = f"end it (vgp cancel {printable(holder.run)})" if holder.run else "end it"
     return UserError(
         f"{folder} is held by {holder.words} {holder.since_words}, and it is running: it trains the same thing, and "
         f"two runs never write one folder. Wait until it has ended, then start again; or {way}."

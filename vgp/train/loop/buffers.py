@@ -20,7 +20,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.train.loop.optimizers import matching_names, require_matches
 from vgp.train.loop.order import Plan, assignment
 from vgp.train.loop.weighting import RingSum, TreeSum

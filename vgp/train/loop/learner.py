@@ -14,7 +14,7 @@ import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here
 from torch import Tensor, nn
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
+from vgp.base.text.printable import listed
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import state

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from vgp.base.printable import report
 from vgp.base.storage import files, objects, storage
+from vgp.base.text.printable import report
 from vgp.train import profile
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
-from vgp.base.printable import report
+from vgp.base.text.printable import report
 from vgp.networks.workload import Workload
 from vgp.train.processes.nvml import Reading, summary
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from vgp.base.exits import Preempted, UserError
-from vgp.base.printable import report
+from vgp.base.text.printable import report
 from vgp.data import tasks
 from vgp.data.rows import open_rows
 from vgp.protocol import manifest

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
 from vgp.base.storage import download, storage
+from vgp.base.text.printable import listed
 from vgp.data.task import Task
 from vgp.train.checkpoint.state import own_rows
 from vgp.train.config import TrainConfig

@@ -11,9 +11,9 @@ from typing import Any
 
 from vgp.base.engine_settings import engines
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.base.printable import listed
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
+from vgp.base.text.printable import listed
 
 MOST_ATTEMPTS = 50
 #: Seconds between two looks at a job.

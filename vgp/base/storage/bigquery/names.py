@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage import storage
+from vgp.base.text.printable import quoted
 
 SCHEME = "bq://"
 QUERY_SUFFIX = ".sql"

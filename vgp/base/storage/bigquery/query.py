@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vgp.base.exits import UserError
-from vgp.base.printable import quoted
 from vgp.base.storage.bigquery import names
 from vgp.base.storage.bigquery.names import TableName
+from vgp.base.text.printable import quoted
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data.sources.values import is_text
 
 #: Doubts that one message shows.

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data.sources import parquet
 from vgp.data.sources.values import is_text
 from vgp.data.tasks.table import kinds as numbers

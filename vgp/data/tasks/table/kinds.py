@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.options import nearest
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 
 WORDS = (
     "int", "float", "number", "bool", "category", "category int", "category float", "text", "date", "timestamp",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data.tasks.table import declaration
 from vgp.data.tasks.table.declaration import Declared
 from vgp.data.tasks.table.kinds import DATES, NUMBERS, kind

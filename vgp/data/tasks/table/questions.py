@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data.sources.values import is_text
 from vgp.data.tasks.table.doubts import Doubt, Reading
 from vgp.data.tasks.table.guess import BLANK, Guess, guess, plain_case

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.base.printable import quoted
+from vgp.base.text.printable import quoted
 from vgp.data import leaks
 from vgp.data.tasks.table.guess import Guess
 from vgp.data.tasks.table.kinds import DATES, NUMBERS

@@ -16,9 +16,9 @@ import pyarrow.json
 import pyarrow.parquet
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed
 from vgp.base.storage import storage
 from vgp.base.storage.finding import File
+from vgp.base.text.printable import listed
 from vgp.data.schema import Field
 from vgp.data.sources import encoding, header, opening, parquet, records, resolve
 from vgp.data.sources.files import RECORD, Files

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.base.printable import listed, quoted
+from vgp.base.text.printable import listed, quoted
 from vgp.data.tasks.table.declaration import MOST_CLASSES
 from vgp.data.tasks.table.guess import Guess
 from vgp.data.tasks.table.kinds import NUMBERS, with_missing

@@ -1,7 +1,7 @@
 import pytest
 
 from vgp.base.exits import UserError, exits
-from vgp.base.printable import listed, plain, quoted, report
+from vgp.base.text.printable import listed, printable, quoted, report
 
 
 def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
@@ -12,8 +12,8 @@ def test_no_control_character_of_a_message_reaches_the_terminal(capsys):
     with pytest.raises(SystemExit):
         step()
     said = capsys.readouterr().err
-    assert said == "error: the key \\x1b]0;owned\\x07 of the file\nhas two lines\t and a tab\\x9b2J\n"
-    assert plain("ä 東") == "ä 東"
+    assert said == "error: the key \\x1b]0;owned\\x07 of the file\nhas two lines    and a tab\\x9b2J\n"
+    assert printable("ä 東") == "ä 東"
 
 
 def test_much_text_is_cut_and_odd_names_are_quoted():
