@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp import __version__
+from vgp.base.clock import Clock
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check import cost_bound
@@ -27,7 +28,6 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.patient_reads import Clock
 from vgp.workflow.compiling.compile import placeholder_image
 
 from . import checks, cloud, transcript, workflows

@@ -5,10 +5,10 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
+from vgp.base.clock import Clock
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
-from vgp.vertex.patient_reads import Clock
 from vgp.vertex.runs import pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 

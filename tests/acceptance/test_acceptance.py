@@ -15,11 +15,11 @@ from tests.acceptance import transcript, workflows
 from tests.acceptance.__main__ import STEPS, accept, ask, main
 from tests.acceptance.cloud import Cloud as Acceptance
 from tests.acceptance.cloud import clean
+from vgp.base.clock import Clock
 from vgp.base.errors import RequestError
 from vgp.settings import Settings, load
 from vgp.vertex import clients
 from vgp.vertex.google_errors import advice
-from vgp.vertex.patient_reads import Clock
 
 RUNNER = "runner@test-project.iam.gserviceaccount.com"
 NETWORK = "projects/123456789012/global/networks/own"

@@ -10,7 +10,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.api import Run, RunFailed
-from vgp.vertex.patient_reads import Clock
+from vgp.base.clock import Clock
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs/python.md").read_text()

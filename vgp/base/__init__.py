@@ -1,5 +1,6 @@
 """What both wings stand on: errors, text, documents, files and stores, Google's clients.
 
+clock.py             the clock of what waits for Google
 engine_settings.py   what the engines may use, of the variable PREPARE_ENGINES
 errors.py            the two expected ways in which a command ends badly
 exits.py             how work ends: exit codes, and the error that is the user's to fix

@@ -6,12 +6,11 @@ anywhere, the next one goes on. Of several at once the one with the newest recor
 record once more.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from vgp.base import google_api
+from vgp.base.clock import Clock
 from vgp.protocol import model_upload
 from vgp.protocol.model_plan import Move, Relabel, Remove, Step, Take, Upload, notes, steps
 from vgp.protocol.model_service import ModelService
@@ -23,16 +22,6 @@ OPERATION_S, PATIENCE_S, FIRST_S, LONGEST_S = 1800.0, 300.0, 2.0, 30.0
 RACE_S = 10.0
 #: How often a version that was uploaded is looked for before it is sent again, and how often it is sent.
 LOOKS, UPLOADS = 4, 3
-
-
-class Clock:
-    """Time as the waiting sees it; tests bring their own."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Reads that outlast the network: repeated until Google answers, with a line when it drops and one when it is back."""
 
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
+from vgp.base.clock import Clock
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
 
@@ -12,16 +12,6 @@ from vgp.base.text.printable import one_line
 FIRST_S, LONGEST_S = 2.0, 30.0
 
 Answer = TypeVar("Answer")
-
-
-class Clock:
-    """Time as the waiting sees it; tests bring their own."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 class Patience:

@@ -6,8 +6,8 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.api import RequestError, submit
+from vgp.base.clock import Clock
 from vgp.base.errors import WorkFailed
-from vgp.vertex.patient_reads import Clock
 
 SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from loopback.cloud import Cloud
 
-from vgp.protocol.model_registry import Clock, Terms
+from vgp.base.clock import Clock
+from vgp.protocol.model_registry import Terms
 from vgp.registry import changes
 from vgp.registry.documents import Record, Version
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud
 
+from vgp.base.clock import Clock
 from vgp.settings import Settings, load
 from vgp.vertex import clients
-from vgp.vertex.patient_reads import Clock
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.remote_run import Run, read
 

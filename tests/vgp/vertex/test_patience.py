@@ -8,7 +8,8 @@ import requests
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError, TransportError
 
-from vgp.vertex.patient_reads import LONGEST_S, Clock, Patience, passing
+from vgp.base.clock import Clock
+from vgp.vertex.patient_reads import LONGEST_S, Patience, passing
 
 
 class Fast(Clock):

@@ -8,13 +8,14 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
+from vgp.base.clock import Clock
 from vgp.base.errors import WorkFailed
 from vgp.base.text import google_names
 from vgp.base.text.printable import one_line, printable
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import Clock, Patience, passing
+from vgp.vertex.patient_reads import Patience, passing
 
 #: Of one build, pushing a new image of 8 GB included.
 TIMEOUT_S = 3600

@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from vgp.base.clock import Clock
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
@@ -21,7 +22,7 @@ from vgp.protocol.capacity.way import Way
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import Clock, Patience
+from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import outputs, run_cost, run_search, run_view
 from vgp.vertex.runs.custom_jobs import with_started_if_told
 from vgp.vertex.runs.ladder_view import with_ways_if_told

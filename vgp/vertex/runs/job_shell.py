@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.base.clock import Clock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import Clock, Patience
+from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.custom_jobs import started_by
 from vgp.vertex.runs.ladder_view import job_link, with_ways

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from vgp.base.clock import Clock
 from vgp.base.errors import RequestError
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import Clock, Patience
+from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.custom_jobs import with_started, with_started_if_told
 from vgp.vertex.runs.log_filter import chosen, expressions, known, link

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import dropwhile, islice, takewhile
 from typing import Any
 
+from vgp.base.clock import Clock
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -17,7 +18,6 @@ from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import resource_names, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.patient_reads import Clock
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, lost_response
 
+from vgp.base.clock import Clock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings
-from vgp.vertex.patient_reads import Clock
 from vgp.vertex.schedules import backfill_page, reconcile, schedule_control
 from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.backfill import Backfill, backfill, run
