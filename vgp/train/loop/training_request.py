@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from vgp.base.exits import UserError
+from vgp.data import task_names
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import recovery
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
@@ -111,7 +112,7 @@ def planned(
         UserError: the microbatches do not suit the number of processes, or the checkpoints have other settings.
     """
     newest = _newest_manifest(source, run)
-    then = newest.settings if newest else {}
+    then = _settings_then(newest)
     before = _microbatches_then(then, config)
     microbatches = config.microbatches or before
     if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
@@ -132,6 +133,15 @@ def planned(
     if then:
         require_same(then, settings, str(source))
     return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings, begun
+
+
+def _settings_then(newest: Checkpoint | None) -> dict[str, Any]:
+    """Returns the settings of a checkpoint, with its task called as it is called now."""
+    if newest is None:
+        return {}
+    config = newest.settings.get("config", {})
+    named = {"task": task_names.spec(config["task"])} if isinstance(config.get("task"), str) else {}
+    return {**newest.settings, "config": {**config, **named}}
 
 
 def world_sizes(environment: Mapping[str, str]) -> list[int]:
