@@ -137,7 +137,7 @@ def run(image: Path, folder: Path, step: str, outputs: tuple[str, ...], **inputs
 def test_steps_run_in_it_as_kfp_would_run_them(image: Path, tmp_path: Path, flights_csv: Path) -> None:
     options = {"train": "1-2", "test": "3"}
     resolved = run(
-        image, tmp_path, "resolve", ("record",), pipeline="training", run="r", data=str(flights_csv),
+        image, tmp_path, "resolve", ("record", "look"), pipeline="training", run="r", data=str(flights_csv),
         task_options=options,
     )  # fmt: skip
     pins = resolved["parameterValues"]["data"]

@@ -13,7 +13,11 @@ from vgp.vertex import permissions
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs/vertex.md").read_text()
-KINDS = {"STRING": "text", "NUMBER_INTEGER": "whole number", "NUMBER_DOUBLE": "number", "STRUCT": "JSON object"}
+KINDS = {
+    "STRING": "text", "NUMBER_INTEGER": "whole number", "NUMBER_DOUBLE": "number", "STRUCT": "JSON object",
+    "BOOLEAN": "true or false",
+}  # fmt: skip
+
 #: Writes down how it was called, a line a call.
 TOOL = """#!/bin/sh
 printf '%s\\037' "${0##*/}" "$@" >> "$CALLS"
@@ -26,9 +30,10 @@ def test_the_form_on_the_page_is_that_of_the_spec() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| (?:`([^`]+)`|\(empty\)) \|$", PAGE, re.MULTILINE)
     parameters = spec["root"]["inputDefinitions"]["parameters"]
     assert {name: kind for name, kind, _ in rows} == {n: KINDS[p["parameterType"]] for n, p in parameters.items()}
-    for name, _, default in rows:
+    for name, kind, default in rows:
         declared = parameters[name]["defaultValue"]
-        assert declared == type(declared)(default) if declared else not default or float(default) == declared
+        declared = int(declared) if kind == "whole number" else declared
+        assert default == (json.dumps(declared) if not isinstance(declared, str | dict) else declared or "")
 
 
 def blocks(section: str) -> list[str]:

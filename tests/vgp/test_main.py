@@ -47,7 +47,7 @@ def test_the_version_is_told() -> None:
 
 def test_the_list_names_every_parameter_with_its_type() -> None:
     rows = {row["name"]: row for row in json.loads(pipelines("list", "--json").stdout)}
-    assert set(rows) == {"training", "retraining", "batch_prediction"}
+    assert set(rows) == {"training", "batch_prediction"}
     assert all(parameter["description"] for row in rows.values() for parameter in row["parameters"])
     row = rows["training"]
     parameters = {parameter["name"]: parameter for parameter in row["parameters"]}

@@ -64,7 +64,7 @@ def test_the_first_file_is_right(write: Write, project: str, prod_project: str) 
 def test_the_first_file_is_right_with_all_of_its_examples(write: Write) -> None:
     text = first_file.text(answers(), '[steps.train]\nmachine = "e2-standard-4"\n')
     loaded = settings.load(write(examples_taken(text)), environment="prod")
-    assert loaded.schedules["nightly"].parameters == {"epochs": 3.0}
+    assert loaded.schedules["nightly"].parameters == {"when": "drift", "epochs": 3.0}
     assert loaded.encryption_key and loaded.request("train").machine == "e2-standard-4"
 
 

@@ -50,7 +50,7 @@ def uninterrupted(digits, tmp_path_factory):
     from pathlib import Path
 
     folder = tmp_path_factory.mktemp("uninterrupted")
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
     figures = run(folder, digits, 4)
     sys.path.pop(0)
     return folder, figures
@@ -176,7 +176,7 @@ def test_a_finished_run_started_again_writes_the_same_model_at_once_and_before_i
 
 @pytest.mark.parametrize("changes", [{"profile_steps": "60-70"}, {"profile_ranks": "0,1"}])
 def test_what_the_plan_does_not_have_is_refused_before_a_folder_is_made(digits, tmp_path, monkeypatch, changes):
-    monkeypatch.syspath_prepend(Path(__file__).parent)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "helpers")
     with pytest.raises(UserError, match=r"the run has 63 steps|there is one process: 0\."):
         run(tmp_path, digits, 1, **changes)
     assert list(tmp_path.iterdir()) == []

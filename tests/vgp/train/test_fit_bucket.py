@@ -38,7 +38,7 @@ def bits(model, checkpoints):
 def whole(digits, tmp_path_factory):
     """A run that nothing interrupts, on the disk."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parent)
+        patch.syspath_prepend(Path(__file__).parents[2] / "helpers")
         folder = tmp_path_factory.mktemp("whole")
         run(digits, folder / "model", folder / "checkpoints")
     return folder

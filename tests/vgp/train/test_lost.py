@@ -31,7 +31,7 @@ def machine(node, hosts, folder, prefix=(), **environment):
     """The launcher of one machine; each runs two ranks that meet in a collective ten times a second."""
     pools = {"workerpool0": [f"{hosts[0]}:29411"], "workerpool1": [f"{hosts[1]}:2222"]}
     spec = json.dumps({"cluster": pools, "task": {"type": f"workerpool{node}", "index": 0}})
-    text = SCRIPT.format(here=str(Path(__file__).parent), folder=str(folder), lost_after_s=LOST_AFTER_S)
+    text = SCRIPT.format(here=str(Path(__file__).parents[2] / "helpers"), folder=str(folder), lost_after_s=LOST_AFTER_S)
     return subprocess.Popen([*prefix, sys.executable, "-c", text], stderr=subprocess.PIPE, text=True,
                             env={**os.environ, "CLUSTER_SPEC": spec, **environment})  # fmt: skip
 
@@ -41,7 +41,7 @@ def wait_for_ranks(folder, processes, chief, prefix=()):
     while len(os.listdir(folder)) < 4:
         assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
         time.sleep(0.05)
-    machines = str(Path(__file__).parent / "machines.py")
+    machines = str((Path(__file__).parents[2] / "helpers") / "machines.py")
     subprocess.run([*prefix, sys.executable, machines, f"{chief}:29411", "2"], check=True, timeout=120)
 
 

@@ -21,7 +21,7 @@ RESUMED = 6
 @pytest.fixture(scope="module")
 def runs(digits, tmp_path_factory):
     """Runs of two processes: the recipes from start to end, from a checkpoint on, and one that was killed."""
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
     import recipes
 
     folder = tmp_path_factory.mktemp("recipes")

@@ -59,7 +59,7 @@ def plain(blocky, tmp_path_factory, request):
     import sys
     from pathlib import Path
 
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
     folder = tmp_path_factory.mktemp("plain")
     run(folder, blocky)
     sys.path.pop(0)

@@ -212,7 +212,7 @@ def test_a_users_error_costs_seconds_at_every_try(tmp_path: Path) -> None:
 
 
 def test_training_saves_and_asks_to_be_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks = str(REPOSITORY / "tests" / "training")
+    tasks = str(REPOSITORY / "tests" / "helpers")
     monkeypatch.syspath_prepend(tasks)
 
     from digits import prepare as prepare_digits
