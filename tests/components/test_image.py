@@ -15,6 +15,7 @@ import pytest
 from kfp.dsl.base_component import BaseComponent
 
 import components
+from vgp import steps
 from vgp.vertex.images.source import find
 from vgp.workflow.project.new_project import write
 
@@ -77,11 +78,13 @@ def missing(files: dict[str, str], sources: dict[str, str]) -> set[str]:
 def shipped() -> dict[str, str]:
     """The text that each component ships, by its name."""
     modules = [importlib.import_module(f"components.{each.name}") for each in pkgutil.iter_modules(components.__path__)]
-    steps = [step for module in modules for step in vars(module).values() if isinstance(step, BaseComponent)]
-    return {
+    made = [step for module in modules for step in vars(module).values() if isinstance(step, BaseComponent)]
+    texts = {
         f"{step.python_func.__module__}.{step.name}": str(step.component_spec.implementation.container.command[-1])
-        for step in steps
+        for step in made
     }
+    # A component calls a public function by its name, which imports its module then.
+    return texts | {"vgp.steps": "\n".join(f"from {module} import {name}" for module, name in steps.PUBLIC.values())}
 
 
 def test_the_image_of_this_repository_has_what_components_import() -> None:
