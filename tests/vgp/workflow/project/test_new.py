@@ -37,8 +37,8 @@ def test_the_folder_has_every_file_and_its_scripts_run(tmp_path: Path, files: di
 
 
 def test_a_project_is_small_enough_to_read_in_an_hour(files: dict[str, bytes]) -> None:
-    assert len(files) <= 30
-    assert sum(text.count("\n") for text in texts(files).values()) <= 1700
+    assert len(files) <= 25
+    assert sum(text.count("\n") for text in texts(files).values()) <= 1500
 
 
 def test_no_placeholder_and_no_path_of_this_machine_is_left(files: dict[str, bytes]) -> None:
