@@ -44,4 +44,4 @@ def decide(
         champion=champion,
         **terms,
     )
-    return made.outcome
+    return str(made.outcome)
