@@ -76,6 +76,9 @@ def test_the_wheel_is_this_library_and_the_pin_is_its_hash(files: dict[str, byte
 
 def test_the_wheel_has_the_same_bytes_every_time(files: dict[str, bytes]) -> None:
     assert originals.library_wheel() == files[originals.WHEEL_NAME]
+    with zipfile.ZipFile(io.BytesIO(files[originals.WHEEL_NAME])) as archive:
+        made = {entry.date_time for entry in archive.infolist()}
+    assert made == {(1980, 1, 1, 0, 0, 0)}, "no entry holds the time of its making"
 
 
 def test_the_image_of_a_project_is_built_from_its_own_code_and_the_wheel(tmp_path: Path) -> None:
