@@ -7,7 +7,6 @@ exits.py             how work ends: exit codes, and the error that is the user's
 google_api.py        calls of Google's APIs from within a run
 lock.py              the locked versions of all that an extra needs
 memory.py            what this process may use, cgroups counted
-options.py           the options of a task: what it knows, and what is near
 retry.py             calls that are repeated, with growing pauses, and polling
 strict.py            JSON that somebody else may have written
 webhook.py           a JSON body sent to an address of somebody's choice

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from vgp.base import strict
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import MOST_LETTERS, quoted
 
 VARIABLE = "PREPARE_ENGINES"
@@ -112,7 +112,7 @@ def _sentence(problem: Any) -> str:
     where = ".".join([*tables, name])
     match problem["type"]:
         case "extra_forbidden":
-            return f"there is no setting {quoted(where)}. {nearest(name, _fields(tables))}"
+            return f"there is no setting {quoted(where)}. {did_you_mean(name, _fields(tables))}"
         case "model_type" | "model_attributes_type":
             return f"{where or 'it'} takes an object, {EXAMPLE if not where else '{...}'}."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")

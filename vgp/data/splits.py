@@ -13,7 +13,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.declaration import Declaration
 from vgp.data.shares import NAMES, Kinds, nonzero, require_labelled
@@ -93,7 +93,9 @@ def choose(task: Declaration, unlabelled: str, defaults: Mapping[str, Any], opti
         return ByHash.chosen(task, unlabelled, chosen)
     names = [field.name for field in task.schema]
     if way not in names:
-        raise UserError(f"{task.task}: split = {way!r} is neither time nor hash nor a column. {nearest(way, names)}")
+        raise UserError(
+            f"{task.task}: split = {way!r} is neither time nor hash nor a column. {did_you_mean(way, names)}"
+        )
     return ByColumn.chosen(task, unlabelled, way)
 
 

@@ -1,8 +1,6 @@
 """Pins as files named by the checksum of their bytes: written once, and verified whenever they are read."""
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,11 +75,7 @@ def _create_file(folder: str, name: str, data: bytes) -> None:
         if target.is_file() and files.read(target, most=pinned.MOST_BYTES) == data:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, scratch = tempfile.mkstemp(dir=folder, prefix=f".{name[:8]}-")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            os.fchmod(file.fileno(), 0o644)  # later steps may be other users
-        os.replace(scratch, target)
+        files.write(target, data)
     except OSError as error:
         raise UserError(f"the pins cannot be written to {folder}: {error.strerror}.") from None
 

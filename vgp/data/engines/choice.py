@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 
 from vgp.base.engine_settings import BigQuery
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
 from vgp.base.storage import pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.base.storage.finding import File
 from vgp.base.storage.pinned import PinnedRelation
+from vgp.base.text.nearest import did_you_mean
 from vgp.data.engines.duckdb import Read
 from vgp.data.tabular import TabularTask
 from vgp.protocol.manifest import SourceFile
@@ -48,7 +48,7 @@ def chosen(task: TabularTask, source: Source) -> str:
     """`duckdb` or `bigquery`. Raises UserError if the option `engine` is none, or cannot read that source."""
     wanted = task.engine
     if wanted and wanted not in ENGINES:
-        raise UserError(f"the option engine is {wanted!r}. {nearest(wanted, ENGINES)}")
+        raise UserError(f"the option engine is {wanted!r}. {did_you_mean(wanted, ENGINES)}")
     if source.files and source.relations and wanted != "duckdb":
         raise UserError(
             f"the data is files ({storage.plain(source.files[0].path)}) and tables of BigQuery "

@@ -4,7 +4,6 @@ files.py            any files as they are, for a script of the user's
 task_file.py        a task that is a file on this machine, task.toml, as options of the task table
 table/              any table, as a task.toml of the user's declares it"""
 
-import difflib
 import importlib
 import inspect
 import os
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import nearest
 from vgp.data import operating, task_names
 from vgp.data.task import Task
 
@@ -56,8 +56,8 @@ def _module(name: str, module_name: str) -> Any:
 
 def _member(module: Any, class_name: str) -> Any:
     if not hasattr(module, class_name):
-        near = difflib.get_close_matches(class_name, [n for n, v in vars(module).items() if inspect.isclass(v)], 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = nearest(class_name, [name for name, value in vars(module).items() if inspect.isclass(value)])
+        hint = f" Did you mean {near}?" if near else ""
         raise UserError(f"{module.__name__} has no class {class_name}.{hint}")
     return getattr(module, class_name)
 

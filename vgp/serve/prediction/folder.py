@@ -175,9 +175,7 @@ class Predicted:
                 raise UserError(f"there is no bucket for {self.path}: make it, or choose another folder.") from None
         try:
             Path(self.path).mkdir(parents=True, exist_ok=True)
-            with files.replacing(Path(self.path) / ".writable") as probe:
-                probe.write_bytes(b"")
-            (Path(self.path) / ".writable").unlink(missing_ok=True)
+            files.require_writable(Path(self.path))
         except OSError as error:
             raise UserError(f"{self.path} cannot be written: {error.strerror}.") from None
 
