@@ -5,12 +5,12 @@ import re
 from typing import Any
 
 from vgp.base.documents.node import Node, spellings, whole_number
-from vgp.check import custom_job, job_extras, persistent_resource
+from vgp.check import custom_job
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
-from vgp.check.terms import Terms, judge_region, price_of
-from vgp.check.worker_pool import judge_reservation
-from vgp.machines.placement.nearest_machine import Conditions
+from vgp.check.terms import Terms, judge_region, misplaced, price_of
+from vgp.check.worker_pool import judge_reservation, judge_resource_pools
+from vgp.machines.placement.search import Conditions
 
 #: Fields by which an object is recognised, most telling first.
 TELLING = (
@@ -69,7 +69,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     elif kind == "deployedModels":
         _deployed_models(judgement, step, node.get(kind).decoded(), location)
     elif kind == "resourcePools":
-        persistent_resource.judge(judgement, step, node, location)
+        judge_resource_pools(judgement, step, node, location)
     elif kind == "workerPoolSpecs":
         custom_job.judge(judgement, step, node, location=location, strict_list=strict)
     elif (inner := Reader(judgement, step).object(node.get(kind), kind)) is not None:
@@ -107,7 +107,7 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
     """What the telling field holds."""
     reader = Reader(judgement, step)
     if kind in ("jobSpec", "trialJobSpec"):
-        job_extras.misplaced(reader, node, "scheduling")
+        misplaced(reader, node, "scheduling")
     if kind == "trialJobSpec":
         count = node.get("parallelTrialCount")
         for name in ("parallelTrialCount", "maxTrialCount"):

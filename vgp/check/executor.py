@@ -6,7 +6,7 @@ from typing import Any
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import api_object, image_names, plain_step, task_inputs
+from vgp.check import api_object, container_facts, plain_step, task_inputs
 from vgp.check.check_finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.check.spec import spec_ladder
@@ -33,7 +33,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
     if position(container.value) is not None:
         judge_ladder(judgement, step, container)
         return
-    if image_names.sends_mail(container.get("image").text() or "", container.get("command").value):
+    if container_facts.sends_mail(container.get("image").text() or "", container.get("command").value):
         return
     job = task_inputs.launched_job(container) or job_of_method(container)
     if job is not None:
@@ -42,7 +42,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
-    elif image_names.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
+    elif container_facts.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
         # The machine that the job would ask for is not the one of the step.
         text = "The job that the launcher starts is not checkable: its text is no JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")

@@ -10,11 +10,13 @@ from typing import Any
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node, whole_number
-from vgp.check import executor, persistent_resource
+from vgp.base.text import google_names
+from vgp.check import executor
 from vgp.check.check_finding import StepRow
-from vgp.check.judgement import Judgement
+from vgp.check.judgement import Judgement, Reader
 from vgp.check.spec.dag import Component, Task
 from vgp.check.task_inputs import MAX_NESTING, Inputs, declared, run_values
+from vgp.machines.placement.machine_rules import Problem
 
 
 def recognises(data: Any) -> bool:
@@ -36,7 +38,7 @@ def judge(judgement: Judgement) -> None:
     """
     data = judgement.document.data
     at: FieldPath = next(((key,) for key in ("pipelineSpec", "pipeline_spec") if isinstance(data.get(key), dict)), ())
-    judgement.on_resource = persistent_resource.stays_on_resource(judgement)
+    judgement.on_resource = _stays_on_resource(judgement)
     pipeline = _Pipeline(judgement, data[at[0]] if at else data, at)
     root = pipeline.mapping(pipeline.spec, "root", at)
     arguments, arguments_at = run_values(data)
@@ -176,3 +178,46 @@ def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:
 
 def _product(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first * second
+
+
+#: A field of v1beta1 alone:
+#: https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.aiplatform_v1beta1.types.PipelineJob.RuntimeConfig.PersistentResourceRuntimeDetail
+_FALLS_BACK = ("FALL_BACK_TO_ON_DEMAND", 2)
+#: What is done with a step that waits longer than it may; by its number too, and where nothing is said it fails.
+_BEHAVIOURS = (None, "FAIL", "TASK_RESOURCE_UNAVAILABLE_TIMEOUT_BEHAVIOR_UNSPECIFIED", 0, 1, *_FALLS_BACK)
+_STEP = "pipeline"
+
+
+def _stays_on_resource(judgement: Judgement) -> bool:
+    """Whether the steps run on a persistent resource, and never on machines that they ask for themselves."""
+    reader = Reader(judgement, _STEP)
+    config = reader.object(Node(judgement.document.data).get("runtimeConfig"), "runtimeConfig")
+    runtime = reader.object(config.get("defaultRuntime"), "defaultRuntime") if config else None
+    field = "persistentResourceRuntimeDetail"
+    detail = reader.object(runtime.get(field), field) if runtime else None
+    if detail is None:
+        return False
+    _resource_name(reader, detail.get("persistentResourceName"))
+    reader.number(detail.get("taskResourceUnavailableWaitTimeMs"), "taskResourceUnavailableWaitTimeMs")
+    behaviour = detail.get("taskResourceUnavailableTimeoutBehavior")
+    if behaviour.known and behaviour.value not in _BEHAVIOURS:
+        reader.judgement.malformed(_STEP, behaviour, str(behaviour.path[-1]), "FAIL or FALL_BACK_TO_ON_DEMAND")
+    return behaviour.known and behaviour.value not in _FALLS_BACK
+
+
+def _resource_name(reader: Reader, node: Node) -> None:
+    """The resource's whole name, in a region of the run."""
+    name, regions = reader.text(node, "persistentResourceName"), reader.judgement.regions
+    if node.missing:
+        reader.judgement.malformed(_STEP, node, "persistentResourceName", "given")
+    if not name:
+        return
+    try:
+        region = google_names.whole_persistent_resource(name)
+    except ValueError as error:
+        text = f"persistentResourceName: {error}"
+    else:
+        if not regions or region in regions:
+            return
+        text = f"persistentResourceName is in {region}, the run in {', '.join(regions)}."
+    reader.judgement.report(_STEP, node, Problem("GPU035", "", text, severity="warning"))

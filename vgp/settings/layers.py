@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
-from vgp.machines.placement.rung import NEEDS
+from vgp.machines.placement.request_parts import NEEDS
 from vgp.settings.settings_text import Document, Keys
 
 #: A ladder asks for machines, too.

@@ -9,18 +9,15 @@ from pydantic import BaseModel, ValidationError
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
-from vgp.machines.placement import custom_job_fields
-from vgp.machines.placement.engine_request import BigQuery, Dataflow
+from vgp.machines.placement import job_fields
 from vgp.machines.placement.job_options import PrivateServiceConnect
-from vgp.machines.placement.rung import Rung, Size
-from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.request_parts import BigQuery, Dataflow, ParameterServer, Rung, Size
 from vgp.machines.placement.step_request import ReductionServer, Request
 from vgp.protocol import placeholders
 from vgp.settings import value_rules
 from vgp.settings.layers import Merged, Source
-from vgp.settings.notify import Mlflow, Notify
 from vgp.settings.schedule_settings import Schedule
-from vgp.settings.settings_model import Settings
+from vgp.settings.settings_model import Mlflow, Notify, Settings
 from vgp.settings.settings_text import Keys
 
 #: pydantic's kinds of mistakes, as a person says them.
@@ -143,7 +140,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
         case "extra_forbidden" if keys[2:3] == ("capacity",) and keys[-1] in Request.model_fields.keys() - {"region"}:
             return "is no key of a rung. Write it beside capacity: it holds for all rungs."
         case "extra_forbidden":
-            told = custom_job_fields.told(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
+            told = job_fields.explain_field(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
             return told or f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
         case "missing":
             return "is missing."

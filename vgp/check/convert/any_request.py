@@ -15,7 +15,7 @@ from vgp.base.text.figures import listed
 from vgp.check import legacy
 from vgp.check.check_report import Report
 from vgp.check.checker import check
-from vgp.check.convert import job_body, legacy_job
+from vgp.check.convert import conversion, legacy_job
 from vgp.check.convert.conversion import Conversion, as_yaml
 from vgp.check.convert.sdk_program import program, snake
 from vgp.check.fix import Options, of_document
@@ -166,8 +166,8 @@ def converted(document: Document, *, as_of: date | None = None) -> Conversion:
     data = document.data
     if legacy.recognises(data):
         return legacy_job.conversion(document, Judgement(document, as_of or date.today()))
-    if job_body.recognises(data):
-        return job_body.conversion(data)
+    if conversion.recognises(data):
+        return conversion.conversion(data)
     raise RequestError(
         f"{document.file}: there is nothing to convert: no trainingInput, no custom or tuning job, no worker pools, "
         "no gcloud line."

@@ -11,8 +11,7 @@ from typing import Any
 
 from vgp.base.documents.node import spellings
 from vgp.base.text import google_names
-from vgp.check.convert.conversion import Conversion
-from vgp.check.convert.job_body import SPEC
+from vgp.check.convert.conversion import SPEC, Conversion
 from vgp.check.sources.command_line import Note
 from vgp.machines.placement.job_fields import duration_s
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_name

@@ -13,7 +13,7 @@ from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.convert import job_body
+from vgp.check.convert import conversion
 from vgp.check.convert.conversion import Conversion
 from vgp.check.sources.command_line import Note
 from vgp.machines.placement.placement import Placement
@@ -94,7 +94,7 @@ def job_config(
 ) -> dict[str, Any]:
     """A placement as the config of `gcloud ai custom-jobs create --config`."""
     spec = {"worker_pool_specs": placement.worker_pool_specs(image, command, args)}
-    return job_body.conversion({**spec, **placement.job_fields()}).config
+    return conversion.conversion({**spec, **placement.job_fields()}).config
 
 
 def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:

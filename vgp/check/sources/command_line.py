@@ -10,7 +10,7 @@ from vgp.base.documents.document import Document, load
 from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
-from vgp.check.sources import shell_words
+from vgp.check.sources import shell_variables
 
 #: Stands where a request names no image: for the user to fill in.
 IMAGE = "IMAGE"
@@ -120,8 +120,8 @@ def parse(line: str) -> Line:
     """Raises FlagError: the line cannot be split into words, or is more than one command."""
     joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
     try:
-        own = shell_words.split(joined)
-    except shell_words.Unclosed as error:
+        own = shell_variables.split(joined)
+    except shell_variables.Unclosed as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
     rest = own.redirection or joined[own.end :].strip()
     if rest:

@@ -1,4 +1,4 @@
-"""The Terraform of a folder -> its blocks, and the values of their expressions, without running anything.
+"""The values of the expressions of Terraform's language, without running anything.
 
 Variables have the value of terraform.tfvars, else their default. What only Terraform or the cloud knows is `Computed`,
 with the reason.
@@ -14,29 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import Unreadable, read
-from vgp.base.documents.budget import Exhausted, spend
+from vgp.base.documents.bounded_text import Unreadable
+from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Computed
 from vgp.check.sources.hcl_blocks import (
-    MAX_CHARACTERS,
+    MAX_FILES,
+    SUFFIXES,
     Block,
-    blocks,
-    filled_block,
     parsed,
+    read_blocks,
+    read_values,
     trees,
     word,
 )
 
-SUFFIXES = (".tf", ".tf.json")
-MAX_FILES, MAX_DEPTH, MAX_TEXT = 200, 60, 100_000
+MAX_DEPTH, MAX_TEXT = 60, 100_000
 Scope = Mapping[str, Any]
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": operator.mod,
     "&&": lambda left, right: left and right, "||": lambda left, right: left or right,
 }  # fmt: skip
-#: A file beside matters where it has one of these.
-_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -285,26 +283,7 @@ def module(name: str, own: list[Block], folder: Path | None) -> Module:
     beside = sorted(path for path in folder.iterdir() if path.is_file())[:MAX_FILES] if folder else []
     for path in beside:
         if path.name.endswith(SUFFIXES) and path.name != Path(name).name:
-            others += _readable(path)
+            others += read_blocks(path)
         elif path.name.removesuffix(".json").endswith(("terraform.tfvars", ".auto.tfvars")):
-            given |= _values(path)
+            given |= read_values(path)
     return Module(own, others, given)
-
-
-def _readable(path: Path) -> list[Block]:
-    try:
-        text = read(path)
-        return blocks(path.name, text) if _SHARED.search(text) else []
-    except (Unreadable, Exhausted):
-        return []
-
-
-def _values(path: Path) -> dict[str, tuple[Any, int]]:
-    """The values that a file gives to variables."""
-    try:
-        text = read(path, MAX_CHARACTERS)
-        if path.name.endswith(".json"):
-            return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
-        return filled_block(parsed(path.name, text), Block("", [], 1)).attributes
-    except (Unreadable, ValueError, AttributeError, RecursionError):
-        return {}

@@ -1,12 +1,17 @@
-"""Text of Terraform's language, or of its JSON -> blocks, whose expressions are trees of its grammar."""
+"""Text of Terraform's language, or of its JSON -> blocks, whose expressions are trees of its grammar.
 
+The files beside a file set its variables; of these, what cannot be read is not known.
+"""
+
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import FieldPath, Unreadable
+from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
 from vgp.base.documents.budget import Exhausted
 
 MAX_CHARACTERS = 300_000
@@ -102,3 +107,28 @@ def _labelled(value: Any, depth: int, path: FieldPath) -> Iterator[tuple[tuple[s
                 yield (key, *labels), body, where
     elif isinstance(value, dict):
         yield (), value, path
+
+
+SUFFIXES = (".tf", ".tf.json")
+MAX_FILES = 200
+#: A file beside matters where it has one of these.
+_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
+
+
+def read_blocks(path: Path) -> list[Block]:
+    try:
+        text = read(path)
+        return blocks(path.name, text) if _SHARED.search(text) else []
+    except (Unreadable, Exhausted):
+        return []
+
+
+def read_values(path: Path) -> dict[str, tuple[Any, int]]:
+    """The values that a file gives to variables."""
+    try:
+        text = read(path, MAX_CHARACTERS)
+        if path.name.endswith(".json"):
+            return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
+        return filled_block(parsed(path.name, text), Block("", [], 1)).attributes
+    except (Unreadable, ValueError, AttributeError, RecursionError):
+        return {}

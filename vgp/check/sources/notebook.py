@@ -14,7 +14,7 @@ from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import Exhausted
 from vgp.base.documents.document import At, Document, Place, numbered
-from vgp.check.sources import python_code, shell_script
+from vgp.check.sources import python_code, shell_commands, shell_script
 
 #: NAME = ! command, or = %magic: what it gives is computed.
 _TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
@@ -39,7 +39,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     except (ValueError, RecursionError) as error:
         is_deep = isinstance(error, RecursionError)
         fault = Exhausted("The notebook is nested too deep.") if is_deep else Unreadable(file, f"no JSON: {error}")
-        asks = shell_script.may_ask(text) or python_code.is_request(text)
+        asks = shell_commands.may_ask(text) or python_code.is_request(text)
         return [Document(file, None, "", above=getattr(error, "lineno", 1) - 1, fault=fault, asks=asks)]
     program: list[str] = []
     script: list[str] = []

@@ -17,7 +17,7 @@ from vgp.base.text.figures import number
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement import gpu_network
+from vgp.machines.placement import combination
 
 #: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
 #: Isolated (-I): a queue.py in the working folder is not what the text imports.
@@ -64,7 +64,7 @@ def read(container: Mapping[str, Any]) -> Script | None:
     command, arguments = container.get("command"), container.get("args")
     if not isinstance(command, list) or not isinstance(arguments, list):
         return None
-    command = gpu_network.without_network(command)
+    command = combination.without_network(command)
     if tuple(command[:3]) != START:
         return None
     words = [str(word) for word in arguments]

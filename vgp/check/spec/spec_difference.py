@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.check.spec import step_difference
-from vgp.check.spec.caching import cached
 from vgp.check.spec.dag import Component
 from vgp.check.spec.parameters import Parameter
-from vgp.check.spec.pipeline_spec import PipelineSpec, as_text
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_text, cached
 from vgp.check.spec.step_difference import Side, compared
 
 _ADDED, _GONE = "added", "removed"

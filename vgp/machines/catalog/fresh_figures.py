@@ -12,8 +12,7 @@ from typing import Any
 
 from vgp.base.text import whole_files
 from vgp.machines.catalog import catalog, skus
-from vgp.machines.catalog.billing import COMPUTE_ENGINE, MachinePrice, Rates
-from vgp.machines.catalog.skus import VERTEX_AI
+from vgp.machines.catalog.skus import COMPUTE_ENGINE, VERTEX_AI, MachinePrice, Rates
 
 DATA = Path(__file__).parent / "data"
 _COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "source")

@@ -13,8 +13,7 @@ from typing import Any
 
 from vgp.base.text.figures import dollars
 from vgp.machines.catalog import skus
-from vgp.machines.catalog.catalog import document, machines
-from vgp.machines.catalog.hardware import Machine
+from vgp.machines.catalog.catalog import Machine, document, machines
 
 PROVISIONING = ("standard", "spot", "flex_start", "reservation")
 

@@ -57,23 +57,25 @@ def _path(value: str) -> str:
     return value
 
 
-def _unless_empty(value: Any) -> Any:
+def none_if_empty(value: Any) -> Any:
     """An empty text takes away what a weaker place set."""
     return None if value == "" else value
 
 
-_Empty = BeforeValidator(_unless_empty)
+_Empty = BeforeValidator(none_if_empty)
 _Resource = Annotated[Annotated[str, _named(persistent_resource)] | None, _Empty]
 _Tensorboard = Annotated[Annotated[str, _named(tensorboard)] | None, _Empty]
 _Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
 _Region = Annotated[Annotated[str, AfterValidator(google_names.region)] | None, _Empty]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A frozen table of pipelines.toml, which refuses keys that it does not have."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DnsPeering(_Strict):
+class DnsPeering(Strict):
     """A domain whose names are looked up in a network of the user's."""
 
     domain: Annotated[str, AfterValidator(_domain)]
@@ -81,7 +83,7 @@ class DnsPeering(_Strict):
     network: Annotated[str, AfterValidator(_name)]
 
 
-class PrivateServiceConnect(_Strict):
+class PrivateServiceConnect(Strict):
     """A network interface of the job in the user's network: https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
 
     network_attachment: Annotated[str, _named(network_attachment)]
@@ -97,7 +99,7 @@ class PrivateServiceConnect(_Strict):
         return attached | ({"dns_peering_configs": peerings} if peerings else {})
 
 
-class Nfs(_Strict):
+class Nfs(Strict):
     """A share below /mnt/nfs: https://cloud.google.com/vertex-ai/docs/training/train-nfs-share"""
 
     server: str = Field(min_length=1)
@@ -108,7 +110,7 @@ class Nfs(_Strict):
         return {"server": self.server, "path": self.path, "mount_point": self.mount}
 
 
-class Lustre(_Strict):
+class Lustre(Strict):
     """A file system below /mnt/lustre: https://cloud.google.com/managed-lustre/docs"""
 
     instance_ip: str = Field(min_length=1)
@@ -120,7 +122,7 @@ class Lustre(_Strict):
         return {**self.model_dump(exclude={"mount"}), "mount_point": self.mount}
 
 
-class JobOptions(_Strict):
+class JobOptions(Strict):
     """Fields of a custom job. With none of them a job is as Google makes it."""
 
     #: Id of machines that are there already, and stay; in the job's project and region.

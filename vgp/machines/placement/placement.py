@@ -9,11 +9,10 @@ from typing import Any
 
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, plain, provisioning
-from vgp.machines.placement.combination import Combination, known
-from vgp.machines.placement.gpu_network import network_command, network_variables
+from vgp.machines.placement.combination import Combination, known, network_command, network_variables
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_rules import PlacementError, Problem
-from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.request_parts import ParameterServer
 from vgp.machines.placement.step_request import ReductionServer
 
 

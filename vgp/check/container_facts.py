@@ -1,9 +1,26 @@
-"""Container images: what their names tell about registry, pinning, GPU support and architecture."""
+"""What a container tells of itself: its image's name, and the services that its environment lets it use.
+
+The name of an image tells its registry, whether it is pinned, GPU support and architecture. BigQuery and Dataflow stand
+in one variable of a step that prepares data, with what they can cost.
+"""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from vgp.machines.catalog.hardware import Machine
+from vgp.base.documents.node import Node
+from vgp.base.text.figures import number, took
+from vgp.check.spec.dag import Component, table
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.catalog import prices
+from vgp.machines.catalog.catalog import Machine
+from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import Problem
+
+if TYPE_CHECKING:
+    from vgp.machines.placement.request_parts import BigQuery, Engines, Job
+
 
 _OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")
 #: Images that their readers cannot rename: Google's own launchers.
@@ -13,7 +30,6 @@ _CPU_ONLY = re.compile(r"[-_.:/]cpu\b|[-_]cpu[-_.:]|(?:^|/)tensorflow/tensorflow
 _BARE = re.compile(r"(?:docker\.io/)?(?:library/)?(python|alpine|debian|ubuntu|busybox|golang|node)(?::|@|$)")
 _INSTALLS = re.compile(r"pip3? +install[^\n]*(torch|tensorflow|jax|cuda|cupy|xgboost|rapids|vllm|transformers)", re.I)
 _CUDA = re.compile(r"(?<![a-z])(?:cuda|cu)[-_.:]?(\d{2})[-_.]?(\d)", re.I)
-
 #: Oldest CUDA with kernels for the GPU. https://docs.nvidia.com/cuda/archive (release notes; read 2026-11-20)
 _MIN_CUDA = {
     "NVIDIA_TESLA_A100": (11, 0), "NVIDIA_A100_80GB": (11, 0), "NVIDIA_L4": (11, 1),
@@ -39,7 +55,7 @@ def sends_mail(image: str, command: object) -> bool:
     return is_launcher(image) and any("vertex_notification_email.executor" in str(word) for word in words)
 
 
-def problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
+def image_problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
     """What the image's name says against it. `command` is command and arguments in one text."""
     gpu = _gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []
     arm = _arm(image, machine) if machine is not None and machine.architecture == "arm64" else []
@@ -49,23 +65,25 @@ def problems(image: str, command: str, accelerator: str | None, machine: Machine
 def _naming(image: str) -> list[Problem]:
     if image.startswith(_GOOGLE_OWN) or not image:
         return []
-    problems = []
+    image_problems = []
     match = _OLD_REGISTRY.match(image)
     if match:
         host = f"{ {'eu': 'europe'}.get(match.group(1) or 'us', match.group(1) or 'us') }-docker.pkg.dev"
         project, _, rest = image[match.end() :].partition("/")
         fix = f"Push it to Artifact Registry: {host}/{project}/REPOSITORY/{rest or 'IMAGE'}."
-        problems.append(Problem("GPU019", "imageUri", f"{image} is in Container Registry, shut down in 2025.", fix))
+        image_problems.append(
+            Problem("GPU019", "imageUri", f"{image} is in Container Registry, shut down in 2025.", fix)
+        )
     name = image.rsplit("/", 1)[-1]
     if "@" in name or "{{" in image:
-        return problems
+        return image_problems
     if ":" not in name or name.endswith(":latest"):
         what = "has no tag, which means :latest" if ":" not in name else "is :latest"
         text = f"{image} {what}: a rerun may get another image, and step caching does not see it change."
         prebuilt = "-docker.pkg.dev/vertex-ai/" in image
         fix = "Name a version, or better a digest: IMAGE@sha256:..."
-        problems.append(Problem("GPU020", "imageUri", text, fix, severity="note" if prebuilt else ""))
-    return problems
+        image_problems.append(Problem("GPU020", "imageUri", text, fix, severity="note" if prebuilt else ""))
+    return image_problems
 
 
 def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
@@ -111,3 +129,96 @@ def _arm(image: str, machine: Machine) -> list[Problem]:
         text = f"{machine.name} has an Arm host ({machine.cpu_platform}); {image} is for x86."
     fix = "Build for linux/arm64, or as a multi-platform image."
     return [Problem("GPU018", "imageUri", text, fix, severity="error" if wrong else "")]
+
+
+@dataclass(frozen=True)
+class Service:
+    """What one try of a step may use of another service."""
+
+    name: str
+    #: 500 GB of queries; 10 x n2-standard-4 for 24 h.
+    what: str
+    region: str
+    #: The most that it can cost; None where that is not known.
+    usd: float | None
+    #: How long a job may take that the step waits for.
+    limit_s: float = 0
+
+    @property
+    def not_known(self) -> str:
+        return "" if self.usd is not None else f"no price of {self.name}, {self.what} in {self.region or 'its region'}"
+
+    @property
+    def price_date(self) -> str:
+        """Of which day its price is."""
+        return prices.service_price_date(self.name)
+
+    def as_json(self) -> dict[str, object]:
+        return {"name": self.name, "what": self.what, "region": self.region, "max_usd_a_try": self.usd}
+
+
+def services_of(env: Node) -> tuple[Service, ...]:
+    """The services in the variable of a container's environment; none where it has none that can be read."""
+    values = [item.get("value") for item in env.items() if item.get("name").text() == plain.ENGINES_VARIABLE]
+    text = values[-1].text() if values and values[-1].known else None
+    engines = _parse_engines(text) if text else None
+    if engines is None:
+        return ()
+    bigquery = [_bigquery(engines.bigquery)] if engines.bigquery else []
+    return (*bigquery, *([_dataflow(engines.dataflow)] if engines.dataflow else []))
+
+
+def _parse_engines(text: str) -> "Engines | None":
+    from pydantic import ValidationError  # few documents need it
+
+    from vgp.machines.placement.request_parts import Engines
+
+    try:
+        return Engines.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[Problem]:
+    """A step that is ended cancels its job, and each further try begins another: it has to outlive the job."""
+    for service in used:
+        if timeout_s is not None and timeout_s <= service.limit_s:
+            text = (
+                f"The step is ended after {took(timeout_s)} and then cancels its {service.name} job, which max_hours "
+                f"lets run for {took(service.limit_s)}."
+            )
+            fix = "Raise the timeout of the step above the job's max_hours, or lower max_hours."
+            yield Problem("GPU028", "timeout", text, fix, "warning")
+
+
+def _bigquery(asked: "BigQuery") -> Service:
+    usd = prices.bigquery_usd(asked.max_gb, asked.location)
+    return Service("BigQuery", f"{number(asked.max_gb)} GB", asked.location or "anywhere", usd)
+
+
+def _dataflow(asked: "Job") -> Service:
+    usd = prices.dataflow_usd(asked.machine, asked.disk_gb, asked.max_workers, asked.max_hours, asked.region)
+    what = f"{asked.max_workers} x {asked.machine} for {number(asked.max_hours)} h"
+    return Service("Dataflow", what, asked.region, usd, asked.max_hours * 3600)
+
+
+def engines_of_steps(spec: PipelineSpec) -> dict[str, "Engines"]:
+    """Returns the services of each step by the name of its component; steps without any are left out."""
+    every = {name.removeprefix("comp-"): _engines_of(spec, component) for name, component in spec.components.items()}
+    return {name: engines for name, engines in every.items() if engines}
+
+
+def bigquery_steps(spec: PipelineSpec) -> tuple[str, ...]:
+    """The steps that may use BigQuery."""
+    return tuple(step for step, engines in engines_of_steps(spec).items() if engines.bigquery)
+
+
+def _engines_of(spec: PipelineSpec, component: Component) -> "Engines | None":
+    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
+    if isinstance(pools, list) and pools:
+        environment = table(pools[0], "container_spec").get("env")
+    else:
+        environment = table(spec.executor(component), "container").get("env")
+    pairs = environment if isinstance(environment, list) else []
+    values = [table(pair).get("value") for pair in pairs if table(pair).get("name") == plain.ENGINES_VARIABLE]
+    return _parse_engines(str(values[-1])) if values else None
