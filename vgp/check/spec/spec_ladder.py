@@ -183,7 +183,7 @@ class _Around:
     loops: Mapping[str, list[Any] | None] = field(default_factory=dict)
 
 
-def refuse(spec: PipelineSpec, arguments: Mapping[str, Any] | None = None) -> None:
+def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, Any] | None = None) -> None:
     """Looks at every step with a ladder.
 
     Args:

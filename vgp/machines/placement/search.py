@@ -48,7 +48,7 @@ class Need:
 class Offer:
     """A machine as it can be had. Without a region in the need, `region` is that of the price."""
 
-    nearest_combination: Combination
+    combination: Combination
     provisioning: str
     region: str | None
     price: Price | None
@@ -56,7 +56,7 @@ class Offer:
 
 def search(need: Need) -> list[Offer]:
     """Every offer that meets the need, cheapest first; those without a price last, smallest first."""
-    offers = [_offer(nearest_combination, region, need) for nearest_combination, region in obtainable(need)]
+    offers = [_offer(combination, region, need) for combination, region in obtainable(need)]
     if need.max_usd_per_hour is not None:
         offers = [offer for offer in offers if offer.price and offer.price.usd_per_hour <= need.max_usd_per_hour]
     return sorted(offers, key=_order)
@@ -64,24 +64,21 @@ def search(need: Need) -> list[Offer]:
 
 def obtainable(need: Need) -> Iterator[tuple[Combination, str | None]]:
     """What is large enough, alive, offered as asked and in a region of the need; before any price is looked up."""
-    for nearest_combination in large_enough(need):
-        accelerator, offered = nearest_combination.accelerator, nearest_combination.machine.provisioning
+    for combination in large_enough(need):
+        accelerator, offered = combination.accelerator, combination.machine.provisioning
         if accelerator and accelerator.is_retired(need.as_of) or need.provisioning not in (None, *offered):
             continue
         for region in need.regions or (None,):
-            if region is None or nearest_combination.is_in(region):
-                yield nearest_combination, region
+            if region is None or combination.is_in(region):
+                yield combination, region
 
 
 def large_enough(need: Need) -> Iterator[Combination]:
     """The machines with that many of that accelerator and the sizes of the need, wherever and however they are had."""
-    for nearest_combination in _of_kind(need.gpus, need.accelerator.name if need.accelerator else None):
-        fits = (
-            need.count in (None, nearest_combination.count)
-            and nearest_combination.gpu_memory_gb >= need.min_gpu_memory_gb
-        )
-        if fits and nearest_combination.vcpu >= need.min_vcpu and nearest_combination.memory_gb >= need.min_memory_gb:
-            yield nearest_combination
+    for combination in _of_kind(need.gpus, need.accelerator.name if need.accelerator else None):
+        fits = need.count in (None, combination.count) and combination.gpu_memory_gb >= need.min_gpu_memory_gb
+        if fits and combination.vcpu >= need.min_vcpu and combination.memory_gb >= need.min_memory_gb:
+            yield combination
 
 
 @cache
@@ -91,19 +88,19 @@ def _of_kind(gpus: bool, accelerator: str | None) -> tuple[Combination, ...]:
 
 
 def _offer(combination: Combination, region: str | None, need: Need) -> Offer:
-    provisioning = need.provisioning or nearest_combination.default_provisioning
-    price = nearest_combination.price(provisioning, region)
-    return Offer(nearest_combination, provisioning, region or (price.region if price else None), price)
+    provisioning = need.provisioning or combination.default_provisioning
+    price = combination.price(provisioning, region)
+    return Offer(combination, provisioning, region or (price.region if price else None), price)
 
 
 def _order(offer: Offer) -> tuple[bool, float, int, float, int, str, str]:
-    nearest_combination, price = offer.combination, offer.price
-    size = nearest_combination.vcpu, nearest_combination.memory_gb, nearest_combination.count
+    combination, price = offer.combination, offer.price
+    size = combination.vcpu, combination.memory_gb, combination.count
     return (
         price is None,
         price.usd_per_hour if price else 0,
         *size,
-        nearest_combination.machine_type,
+        combination.machine_type,
         offer.region or "",
     )
 
