@@ -4,7 +4,6 @@ Files are JSON, YAML, Python, notebooks, shell scripts and Terraform.
 """
 
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents import document
 from vgp.base.documents.bounded_text import Unreadable, read
@@ -122,12 +121,12 @@ def judge(judgement: Judgement) -> None:
         raise Unreadable(document.file, _why_not(data))
 
 
-def _is_list(data: Any) -> bool:
+def _is_list(data: object) -> bool:
     """A list of objects of the API."""
     return isinstance(data, list) and any(api_object.telling_field(item) for item in data)
 
 
-def _is_container(data: Any) -> bool:
+def _is_container(data: object) -> bool:
     """The container of a plain step, as it is read of a program."""
     return isinstance(data, dict) and set(data) == {"container"}
 
@@ -140,7 +139,7 @@ def _objects(judgement: Judgement, node: Node) -> None:
             api_object.judge(judgement, step, item)
 
 
-def _why_not(data: Any) -> str:
+def _why_not(data: object) -> str:
     if isinstance(data, dict) and str(data.get("apiVersion", "")).startswith("argoproj.io"):
         return "an Argo workflow of KFP 1; Vertex AI runs pipelines compiled by KFP 2"
     what = "it is plain text" if isinstance(data, str) else f"it is {type(data).__name__}"

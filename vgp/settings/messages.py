@@ -78,7 +78,7 @@ def refuse_hosts(merged: Merged) -> list[str]:
     return wrong
 
 
-def _tables_of_variables(value: Any, at: Keys) -> Iterator[tuple[Keys, Mapping[str, Any]]]:
+def _tables_of_variables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:
     """The tables `env` of the steps, also of their rungs and sizes."""
     if isinstance(value, list):
         for number, inner in enumerate(value, 1):
@@ -90,7 +90,7 @@ def _tables_of_variables(value: Any, at: Keys) -> Iterator[tuple[Keys, Mapping[s
             yield from [(here, inner)] if is_env else _tables_of_variables(inner, here)
 
 
-def _holding(value: Any, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
+def _holding(value: object, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
     """The keys of each text that matches; of a key that does, the keys of its table."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -109,7 +109,7 @@ def line(source: Source, keys: Keys, message: str) -> str:
     return f"{source.name}: {message}" if len(keys) == 1 else f"{source.name}: {'.'.join(keys)}: {message}"
 
 
-def _keys(location: tuple[int | str, ...], values: Any) -> Keys:
+def _keys(location: tuple[int | str, ...], values: object) -> Keys:
     """pydantic's location as keys of the file: without the branch of a union, and the mark of a key.
 
     A table in a list is known by its number there, from 1: steps.train.capacity.2.
@@ -156,7 +156,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
     return str(detail["msg"].removeprefix("Value error, "))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return (

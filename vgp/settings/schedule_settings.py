@@ -21,10 +21,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import PASSWORD
@@ -197,7 +198,7 @@ def _time_zones() -> frozenset[str]:
     return frozenset(available_timezones())  # reads hundreds of files
 
 
-def moment(value: Any, zone: str) -> datetime | None:
+def moment(value: object, zone: str) -> datetime | None:
     """A day or time in UTC; without an offset it is local to `zone`, and a day begins at midnight."""
     from zoneinfo import ZoneInfo
 
@@ -239,7 +240,7 @@ class Schedule(BaseModel):
     cron: Cron
     time_zone: TimeZone = "UTC"
     #: Parameters of the pipeline; names and types are checked against its spec.
-    parameters: dict[str, Any] = {}
+    parameters: JsonObject = {}
     #: First and last moment of a run, in UTC; None: now, and without end.
     start: datetime | None = None
     end: datetime | None = None
@@ -255,7 +256,7 @@ class Schedule(BaseModel):
 
     @field_validator("parameters")
     @classmethod
-    def _as_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _as_json(cls, value: JsonObject) -> JsonObject:
         for name, parameter in value.items():
             try:
                 json.dumps(parameter, allow_nan=False)
@@ -265,7 +266,7 @@ class Schedule(BaseModel):
 
     @field_validator("start", "end", mode="before")
     @classmethod
-    def _moment(cls, value: Any, info: ValidationInfo) -> datetime | None:
+    def _moment(cls, value: object, info: ValidationInfo) -> datetime | None:
         return moment(value, info.data.get("time_zone", "UTC"))
 
     @field_validator("end")

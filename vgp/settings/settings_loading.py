@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.toml_text import settings_file
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
@@ -30,7 +31,7 @@ _FIELDS = frozenset(Settings.model_fields) - set(_TOP)
 
 
 def load(
-    path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, Any] | None = None
+    path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, object] | None = None
 ) -> Settings:
     """The effective settings.
 
@@ -147,13 +148,13 @@ def _file_layers(document: Document | None, choice: Layer | None) -> list[Layer]
     top = {key: value for key, value in document.values.items() if key not in ("environment", "environments")}
     if choice is None:
         return [Layer("file", top, document)]
-    name = choice.values["environment"]
+    name = str(choice.values["environment"])
     table = document.values["environments"][name]
     return [Layer("file", top, document), Layer("file", table, document, ("environments", name)), choice]
 
 
-def _flags(overrides: Mapping[str, Any]) -> Layer:
-    values: dict[str, Any] = {}
+def _flags(overrides: Mapping[str, object]) -> Layer:
+    values: JsonObject = {}
     names: dict[Keys, str] = {}
     for key, value in overrides.items():
         if value is not None:
@@ -187,7 +188,7 @@ def _at(document: Document, keys: Keys, message: str) -> str:
     return line(Layer("file", {}, document).source(keys), keys, message)
 
 
-def overview(settings: Settings) -> dict[str, Any]:
+def overview(settings: Settings) -> JsonObject:
     """The file, its environments, the chosen one, and a row for each value."""
     return {
         "file": str(settings.file) if settings.file else None,
@@ -199,7 +200,7 @@ def overview(settings: Settings) -> dict[str, Any]:
     }
 
 
-def below(settings: Settings, key: str) -> list[dict[str, Any]]:
+def below(settings: Settings, key: str) -> list[JsonObject]:
     """The row of `key`, or the rows of its table.
 
     Raises:
@@ -215,12 +216,12 @@ def below(settings: Settings, key: str) -> list[dict[str, Any]]:
     return below_key
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as it is written for a person or a script: text bare, the rest as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _rows(settings: Settings) -> Iterator[dict[str, Any]]:
+def _rows(settings: Settings) -> Iterator[JsonObject]:
     for key, value in _flat(settings.model_dump()):
         source = settings.source(key)
         row = {"key": key, "value": value, "source": source.kind, "place": str(source)}
@@ -229,7 +230,7 @@ def _rows(settings: Settings) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _flat(values: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, object], at: str = "") -> Iterator[tuple[str, Any]]:
     """Key and value of everything that has one; at the top also of what has none."""
     for name, value in values.items():
         key = f"{at}{name}"

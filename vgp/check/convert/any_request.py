@@ -65,7 +65,7 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
     return documents[0], _lost(documents)
 
 
-def _refuse_variables(data: Any) -> None:
+def _refuse_variables(data: object) -> None:
     """Raises RequestError for variables of the shell where the job needs a value."""
     names = list(dict.fromkeys(_variables(data)))
     if names:
@@ -75,7 +75,7 @@ def _refuse_variables(data: Any) -> None:
         )
 
 
-def _variables(value: Any) -> Iterator[str]:
+def _variables(value: object) -> Iterator[str]:
     """Those that a container's own command does not need itself."""
     if isinstance(value, dict):
         for key, item in value.items():

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import whole_number
 from vgp.check import api_object
 from vgp.check.check_finding import Finding
@@ -26,7 +27,7 @@ _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
 class Conversion:
     """A CustomJobSpec, or a tuning job around one, with what a request says beside it."""
 
-    config: dict[str, Any]
+    config: JsonObject
     notes: list[Note] = field(default_factory=list)
     region: str | None = None
     display_name: str | None = None
@@ -43,9 +44,9 @@ class Conversion:
         return "trialJobSpec" in self.config
 
     @property
-    def job(self) -> dict[str, Any]:
+    def job(self) -> JsonObject:
         """The CustomJobSpec: the config itself, or that of a trial."""
-        spec: dict[str, Any] = self.config["trialJobSpec"] if self.is_tuning else self.config
+        spec: JsonObject = self.config["trialJobSpec"] if self.is_tuning else self.config
         return spec
 
     def became(self, name: str, text: str) -> None:
@@ -61,9 +62,9 @@ class Conversion:
             self.project, self.region = self.project or match.group(1), self.region or match.group(2)
         return match is not None
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> JsonObject:
         """The CustomJob or HyperparameterTuningJob as the REST API takes it."""
-        around: dict[str, Any] = {"displayName": self.display_name or "training"}
+        around: JsonObject = {"displayName": self.display_name or "training"}
         around |= self.config if self.is_tuning else {"jobSpec": self.config}
         around |= {"labels": self.labels} if self.labels else {}
         return around | ({"encryptionSpec": {"kmsKeyName": self.kms_key}} if self.kms_key else {})
@@ -81,12 +82,12 @@ class Conversion:
         return shlex.join(words)
 
 
-def as_yaml(config: dict[str, Any]) -> str:
+def as_yaml(config: JsonObject) -> str:
     """A config as gcloud takes it."""
     return str(yaml.safe_dump(config, sort_keys=False, default_flow_style=False, width=1000))
 
 
-def leaves(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
+def leaves(value: object, path: FieldPath = ()) -> Iterator[FieldPath]:
     """Where everything stands that is given: values, and lists of values as one."""
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -98,7 +99,7 @@ def leaves(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
         yield path
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A number or truth value as it is written in an argument."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -121,7 +122,7 @@ _LISTS = ("values", "packageUris", "reservedIpRanges")
 _SNAKE = re.compile(r"_([a-z0-9])")
 
 
-def recognises(data: Any) -> bool:
+def recognises(data: object) -> bool:
     """Whether the data is a job, or pools, that can be written in another form."""
     if isinstance(data, list):
         return api_object.is_pool_list(data)
@@ -129,7 +130,7 @@ def recognises(data: Any) -> bool:
     return isinstance(job, dict) and any(name in job for name in ("workerPoolSpecs", "jobSpec", "trialJobSpec"))
 
 
-def conversion(data: Any) -> Conversion:
+def conversion(data: object) -> Conversion:
     """The job in the data."""
     result = Conversion({})
     job = _camel(data, result)
@@ -158,13 +159,13 @@ def conversion(data: Any) -> Conversion:
     return result
 
 
-def _unwrapped(job: Any) -> Any:
+def _unwrapped(job: object) -> Any:
     if not isinstance(job, dict):
         return job
     return next((job[name] for name in _WRAPPED if isinstance(job.get(name), dict)), job)
 
 
-def _around(job: dict[str, Any], result: Conversion, at: str) -> None:
+def _around(job: JsonObject, result: Conversion, at: str) -> None:
     """Takes what stands around the spec out of the job: name, place, labels, key."""
     result.display_name = job.pop("displayName", None)
     result.project, region = job.pop("project", result.project), job.pop("location", None)
@@ -186,12 +187,12 @@ def _around(job: dict[str, Any], result: Conversion, at: str) -> None:
         result.dropped(f"{at}name", f"Vertex AI gives the new job its own{place}")
 
 
-def _rest(job: dict[str, Any], result: Conversion, at: str, why: str) -> None:
+def _rest(job: JsonObject, result: Conversion, at: str, why: str) -> None:
     for name in job:
         result.dropped(f"{at}{name}", "Vertex AI writes it" if name in _OUTPUT else why)
 
 
-def _spec(spec: Any, result: Conversion) -> dict[str, Any]:
+def _spec(spec: object, result: Conversion) -> JsonObject:
     if not isinstance(spec, dict):
         result.dropped(result.spec_at, "it is no object")
         return {}
@@ -207,13 +208,13 @@ def _spec(spec: Any, result: Conversion) -> dict[str, Any]:
     return spec
 
 
-def _camel(value: Any, result: Conversion | None = None, path: str = "") -> Any:
+def _camel(value: object, result: Conversion | None = None, path: str = "") -> Any:
     """A copy with keys in camelCase, numbers as numbers, and arguments as texts. Keys of labels are content."""
     if isinstance(value, list):
         return [_camel(item, result, f"{path}[{index}]") for index, item in enumerate(value)]
     if not isinstance(value, Mapping):
         return value
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for key, inner in value.items():
         name = _SNAKE.sub(lambda match: match.group(1).upper(), str(key))
         where = f"{path}.{key}" if path else str(key)
@@ -223,7 +224,7 @@ def _camel(value: Any, result: Conversion | None = None, path: str = "") -> Any:
     return fields
 
 
-def _value(name: str, value: Any, result: Conversion | None, path: str) -> Any:
+def _value(name: str, value: object, result: Conversion | None, path: str) -> Any:
     if name == "labels":
         return dict(value) if isinstance(value, Mapping) else value
     if name in _NUMBERS and isinstance(value, str):
@@ -238,7 +239,7 @@ def _value(name: str, value: Any, result: Conversion | None, path: str) -> Any:
     return _camel(value, result, path)
 
 
-def _texts(value: Any, result: Conversion | None, path: str) -> Any:
+def _texts(value: object, result: Conversion | None, path: str) -> Any:
     """An argument, the value of a variable, or a list of them."""
     if not isinstance(value, list):
         return value if value is None else text_of(value)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from vgp.base.documents.document import Document
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, placeholder, whole_number
 from vgp.check.convert.conversion import Conversion, text_of
 from vgp.check.convert.legacy_pools import LegacyInput, worker_pools
@@ -74,7 +75,7 @@ def _scheduling(legacy: LegacyInput) -> None:
     scheduling = legacy.reader.object(legacy.node.get("scheduling"), "scheduling")
     if scheduling is None:
         return
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for key in scheduling.value:
         node, field = legacy.take(scheduling.get(key)), f"scheduling.{key}"
         if key in _SCHEDULING:
@@ -123,7 +124,7 @@ _LOST = {
 }
 
 
-def tuning(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
+def tuning(legacy: LegacyInput, spec: Node) -> JsonObject:
     """studySpec and trial counts."""
     study = {"metrics": [_metric(legacy, spec)], "parameters": _parameters(legacy, spec), **_algorithm(legacy, spec)}
     trials = _trials(legacy, spec)
@@ -133,7 +134,7 @@ def tuning(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
     return {"studySpec": study, **trials}
 
 
-def _metric(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
+def _metric(legacy: LegacyInput, spec: Node) -> JsonObject:
     name, goal = legacy.take(spec.get("hyperparameterMetricTag")), legacy.take(spec.get("goal"))
     metric = legacy.reader.text(name, "hyperparameterMetricTag") or "training/hptuning/metric"
     direction = legacy.reader.text(goal, "goal") or "MAXIMIZE"
@@ -143,7 +144,7 @@ def _metric(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
     return {"metricId": metric, "goal": direction}
 
 
-def _parameters(legacy: LegacyInput, spec: Node) -> list[dict[str, Any]]:
+def _parameters(legacy: LegacyInput, spec: Node) -> list[JsonObject]:
     nodes = list(spec.get("params").items())
     parameters = [_parameter(legacy, node) for node in nodes]
     for index, node in enumerate(nodes):
@@ -153,7 +154,7 @@ def _parameters(legacy: LegacyInput, spec: Node) -> list[dict[str, Any]]:
     return parameters
 
 
-def _algorithm(legacy: LegacyInput, spec: Node) -> dict[str, Any]:
+def _algorithm(legacy: LegacyInput, spec: Node) -> JsonObject:
     algorithm = legacy.take(spec.get("algorithm")).text()
     if algorithm in _ALGORITHMS:
         legacy.result.became("hyperparameters.algorithm", "studySpec.algorithm")
@@ -175,9 +176,9 @@ def _trials(legacy: LegacyInput, spec: Node) -> dict[str, int]:
     return trials
 
 
-def _parameter(legacy: LegacyInput, node: Node) -> dict[str, Any]:
+def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
     kind, scale = legacy.take(node.get("type")), legacy.take(node.get("scaleType")).text()
-    result: dict[str, Any] = {"parameterId": str(_needed(legacy, node, "parameterName"))}
+    result: JsonObject = {"parameterId": str(_needed(legacy, node, "parameterName"))}
     match legacy.reader.text(kind, "type"):
         case "INTEGER":
             result["integerValueSpec"] = {

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents.document import Document, load
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
@@ -96,7 +96,7 @@ class Line:
         ]
         return "/".join(word for part in parts for word in part)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """What the file of --config says; flags lie over it.
 
         Raises:
@@ -112,7 +112,7 @@ class Line:
             raise FlagError(f"--config={path}: {documents[0].fault}")
         if len(documents) != 1 or not isinstance(documents[0].data, dict):
             raise FlagError(f"--config={path}: the file must hold one object.")
-        data: dict[str, Any] = documents[0].data
+        data: JsonObject = documents[0].data
         return data
 
 

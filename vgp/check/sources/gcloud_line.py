@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.sources import command_line
 from vgp.check.sources.command_line import (
     IMAGE,
@@ -46,7 +47,7 @@ _KNOWN = {
 }  # fmt: skip
 
 
-def custom_job(line: Line) -> dict[str, Any]:
+def custom_job(line: Line) -> JsonObject:
     """The job of the command: the file of --config, and the flags laid over it, as gcloud does."""
     refuse_others(line, _KNOWN, 4)
     if line.after:
@@ -64,7 +65,7 @@ def custom_job(line: Line) -> dict[str, Any]:
     return _around(spec, line)
 
 
-def tuning_job(line: Line) -> dict[str, Any]:
+def tuning_job(line: Line) -> JsonObject:
     """The tuning job of the command: the file of --config, which has the study and the trials' job, and the counts."""
     counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
     refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
@@ -83,11 +84,11 @@ def tuning_job(line: Line) -> dict[str, Any]:
     return _beside(job, line)
 
 
-def _around(spec: dict[str, Any], line: Line) -> dict[str, Any]:
+def _around(spec: JsonObject, line: Line) -> JsonObject:
     return _beside({"jobSpec": spec}, line)
 
 
-def _beside(job: dict[str, Any], line: Line) -> dict[str, Any]:
+def _beside(job: JsonObject, line: Line) -> JsonObject:
     """The job, with what the flags say about it."""
     for flag, name in (("display-name", "displayName"), ("region", "location"), ("project", "project")):
         job |= {name: line.value(flag)} if line.value(flag) else {}
@@ -98,13 +99,13 @@ def _beside(job: dict[str, Any], line: Line) -> dict[str, Any]:
     return job
 
 
-def _pool(text: str, line: Line) -> dict[str, Any]:
+def _pool(text: str, line: Line) -> JsonObject:
     values = pairs(text, "worker-pool-spec")
     unknown = sorted(values.keys() - {"replica-count", *_KEYS, *_BUILD})
     if unknown:
         keys = ", ".join(["replica-count", *_KEYS])
         raise FlagError(f"--worker-pool-spec has no key '{unknown[0]}'. Keys: {keys}.")
-    pool: dict[str, Any] = {}
+    pool: JsonObject = {}
     for key, (outer, inner) in _KEYS.items():
         if key in values:
             number = whole(values[key], f"worker-pool-spec {key}") if key in _NUMBERS else None
@@ -117,7 +118,7 @@ def _pool(text: str, line: Line) -> dict[str, Any]:
     return _built(pool, values, line) if any(key in values for key in _BUILD) else pool
 
 
-def _built(pool: dict[str, Any], values: dict[str, str], line: Line) -> dict[str, Any]:
+def _built(pool: JsonObject, values: dict[str, str], line: Line) -> JsonObject:
     """gcloud builds an image of the local code and runs that: the image is the job's, the building is not."""
     image = values.get("output-image-uri", IMAGE)
     package = pool.pop("pythonPackageSpec", {})
@@ -149,16 +150,16 @@ def _arguments(pools: list[Any], line: Line) -> None:
 _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxReplicaCount"}
 
 
-def deployment(line: Line) -> dict[str, Any]:
+def deployment(line: Line) -> JsonObject:
     """The deployed model with its machine; without --machine-type Google chooses one."""
-    machine: dict[str, Any] = {}
+    machine: JsonObject = {}
     if line.value("machine-type"):
         machine["machineType"] = line.value("machine-type")
     if line.value("accelerator"):
         values = pairs(str(line.value("accelerator")), "accelerator")
         machine["acceleratorType"] = accelerator(values.get("type", ""))
         machine["acceleratorCount"] = whole(values.get("count", "1"), "accelerator count")
-    resources: dict[str, Any] = {"machineSpec": machine} if machine else {}
+    resources: JsonObject = {"machineSpec": machine} if machine else {}
     for flag, name in _REPLICAS.items():
         if line.value(flag) is not None and resources:
             resources[name] = whole(str(line.value(flag)), flag)
@@ -189,7 +190,7 @@ _OF_ROLES = {
 }
 
 
-def legacy_job(line: Line) -> dict[str, Any]:
+def legacy_job(line: Line) -> JsonObject:
     """The job of the command: the file of --config, and the flags laid over it."""
     at = line.command.index("training") + 1
     refuse_others(line, set(_LEGACY_FIELDS) | _OTHERS | _OF_ROLES, at + 1)
@@ -209,7 +210,7 @@ def legacy_job(line: Line) -> dict[str, Any]:
     return job
 
 
-def _roles(line: Line, inputs: dict[str, Any]) -> None:
+def _roles(line: Line, inputs: JsonObject) -> None:
     for flag, role in _LEGACY_ROLES.items():
         machine, image = line.value(f"{flag}-machine-type"), line.value(f"{flag}-image-uri")
         count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
@@ -225,7 +226,7 @@ def _roles(line: Line, inputs: dict[str, Any]) -> None:
         inputs.setdefault("scaleTier", "CUSTOM")
 
 
-def _accelerator(line: Line, flag: str) -> dict[str, Any]:
+def _accelerator(line: Line, flag: str) -> JsonObject:
     """type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
     text = line.value(flag)
     if text is None:
@@ -237,7 +238,7 @@ def _accelerator(line: Line, flag: str) -> dict[str, Any]:
     return {"acceleratorConfig": {"type": accelerator(values.get("type", "")), "count": values.get("count", "1")}}
 
 
-def _others(line: Line, job: dict[str, Any], inputs: dict[str, Any]) -> None:
+def _others(line: Line, job: JsonObject, inputs: JsonObject) -> None:
     if line.items("packages"):
         inputs["packageUris"] = line.items("packages")
     if line.values("labels"):
@@ -262,7 +263,7 @@ _JOBS = {
     ("ai", "endpoints", "deploy-model"): deployment,
 }
 #: How many words a command takes that belong to no flag: the name of a job, the id of an endpoint.
-_NAMES: dict[Callable[[Line], dict[str, Any]], int] = {
+_NAMES: dict[Callable[[Line], JsonObject], int] = {
     custom_job: 0, tuning_job: 0, deployment: 1, legacy_job: 1,
 }  # fmt: skip
 _LEGACY = [(service, "jobs", "submit", "training") for service in ("ai-platform", "ml-engine")]
@@ -273,7 +274,7 @@ def recognises(words: Sequence[str]) -> bool:
     return words[:1] == ["gcloud"] and _kind(words) is not None
 
 
-def _kind(words: Sequence[str]) -> Callable[[Line], dict[str, Any]] | None:
+def _kind(words: Sequence[str]) -> Callable[[Line], JsonObject] | None:
     words = [word for word in words[1:6] if word not in ("alpha", "beta")]
     if any(tuple(words[:4]) == command for command in _LEGACY):
         return legacy_job
@@ -290,14 +291,14 @@ def take_unknown(line: Line) -> list[str]:
     return unknown
 
 
-def has_machines(data: dict[str, Any]) -> bool:
+def has_machines(data: JsonObject) -> bool:
     """Whether the data of a command name machines, or leave them to Google's choice by name."""
     model, inputs = data.get("deployedModel", {}), data.get("trainingInput", {})
     named = (data.get("jobSpec", {}).get("workerPoolSpecs"), data.get("trialJobSpec"), model.get("dedicatedResources"))
     return any((*named, inputs.get("scaleTier"), inputs.get("masterType")))
 
 
-def data(line: str | Line) -> tuple[dict[str, Any], list[Note]]:
+def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
     """What the command line asks for as the data of a file, and what is in no file.
 
     Raises:

@@ -145,7 +145,7 @@ class Cell:
         return (*self.path, max(part, 0)) if self.is_list else self.path
 
 
-def code_cells(data: Any) -> Iterator[Cell]:
+def code_cells(data: object) -> Iterator[Cell]:
     """The code cells; also those of the older form with worksheets."""
     number = 0
     for path, cells in _lists(data):
@@ -156,7 +156,7 @@ def code_cells(data: Any) -> Iterator[Cell]:
                 yield _cell(number, (*path, index, key), cell.get(key))
 
 
-def _lists(data: Any) -> Iterator[tuple[FieldPath, list[Any]]]:
+def _lists(data: object) -> Iterator[tuple[FieldPath, list[Any]]]:
     if not isinstance(data, dict):
         return
     sheets = data.get("worksheets")
@@ -169,7 +169,7 @@ def _lists(data: Any) -> Iterator[tuple[FieldPath, list[Any]]]:
             yield (*path, "cells"), cells
 
 
-def _cell(number: int, path: FieldPath, source: Any) -> Cell:
+def _cell(number: int, path: FieldPath, source: object) -> Cell:
     texts = source if isinstance(source, list) else [source]
     parts = tuple(text if isinstance(text, str) else "" for text in texts)
     return Cell(number, path, parts, isinstance(source, list))

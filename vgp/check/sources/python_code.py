@@ -15,6 +15,7 @@ from typing import Any
 from vgp.base.documents import budget
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, called
 from vgp.check.sources.sdk_calls import CALLS, Found, message, ray_cluster
@@ -96,7 +97,7 @@ def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
             return
 
 
-def _rendered(value: Any) -> Any:
+def _rendered(value: object) -> Any:
     """The data of one of Airflow's operators, whose templates the run fills in."""
     if isinstance(value, dict):
         return {key: _rendered(item) for key, item in value.items()}
@@ -132,7 +133,7 @@ def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
     return Found(node.lineno, data if not isinstance(data, Computed) else {}, places)
 
 
-def _changed(data: Any, path: FieldPath, unknown: Computed) -> Any:
+def _changed(data: object, path: FieldPath, unknown: Computed) -> Any:
     """The data, of which a part is not known."""
     if not path or isinstance(data, Computed) or not isinstance(data, dict | list):
         return unknown
@@ -188,7 +189,7 @@ def _task(node: ast.Call) -> object:
 
 def _container(calls: list[ast.Call], constants: Constants) -> Found:
     places: dict[FieldPath, int] = {}
-    resources: dict[str, Any] = {}
+    resources: JsonObject = {}
     for call in calls:
         way, argument, is_label = _METHODS.get(called(call)), _argument(call), False
         if way is None and _is_type(call):

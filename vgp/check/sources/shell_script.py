@@ -166,7 +166,7 @@ def _standing(texts: list[tuple[int, str]], line: int) -> str:
     return texts[max(bisect_left(texts, line, key=itemgetter(0)) - 1, 0)][1]
 
 
-def _places(data: Any, command: Command) -> dict[tuple[str | int, ...], int]:
+def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
     """The lines of the flags that made the parts of the job."""
     at: dict[tuple[str | int, ...], int] = {}
     pools = [number for number, line in command.lines for _ in re.findall(r"--worker-pool-spec\b", line)]
@@ -178,7 +178,7 @@ def _places(data: Any, command: Command) -> dict[tuple[str | int, ...], int]:
     return at
 
 
-def _marked(value: Any) -> Any:
+def _marked(value: object) -> Any:
     """The data, with texts that hold a variable of the shell marked as not known."""
     if isinstance(value, dict):
         return {key: _marked(item) for key, item in value.items()}

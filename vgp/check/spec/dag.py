@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
+
 Json = Mapping[str, Any]
 #: The name that kfp gives to the group of tasks in `with dsl.ExitHandler(...)`.
 _EXIT_HANDLER = re.compile(r"exit-handler-\d+")
@@ -110,9 +112,9 @@ class Task:
         outputs = [table(source, "taskOutputParameter") or table(source, "taskOutputArtifact") for source in inputs]
         return {str(output["producerTask"]) for output in outputs if "producerTask" in output}
 
-    def inputs(self, values: Json, outputs: Mapping[Output, Any]) -> dict[str, Any]:
+    def inputs(self, values: Json, outputs: Mapping[Output, Any]) -> JsonObject:
         """Its parameters, as far as they are known from those of the group around it and from outputs of others."""
-        known: dict[str, Any] = {}
+        known: JsonObject = {}
         for name, source in table(self.content, "inputs", "parameters").items():
             parameter, output = source.get("componentInputParameter"), table(source, "taskOutputParameter")
             key = Output(output.get("producerTask", ""), output.get("outputParameterKey", ""))
@@ -176,7 +178,7 @@ _TOKENS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||!(?!=)")
 _PYTHON = {"&&": " and ", "||": " or ", "!": " not "}
 
 
-def holds(condition: str, values: Mapping[str, Any]) -> bool:
+def holds(condition: str, values: Mapping[str, object]) -> bool:
     """Whether `condition` is true for the task's input parameters.
 
     Raises:
@@ -195,7 +197,7 @@ def names(condition: str) -> list[str]:
     return re.findall(r"inputs\.parameter_values\['([^']+)'\]", condition)
 
 
-def _value(node: ast.expr, values: Mapping[str, Any], condition: str) -> Any:
+def _value(node: ast.expr, values: Mapping[str, object], condition: str) -> Any:
     match node:
         case ast.Constant(value=value):
             return value

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import PASSWORD
@@ -40,7 +41,7 @@ class Parameter:
     is_optional: bool = False
 
     @classmethod
-    def read(cls, name: str, declared: Mapping[str, Any]) -> "Parameter":
+    def read(cls, name: str, declared: Mapping[str, object]) -> "Parameter":
         type_, default = str(declared.get("parameterType", "")), declared.get("defaultValue")
         if type_ == "NUMBER_INTEGER" and isinstance(default, float) and default.is_integer():
             default = int(default)  # kfp writes every number as a double
@@ -52,10 +53,10 @@ class Parameter:
         """Its type in words."""
         return _KINDS[self.type][0] if self.type in _KINDS else self.type
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"name": self.name, "type": self.type, "default": self.default, "description": self.description}
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         """Whether it takes the value, and Vertex AI gives it back as it is."""
         type_ = _KINDS[self.type][1] if self.type in _KINDS else object
         if isinstance(value, bool) and type_ is not bool and type_ is not object:
@@ -80,7 +81,7 @@ class Parameter:
         return json.loads(text) if self.type in ("LIST", "STRUCT") else text
 
 
-def _kept(value: Any, level: int = 0) -> bool:
+def _kept(value: object, level: int = 0) -> bool:
     """Whether a double, a protobuf message and UTF-8 hold the value."""
     if isinstance(value, dict | list):
         inner = [*value, *value.values()] if isinstance(value, dict) else value
@@ -97,7 +98,7 @@ Parameters = Mapping[str, Parameter]
 Members = Callable[[], Mapping[str, Collection[str]]]
 
 
-def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Members = dict) -> dict[str, Any]:
+def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Members = dict) -> JsonObject:
     """`name=value` and `name.member=value` texts as typed arguments.
 
     A member goes into the JSON object that is given whole, else into the parameter's default.
@@ -105,7 +106,7 @@ def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Membe
     Raises:
         RequestError: a text without `=`, an unknown or repeated name, a value of the wrong type, a missing value.
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     inner: list[tuple[str, Sequence[str], Any]] = []
     for text in texts:
         name, equals, value = text.partition("=")
@@ -123,7 +124,7 @@ def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Membe
     return _complete(parameters, _with_members(parameters, values, inner))
 
 
-def check_arguments(parameters: Parameters, values: Mapping[str, Any], members: Members = dict) -> dict[str, Any]:
+def check_arguments(parameters: Parameters, values: Mapping[str, object], members: Members = dict) -> JsonObject:
     """Typed values, as of a settings file, if they are arguments of the pipeline.
 
     Raises:
@@ -165,15 +166,15 @@ def _member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence
 
 
 def _with_members(
-    parameters: Parameters, values: Mapping[str, Any], members: Sequence[tuple[str, Sequence[str], Any]]
-) -> dict[str, Any]:
+    parameters: Parameters, values: JsonObject, members: Sequence[tuple[str, Sequence[str], Any]]
+) -> JsonObject:
     """The values, and the members in their objects.
 
     Raises:
         RequestError: two texts say what a member is.
     """
-    texts = copy.deepcopy({owner: values.get(owner, {}) for owner, _, _ in members})
-    merged = {
+    texts: dict[str, JsonObject] = copy.deepcopy({owner: values.get(owner, {}) for owner, _, _ in members})
+    merged: JsonObject = {
         **{owner: copy.deepcopy(parameters[owner].default or {}) for owner in texts},
         **copy.deepcopy(dict(values)),
     }
@@ -187,7 +188,7 @@ def _with_members(
     return merged
 
 
-def _refuse_second(owner: str, way: Sequence[str], table: Any) -> None:
+def _refuse_second(owner: str, way: Sequence[str], table: JsonObject) -> None:
     for depth, key in enumerate(way):
         if key not in table:
             return
@@ -197,7 +198,7 @@ def _refuse_second(owner: str, way: Sequence[str], table: Any) -> None:
             raise RequestError(f"--set {'.'.join([owner, *way])}: another --set says that {known} is {_shown(table)}.")
 
 
-def _put(table: dict[str, Any], way: Sequence[str], value: Any) -> None:
+def _put(table: JsonObject, way: Sequence[str], value: object) -> None:
     *objects, last = way
     for key in objects:
         if not isinstance(table.get(key), dict):
@@ -206,7 +207,7 @@ def _put(table: dict[str, Any], way: Sequence[str], value: Any) -> None:
     table[last] = value
 
 
-def _complete(parameters: Parameters, values: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(parameters: Parameters, values: Mapping[str, object]) -> JsonObject:
     """The values, if none is missing and none would arrive as another, or be shown where no password belongs."""
     missing = [
         name
@@ -236,5 +237,5 @@ def _near(name: str, parameters: Parameters, members: Mapping[str, Collection[st
     return f"Did you mean {choices[near]}?" if near else f"It has {', '.join(sorted(parameters))}."
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return json.dumps(value, default=str)

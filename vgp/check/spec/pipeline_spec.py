@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.dag import Component, Json, Task, table
 from vgp.check.spec.parameters import Parameter
 
@@ -28,7 +29,7 @@ def as_text(value: object, kept: object = None) -> str:
     return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(_sorted(value, kept), indent=2)) + "\n"
 
 
-def _sorted(value: Any, kept: object) -> Any:
+def _sorted(value: object, kept: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key], kept) for key in (value if value is kept else sorted(value))}
     return [_sorted(member, kept) for member in value] if isinstance(value, list) else value
@@ -81,7 +82,7 @@ class PipelineSpec:
         return {name: Parameter.read(name, table(declared, name)) for name in declared}
 
     @cached_property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """The parameters that have a value if none is given."""
         return {name: parameter.default for name, parameter in self.parameters.items() if parameter.has_default}
 
@@ -140,7 +141,7 @@ class PipelineSpec:
         """The SHA-256 of the text, in hex."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def with_defaults(self, values: Mapping[str, Any]) -> "PipelineSpec":
+    def with_defaults(self, values: Mapping[str, object]) -> "PipelineSpec":
         """The spec with these values as the defaults of its parameters."""
         content = json.loads(json.dumps(self.content))
         for name, value in values.items():
@@ -192,7 +193,7 @@ def registry_is(spec: PipelineSpec, roots: Collection[str]) -> bool:
     return has_both and spec.defaults.get(_OF_A_REGISTRY[0]) in roots
 
 
-def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> PipelineSpec:
+def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, object]], Mapping[str, object]]) -> PipelineSpec:
     """The spec with the defaults that `changed` makes of its own; the same one where it leaves them as they are."""
     values = changed(spec.defaults)
     if values == spec.defaults:
@@ -264,7 +265,7 @@ def _changed(spec: PipelineSpec, enabled: Callable[[Task], bool]) -> PipelineSpe
     changed = PipelineSpec(copy.deepcopy(spec.content))
     for task in _tasks(changed):
         if isinstance(task.content, dict):
-            options: dict[str, Any] = {"enableCache": True} if enabled(task) else {}
+            options: JsonObject = {"enableCache": True} if enabled(task) else {}
             task.content["cachingOptions"] = options
     return changed
 

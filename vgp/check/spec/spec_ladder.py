@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.spec.dag import Component, Task, table
+from vgp.check.spec.dag import Component, Json, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 #: The program of the container.
@@ -22,7 +23,7 @@ PROGRAM = "vgp.launch.capacity"
 _PLAN = "--plan"
 
 
-def position(container: Mapping[str, Any]) -> int | None:
+def position(container: Json) -> int | None:
     """Where among the container's arguments the plan stands; None if it climbs no ladder."""
     command, arguments = _words(container.get("command")), _words(container.get("args"))
     if PROGRAM not in command or _PLAN not in arguments[:-1]:
@@ -30,7 +31,7 @@ def position(container: Mapping[str, Any]) -> int | None:
     return arguments.index(_PLAN) + 1
 
 
-def plan(container: Mapping[str, Any]) -> dict[str, Any] | None:
+def plan(container: Json) -> JsonObject | None:
     """The plan with its shared texts where they belong; None if there is none that can be read."""
     at = position(container)
     try:
@@ -40,14 +41,14 @@ def plan(container: Mapping[str, Any]) -> dict[str, Any] | None:
     return restored(value) if isinstance(value, dict) else None
 
 
-def restored(value: dict[str, Any]) -> dict[str, Any]:
+def restored(value: JsonObject) -> JsonObject:
     """A plan with each mark of a shared text replaced by the text (vgp/protocol/capacity/plan.py writes them)."""
     texts = value.get("texts")
     marks = {f"@text {number}@": text for number, text in enumerate(texts)} if isinstance(texts, list) else {}
     return {name: _replaced(part, marks) for name, part in value.items() if name != "texts"}
 
 
-def first_container(container: Mapping[str, Any]) -> dict[str, Any] | None:
+def first_container(container: Json) -> JsonObject | None:
     """The training container of the first rung, as each rung has it but for image and env; None if there is none."""
     told = plan(container)
     try:
@@ -80,7 +81,7 @@ def _jobs(spec: PipelineSpec, component: Component) -> Iterator[tuple[str, Any]]
         yield "", given["defaultValue"]
 
 
-def _gpus(pools: Any) -> int:
+def _gpus(pools: object) -> int:
     """GPUs of the chief and the workers, on each of which a process trains; one where there are none."""
     total = 0
     for pool in filter(None, pools[:2] if isinstance(pools, list) else ()):
@@ -90,7 +91,7 @@ def _gpus(pools: Any) -> int:
     return max(1, total)
 
 
-def _replaced(value: Any, marks: Mapping[str, Any]) -> Any:
+def _replaced(value: object, marks: Mapping[str, object]) -> Any:
     if isinstance(value, str):
         return marks.get(value, value)
     if isinstance(value, dict):
@@ -98,7 +99,7 @@ def _replaced(value: Any, marks: Mapping[str, Any]) -> Any:
     return [_replaced(inner, marks) for inner in value] if isinstance(value, list) else value
 
 
-def _words(value: Any) -> Sequence[str]:
+def _words(value: object) -> Sequence[str]:
     return [word if isinstance(word, str) else "" for word in value] if isinstance(value, list) else []
 
 
@@ -107,7 +108,7 @@ SIZE_INPUT = "size"
 SIZE_OPTION = "--size"
 
 
-def sizes_of(container: Mapping[str, Any]) -> tuple[str, ...]:
+def sizes_of(container: Json) -> tuple[str, ...]:
     """The sizes that a launcher chooses from; none for any other container."""
     told = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
     rungs = told.get("rungs") if told else None
@@ -124,7 +125,7 @@ def size_choices(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
     return {name: sizes for name, sizes in found.items() if sizes}
 
 
-def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, Any]) -> None:
+def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> None:
     """Raises RequestError: an argument names a size that there is not."""
     for name, sizes in size_choices(spec).items():
         value = arguments.get(name, spec.defaults.get(name))
@@ -133,7 +134,7 @@ def refuse_sizes(spec: PipelineSpec, arguments: Mapping[str, Any]) -> None:
             raise RequestError(f"{name} = {value!r}: there is no such size. {hint}")
 
 
-def worlds_of_sizes(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def worlds_of_sizes(spec: PipelineSpec, arguments: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
     """The GPUs of every job that a step may have in a run with these arguments, by the names of components.
 
     All machines together; of a step with sizes those of the rungs of the size that the run takes.
@@ -183,7 +184,7 @@ class _Around:
     loops: Mapping[str, list[Any] | None] = field(default_factory=dict)
 
 
-def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, Any] | None = None) -> None:
+def refuse_same_inputs(spec: PipelineSpec, arguments: Mapping[str, object] | None = None) -> None:
     """Looks at every step with a ladder.
 
     Args:
@@ -225,12 +226,12 @@ def _refuse_turns(task: Task, loop: str, items: list[Any] | None, given: Mapping
         raise RequestError(f"{task.name} has a ladder, and turns of {loop} are given the same, {shown}: they {fix}")
 
 
-def _member(item: Any, name: str) -> Any:
+def _member(item: object, name: str) -> Any:
     return item.get(name) if name and isinstance(item, Mapping) else item
 
 
 def _climbing(
-    spec: PipelineSpec, group: Component, around: _Around, values: Mapping[str, Any], depth: int
+    spec: PipelineSpec, group: Component, around: _Around, values: Mapping[str, object], depth: int
 ) -> Iterator[tuple[Task, _Around, Mapping[str, _Source]]]:
     """Every task that climbs a ladder, with what is around it, and where its inputs come from."""
     made: dict[str, frozenset[tuple[str, str]]] = {}
@@ -243,7 +244,7 @@ def _climbing(
             yield task, around, given
 
 
-def _inside(task: Task, around: _Around, given: Mapping[str, _Source], values: Mapping[str, Any]) -> _Around:
+def _inside(task: Task, around: _Around, given: Mapping[str, _Source], values: Mapping[str, object]) -> _Around:
     way = f"{around.way}{task.way}"
     branches = (*around.branches, f"{way}{task.condition}") if task.condition else around.branches
     if not task.is_loop:
@@ -254,7 +255,7 @@ def _inside(task: Task, around: _Around, given: Mapping[str, _Source], values: M
     return _Around(way, {**given, item: turn}, branches, {**around.loops, name: _items(task, given, values)})
 
 
-def _items(task: Task, given: Mapping[str, _Source], values: Mapping[str, Any]) -> list[Any] | None:
+def _items(task: Task, given: Mapping[str, _Source], values: Mapping[str, object]) -> list[Any] | None:
     """What the loop goes over, where that is known."""
     loop = task.loop
     if loop is None:
@@ -268,7 +269,7 @@ def _items(task: Task, given: Mapping[str, _Source], values: Mapping[str, Any]) 
 
 def _inputs(task: Task, around: _Around, made: Mapping[str, frozenset[tuple[str, str]]]) -> dict[str, _Source]:
     found: dict[str, _Source] = {}
-    constants: dict[str, Mapping[str, Any]] = {}
+    constants: dict[str, Mapping[str, object]] = {}
     for kind in ("parameters", "artifacts"):
         for name, source in table(task.content, "inputs", kind).items():
             output = table(source, "taskOutputParameter") or table(source, "taskOutputArtifact")
@@ -292,7 +293,7 @@ def _selected(source: _Source, member: str) -> _Source:
     return _Source(f"{source.key}[{member}]", turns)
 
 
-def _constant(source: Mapping[str, Any], given: Mapping[str, _Source]) -> _Source:
+def _constant(source: Mapping[str, object], given: Mapping[str, _Source]) -> _Source:
     """A value of the workflow's own; in a text other inputs of the task may stand."""
     value = table(source, "runtimeValue").get("constant", dict(source))
     names = _EMBEDDED.findall(value) if isinstance(value, str) else []

@@ -16,6 +16,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
+
 
 @dataclass(frozen=True, kw_only=True)
 class Quota:
@@ -234,7 +236,7 @@ def cpu_quota(family: str) -> Quota | None:
     return Quota(what=what, metric=row["metric"], confidence=row["confidence"], defaults=limits)
 
 
-def _accelerator(row: dict[str, Any]) -> Accelerator:
+def _accelerator(row: JsonObject) -> Accelerator:
     ended = row.get("end_of_support")
     return Accelerator(
         **{key: row[key] for key in ("name", "number", "kind", "compute_name", "memory_gb") if key in row},
@@ -251,16 +253,14 @@ def _accelerator(row: dict[str, Any]) -> Accelerator:
 def _machines() -> Iterator[Machine]:
     data = document("machines.json")
     for group in data["groups"]:
-        shared: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in group.items()
-        }
+        shared: JsonObject = {key: tuple(value) if isinstance(value, list) else value for key, value in group.items()}
         for values in shared.pop("types"):
             row = dict(zip(data["columns"], values, strict=True))
             attachable = _attachable(row, data["attachable"]) if group["family"] == "n1" else {}
             yield Machine(name=row.pop("machine_type"), attachable=attachable, **row, **shared)
 
 
-def _attachable(row: dict[str, Any], rule: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+def _attachable(row: JsonObject, rule: JsonObject) -> dict[str, tuple[int, ...]]:
     """The cap rule: a count is allowed when neither vCPU nor memory passes what that count may have."""
     allowed = {
         name: tuple(

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Machine, document
 
@@ -178,7 +178,7 @@ class MachinePrice:
     spot: float | None
 
 
-def rates(catalog_skus: Iterable[dict[str, Any]]) -> Rates:
+def rates(catalog_skus: Iterable[JsonObject]) -> Rates:
     """The rates of the parts of our machines. Some Spot SKUs are filed as on demand: their description says it.
 
     Where Vertex AI has two SKUs of the same words at different prices, as for the fee on G4's cores, it has none.
@@ -200,7 +200,7 @@ def rates(catalog_skus: Iterable[dict[str, Any]]) -> Rates:
     return {key: rate for key, rate in found.items() if key not in doubtful}
 
 
-def _sold(sku: dict[str, Any]) -> tuple[str, str] | None:
+def _sold(sku: JsonObject) -> tuple[str, str] | None:
     """Part and usage of a SKU, or None where it sells something else."""
     description = str(sku.get("description", ""))
     usage = str(sku.get("category", {}).get("usageType", ""))
@@ -218,7 +218,7 @@ def _part(description: str) -> str | None:
     return next((part for name, part in NAMES.items() if plain.startswith(f"{name} ")), None)
 
 
-def unit_price(sku: dict[str, Any]) -> float | None:
+def unit_price(sku: JsonObject) -> float | None:
     """The price of a unit after all free tiers, in USD; None where the SKU has none."""
     for info in sku.get("pricingInfo", ()):
         tiers = info.get("pricingExpression", {}).get("tieredRates", ())

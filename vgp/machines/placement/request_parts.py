@@ -38,6 +38,7 @@ from pydantic import (
     model_validator,
 )
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
 from vgp.base.text.google_names import image_name
 from vgp.machines.placement import job_fields, plain
@@ -104,11 +105,11 @@ class Rung(Strict):
         return self
 
     @model_serializer(mode="wrap")
-    def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _said(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
         """What it says, without what it leaves open: `vgp config` shows that."""
         return {name: value for name, value in handler(self).items() if value not in (None, (), [], {})}
 
-    def over(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def over(self, step: JsonObject) -> JsonObject:
         """The keys of the step with the rung's own laid over them; another machine drops the step's request for one."""
         own = {name: getattr(self, name) for name in self.model_fields_set - {"regions", "env"}}
         kept = {name: value for name, value in step.items() if name not in self._given_way()}
@@ -137,7 +138,7 @@ class Size(Rung):
     #: Its ladder; empty: that of the step, unless the size names a machine, which is then its only rung.
     capacity: tuple[Rung, ...] = ()
 
-    def of(self, step: dict[str, Any]) -> dict[str, Any]:
+    def of(self, step: JsonObject) -> JsonObject:
         """The keys of the step in this size; always with a ladder, of one rung at least."""
         named_sizes = any(getattr(self, name) for name in _OF_MACHINE)
         kept = {name: value for name, value in step.items() if not (named_sizes and name == "capacity")}
@@ -146,7 +147,7 @@ class Size(Rung):
         return {**values, "capacity": values.get("capacity") or (only,)}
 
 
-def named_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
+def named_sizes(sizes: JsonObject) -> JsonObject:
     """The sizes, if they are called as a parameter's value can be."""
     for name in sizes:
         if not _NAME.fullmatch(name):
@@ -221,7 +222,7 @@ class Engines(_Finite):
         return {plain.ENGINES_VARIABLE: json.dumps(values, separators=(",", ":"))} if values else {}
 
 
-def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(values: Mapping[str, object]) -> JsonObject:
     inner = {key: _without_empty(value) if isinstance(value, dict) else value for key, value in values.items()}
     return {key: value for key, value in inner.items() if value not in ("", 0, None, {})}
 
@@ -244,7 +245,7 @@ class ParameterServer(Strict):
     machine: str = "n1-highmem-8"
 
 
-def _list(value: Any) -> Any:
+def _list(value: object) -> Any:
     if isinstance(value, str):
         raise ValueError(f"it is a list of words: command = {json.dumps(_words(value) or ['python', 'train.py'])}.")
     return value

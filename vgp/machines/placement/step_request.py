@@ -50,7 +50,7 @@ class ReductionServer(Strict):
     image: str = REDUCTION_IMAGE
 
 
-def _as_shells_write(value: Any) -> Any:
+def _as_shells_write(value: object) -> Any:
     """The text of a variable: TOML's true is `true`, as programs in other languages than Python have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -117,7 +117,7 @@ class Request(JobOptions):
 
     @field_validator("env", mode="before")
     @classmethod
-    def _texts(cls, value: Any) -> Any:
+    def _texts(cls, value: object) -> Any:
         if not isinstance(value, Mapping):
             return value
         return {key: _as_shells_write(text) for key, text in value.items()}
