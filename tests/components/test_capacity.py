@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vgp.base.clock import Clock
 from vgp.base.exits import Preempted
 from vgp.launch.capacity import job_progress as progress
 from vgp.launch.capacity import jobs, journal
@@ -15,7 +16,6 @@ from vgp.machines.placement import provisioning
 from vgp.protocol.capacity import control as job
 from vgp.protocol.capacity import ladder
 from vgp.protocol.capacity import progress as job_progress
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.watcher import require_turn
 from vgp.train import fit
 from vgp.train.loop import training_request as request

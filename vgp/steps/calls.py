@@ -163,9 +163,9 @@ def collect(
     if pins:
         _computed_from(pins, prepared, data)
     work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
-    import vgp.evaluation.script.collect
+    import vgp.evaluation.collect
 
-    collected = vgp.evaluation.script.collect.collect(str(model), str(checkpoints), data, work)
+    collected = vgp.evaluation.collect.collect(str(model), str(checkpoints), data, work)
     return Taken(
         collected.launched.checkpoints,
         {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},

@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.base.exits import UserError
-from vgp.evaluation.script import script_metrics as metrics
+from vgp.evaluation import collect as metrics
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def read(tmp_path):
     def reading(text):
         path = tmp_path / "metrics.json"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return metrics.read(str(path))
+        return metrics.read_metrics(str(path))
 
     return reading
 
@@ -61,7 +61,7 @@ def test_a_link_or_a_pipe_is_not_read(tmp_path):
     (tmp_path / "elsewhere.json").write_text('{"secret": 1}')
     (tmp_path / "metrics.json").symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(UserError, match="symbolic link"):
-        metrics.read(str(tmp_path / "metrics.json"))
+        metrics.read_metrics(str(tmp_path / "metrics.json"))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="no regular file"):
-        metrics.read(str(tmp_path / "pipe"))
+        metrics.read_metrics(str(tmp_path / "pipe"))

@@ -7,9 +7,9 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.evaluation import predictions_writer as ours
+from vgp.evaluation import script_predictions as predictions
+from vgp.evaluation import test_rows
 from vgp.evaluation.predictions import Header
-from vgp.evaluation.script import script_predictions as predictions
-from vgp.evaluation.script import test_rows
 
 TWO = ("no", "yes")
 THREE = ("a", "b", "c")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from vgp.protocol.capacity.clock import Clock
+from vgp.base.clock import Clock
 
 
 @pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])

@@ -1,7 +1,6 @@
-"""What was taken up from a script's folder: the content of `collected.json`, written beside what the script left.
+"""The content of `collected.json`: what was taken from a script's folder, beside the files that the script left.
 
-A folder with this file is a script's model, wherever it is taken as the model or as the champion.
-"""
+A folder with this file is a script's model, wherever it is taken as the model or as the champion."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A script's predictions held against the prepared test rows: exactly these rows, each once."""
+"""A script's predictions compared with the prepared test rows: they must be of exactly these rows, each once."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from vgp.base.exits import UserError
 from vgp.data.rows import read_shard
 from vgp.data.task import Task
-from vgp.evaluation.script.script_predictions import Predictions
+from vgp.evaluation.script_predictions import Predictions
 from vgp.protocol.manifest import Manifest
 
 MOST_SHOWN = 3
