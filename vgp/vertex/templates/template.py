@@ -66,7 +66,7 @@ class Template:
 def resolve(settings: Settings, reference: str, *, place: str | None = None) -> Template:
     """The version that `reference` names now, pinned by its digest, with its spec checked against that digest.
 
-    `reference`: see vgp/settings/schedule_settings.py. `place`: a repository or bucket folder; default: that of the settings.
+    `reference`: see `schedule_settings.parse`. `place`: a repository or bucket folder; default: that of the settings.
 
     Raises:
         RequestError: the reference is none, or there is no such template, tag or version.

@@ -1,7 +1,7 @@
 """What a model learns from the columns of a task.toml, as Ibis expressions over one row each.
 
 int, float, number, bool   the number
-category                   its text; the network groups rare values (`vgp.networks.networks`)
+category                   its text; the network groups rare values (`vgp.networks.tabular`)
 text                       how many letters, words and digits it has
 date, timestamp            weekday, month, and the days from it to the row's own time; without a time the day itself
 the time itself            weekday, and of a timestamp the hour

@@ -1,9 +1,7 @@
-"""An MLflow server's REST API, as far as it is needed: each call may be repeated.
+"""The calls of an MLflow server's REST API that a run needs, and the variables that name a server.
 
-https://mlflow.org/docs/latest/rest-api.html
-
-Which MLflow server is told, from the variables that MLflow's own clients read.
-
+Each call may be repeated. MLflow's own client would bring FastAPI, Uvicorn, GitPython and Databricks' SDK for six
+requests of a documented API: https://mlflow.org/docs/latest/rest-api.html and
 https://mlflow.org/docs/latest/api_reference/python_api/mlflow.environment_variables.html
 """
 

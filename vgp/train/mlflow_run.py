@@ -1,9 +1,12 @@
-"""A run on an MLflow server that is told while it trains: one run, however often the training was killed.
+"""A run on an MLflow server, where the environment names one (docs/observing.md).
 
-The run's key lies beside the checkpoints, so whoever goes on from them goes on with it; what the server has of a curve
-is not sent again. All of it happens in a thread: a server that is slow or away costs curves there, and never the run.
+While it trains, a run is one run there, however often the training was killed. Its key lies beside the checkpoints, so
+an attempt that goes on from them goes on with it; what the server has of a curve is not sent again. All of it happens
+in a thread: a server that is slow or away costs curves there, and never the run. The figures of the evaluation and the
+decision are added to the same run (`tell`).
 """
 
+import hashlib
 import os
 import queue
 import re
@@ -11,12 +14,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.train.tracking import server as address
-from vgp.train.tracking.server import Refused, Server, Unreached, now_ms
+from vgp.train import mlflow_server as address
+from vgp.train.mlflow_server import Refused, Server, Unreached, now_ms
 
 #: Seconds between tries of a server that does not answer, and for which the end of a run waits for it.
 _AGAIN_S, _END_S = 15.0, 10.0
@@ -156,3 +160,45 @@ def _metrics(point: Mapping[str, Any], latest: Mapping[str, int]) -> list[dict[s
     time_ms, step = now_ms(), int(point["step"])
     return [{"key": name, "value": value, "timestamp": time_ms, "step": step}
             for name, value in named.items() if step > latest.get(name, 0)]  # fmt: skip
+
+
+#: Tag that binds a run to the model that it left: a checksum of its card.
+MODEL = "training.model"
+
+
+def model_tag(card: bytes) -> str:
+    return hashlib.sha256(card).hexdigest()
+
+
+def tell(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+    """Adds to the newest run that left this model; told again, it says the same. A failure is a warning.
+
+    Args:
+        card: Path of the model's card.
+    """
+    if not os.environ.get(address.URI):
+        return
+    try:
+        chosen = address.address_of(os.environ)
+        assert chosen
+        server = Server(chosen)
+        found = server.find(server.experiment(), MODEL, model_tag(Path(card).read_bytes()), newest=True)
+        if found is None:
+            return _warn("it has no run that left this model")
+        _log_figures(server, found, figures, tags)
+    except (UserError, Refused, Unreached, OSError) as error:
+        _warn(str(error))
+    except Exception as error:  # an answer of another program, say
+        _warn(f"{type(error).__name__} ({error})")
+
+
+def _log_figures(server: Server, run: Mapping[str, Any], figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+    known = {metric["key"]: metric["value"] for metric in run.get("data", {}).get("metrics", [])}
+    named = {f"test.{name}": float(value) for name, value in figures.items()}
+    metrics = [{"key": name, "value": value, "timestamp": now_ms(), "step": 0}
+               for name, value in named.items() if known.get(name) != value]  # fmt: skip
+    server.log(str(run["info"]["run_id"]), metrics, tags=tags)
+
+
+def _warn(text: str) -> None:
+    print(f"warning: MLflow is not told of this evaluation: {text}", file=sys.stderr, flush=True)

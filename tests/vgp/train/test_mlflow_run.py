@@ -1,21 +1,17 @@
 """An MLflow server is told of each run once, through kills and faults, and no fault of it reaches the training."""
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.mlflow_double import MlflowServer
 
 from vgp.base.exits import UserError
-from vgp.train.tracking import judged, live
-from vgp.train.tracking import server as address
-from vgp.train.tracking.live import Live
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from mlflow_server import MlflowServer
+from vgp.train import mlflow_run
+from vgp.train import mlflow_server as address
+from vgp.train.mlflow_run import Live
 
 TAGS = {"training.job": "run-1/train", "image": ""}
 
@@ -27,8 +23,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[MlflowServer]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(address.URI, server.url + "/")
     monkeypatch.setenv(address.EXPERIMENT, "nights")
-    monkeypatch.setattr(live, "_AGAIN_S", 0.02)
-    monkeypatch.setattr(live, "_PAUSE_S", 0.02)
+    monkeypatch.setattr(mlflow_run, "_AGAIN_S", 0.02)
+    monkeypatch.setattr(mlflow_run, "_PAUSE_S", 0.02)
     yield server
     server.close()
 
@@ -43,12 +39,12 @@ CURVE = [point(step, 0.5 if step % 2 == 0 else None, **({"f1 (macro)": 0.7} if s
 
 
 def told(folder: Path, curve: list[dict[str, Any]], status: str = "FINISHED", **figures: Any) -> Live:
-    run = live.started(str(folder), 0, {"epochs": 3, "seed": 0}, TAGS)
+    run = mlflow_run.started(str(folder), 0, {"epochs": 3, "seed": 0}, TAGS)
     assert run
     for last in range(1, len(curve) + 1):
         run.update(curve[:last])
     if status:
-        run.end(status, figures, {judged.MODEL: "abc"})
+        run.end(status, figures, {mlflow_run.MODEL: "abc"})
     run.close()
     return run
 
@@ -59,7 +55,7 @@ def test_a_run_is_told_with_its_settings_curves_and_end(server: MlflowServer, tm
     assert server.experiments == {"nights": "1"} and run["status"] == "FINISHED"
     assert run["params"] == {"epochs": "3", "seed": "0"}
     assert (
-        run["tags"].items() >= {"training.job": "run-1/train", judged.MODEL: "abc"}.items()
+        run["tags"].items() >= {"training.job": "run-1/train", mlflow_run.MODEL: "abc"}.items()
         and "image" not in run["tags"]
     )
     assert server.steps("loss") == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -110,7 +106,7 @@ def test_a_server_that_is_away_or_says_no_is_one_warning_and_soon_over(
     server.close()
     began = time.monotonic()
     told(tmp_path, CURVE)
-    judged.tell(Path(__file__), {"loss": 0.5}, {})
+    mlflow_run.tell(Path(__file__), {"loss": 0.5}, {})
     assert time.monotonic() - began < 100
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "warning: MLflow is not told of this training: experiments/get-by-name: answered 403"
@@ -123,12 +119,12 @@ def test_an_evaluation_stands_beside_the_training_of_its_model_and_once(
 ) -> None:
     card = tmp_path / "model.json"
     card.write_text("{}")
-    judged.tell(card, {"auc": 0.7}, {"decision": "promote"})
+    mlflow_run.tell(card, {"auc": 0.7}, {"decision": "promote"})
     assert "it has no run that left this model" in capsys.readouterr().err
     told(tmp_path, CURVE)
-    server.runs[0]["tags"][judged.MODEL] = judged.model_tag(b"{}")
+    server.runs[0]["tags"][mlflow_run.MODEL] = mlflow_run.model_tag(b"{}")
     for _ in range(2):
-        judged.tell(card, {"auc": 0.7}, {"decision": "promote", "report": "gs://b/report.html"})
+        mlflow_run.tell(card, {"auc": 0.7}, {"decision": "promote", "report": "gs://b/report.html"})
     assert [m["value"] for m in server.runs[0]["metrics"] if m["key"] == "test.auc"] == [0.7]
     assert server.runs[0]["tags"]["report"] == "gs://b/report.html"
 
@@ -161,4 +157,4 @@ def test_an_address_that_is_none_or_would_betray_credentials_is_refused(
     with pytest.raises(UserError, match=message) as caught:
         address.address_of(environment)
     assert "pass" not in str(caught.value)
-    assert address.address_of({}) is None and live.started("", 0, {}, {}) is None
+    assert address.address_of({}) is None and mlflow_run.started("", 0, {}, {}) is None

@@ -1,4 +1,4 @@
-"""Which trained tensor goes where, and what is said of those that fit nowhere."""
+"""Trained weights to begin with, and what differs where a run goes on elsewhere."""
 
 from types import SimpleNamespace
 
@@ -10,8 +10,36 @@ from torch import nn
 from vgp.base.exits import UserError
 from vgp.data import bundle
 from vgp.train.config import parse
-from vgp.train.loop import warm_start
+from vgp.train.loop import initial_state
+from vgp.train.loop.initial_state import landing_difference
 from vgp.train.weights import open_weights
+
+
+def said(*, before=4, now=4, microbatches=4, exact=False, then="NVIDIA A100-SXM4-80GB", device="NVIDIA A100-SXM4-80GB"):
+    checkpoint = SimpleNamespace(parts=[None] * before, device=then)
+    return landing_difference(checkpoint, SimpleNamespace(exact=exact), now, device, microbatches)
+
+
+def test_nothing_is_said_of_a_run_that_stays():
+    assert said() == said(exact=True) == said(then="") == ""
+
+
+def test_other_processes_differ_in_the_order_of_sums_and_not_at_all_in_exact_mode():
+    assert said(now=1) == (
+        "saved by 4 processes, gone on with by 1 process: sums of gradients are in another order, so last digits "
+        "differ from those of a run that stayed"
+    )
+    assert said(now=2, exact=True).endswith(": the same bits as if nothing had happened (exact=true)")
+    assert said(now=3).endswith("; 4 microbatches on 3: some compute one more, and the others wait")
+
+
+def test_another_kind_of_device_rounds_in_its_own_way_in_any_mode():
+    assert said(device="Tesla T4").startswith(
+        "saved by 4 processes on NVIDIA A100-SXM4-80GB, gone on with by 4 processes on Tesla T4: sums of gradients"
+    )
+    assert said(device="Tesla T4", exact=True).endswith(
+        "sums are in the same order, but another kind of device may round them differently"
+    )
 
 
 class Net(nn.Module):
@@ -38,7 +66,7 @@ def take(folder, tensors, module=None, warm_name=lambda name: name, **settings):
     config = parse({"warm_start": str(path), **settings})
     rank = SimpleNamespace(local_rank=0, rank=0)
     task = SimpleNamespace(warm_name=warm_name)
-    return module, warm_start.take(module, open_weights(str(path)), task, config, rank, 60)
+    return module, initial_state.take(module, open_weights(str(path)), task, config, rank, 60)
 
 
 def test_every_tensor_is_taken_by_its_name_and_tied_ones_by_one_of_theirs(tmp_path):
@@ -141,10 +169,10 @@ def test_a_model_of_ours_is_taken_and_a_file_cut_short_is_refused(tmp_path):
     found = open_weights(str(tmp_path))
     module, task = Net(), SimpleNamespace(warm_name=lambda name: name)
     rank, config = SimpleNamespace(local_rank=0, rank=0), parse({"warm_start": str(tmp_path)})
-    warm_start.take(module, found, task, config, rank, 60)
+    initial_state.take(module, found, task, config, rank, 60)
     assert all(torch.equal(t, other.state_dict()[name]) for name, t in module.state_dict().items())
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(UserError, match="cannot be read as weights"):
         open_weights(str(tmp_path))
     with pytest.raises(UserError, match="cannot be read as weights"):
-        warm_start.take(module, found, task, config, rank, 60)
+        initial_state.take(module, found, task, config, rank, 60)
