@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.data import operating, sampling
+from vgp.data import operating
+from vgp.data.rows import read_sample
 from vgp.data.task import Task
 from vgp.evaluation import predictions, record, thresholds
 from vgp.evaluation.drift import drift
@@ -31,7 +32,7 @@ def operating_point(
         return None
     rule, files = operating.parse(task.operating_point), dataset.splits.get(CHOSEN_ON, ())
     known = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)
-    rows = sampling.sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
+    rows = read_sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
     if not rows or isinstance(model, ScriptModel):
         return thresholds.choose(rule, "", np.zeros(0, np.int64), np.zeros(0))
     count = len(rows[task.label])

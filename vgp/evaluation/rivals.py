@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.data.declaration import DAY
 from vgp.data.rows import Shards, open_rows
+from vgp.data.schema import DAY
 from vgp.data.task import Task
 from vgp.evaluation import baseline, baseline_linear, boosting
 from vgp.evaluation.amounts import number
