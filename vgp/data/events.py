@@ -132,7 +132,7 @@ def _added(table: ir.Table, by: Sequence[str], **figures: ir.IntegerScalar) -> i
 def windowed(sums: ir.Table, name: str, events: Events) -> ir.Table:
     """What the rows of each place and hour look back on, in windows of an engine.
 
-    `vgp.data.engines.hours_before` computes the same.
+    `looked_back` computes the same.
     """
     columns: dict[str, ir.Value] = {}
     for first, last in events.windows:

@@ -187,7 +187,7 @@ class TabularTask(Task):
     # ---- a network that fits any table
 
     def model(self, data: "Manifest") -> "nn.Module":
-        from vgp.networks.networks import QuantileNetwork, TabularNetwork
+        from vgp.networks.tabular import QuantileNetwork, TabularNetwork
 
         columns = [c for c in data.columns if c.kind in ("number", "category") and c.name not in self.groups]
         setting = {**self.settings, **self.options}
@@ -200,7 +200,7 @@ class TabularTask(Task):
     def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         from torch.nn.functional import cross_entropy
 
-        from vgp.networks.quantiles import quantile_loss
+        from vgp.networks.tabular import quantile_loss
 
         if self.regression:
             predicted, scale = model(batch)

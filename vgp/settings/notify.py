@@ -132,7 +132,7 @@ class Mlflow(BaseModel):
         return self
 
     def environment(self) -> dict[str, str]:
-        """What the steps that tell it find: vgp/train/tracking/server.py, and MLflow's own clients."""
+        """What the steps that tell it find: vgp/train/mlflow_server.py, and MLflow's own clients."""
         values = {
             "MLFLOW_TRACKING_URI": self.tracking_uri, "MLFLOW_EXPERIMENT_NAME": self.experiment,
             "MLFLOW_TRACKING_TOKEN_SECRET": self.token,

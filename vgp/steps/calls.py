@@ -25,7 +25,7 @@ from vgp.protocol.pins import DataPins
 from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
-from vgp.train import checkpoint_place
+from vgp.train import fit
 from vgp.train.config import parse
 from vgp.train.processes.launch import THREADS
 
@@ -134,7 +134,7 @@ def train(
         report(said)
     import vgp.train.fit
 
-    kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    kept = fit.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = vgp.train.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
                                  job=kept.job, owner=kept.owner, tags={"pins": pins},
                                  warm_start_pins=begun)  # fmt: skip
@@ -163,9 +163,9 @@ def collect(
     if pins:
         _computed_from(pins, prepared, data)
     work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
-    import vgp.evaluation.script.collect
+    import vgp.evaluation.collect
 
-    collected = vgp.evaluation.script.collect.collect(str(model), str(checkpoints), data, work)
+    collected = vgp.evaluation.collect.collect(str(model), str(checkpoints), data, work)
     return Taken(
         collected.launched.checkpoints,
         {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
@@ -230,7 +230,7 @@ def decide(
     import vgp.decision.decide
     import vgp.decision.report.report
     import vgp.evaluation.record
-    import vgp.train.tracking.judged
+    import vgp.train.mlflow_run
 
     decision = vgp.decision.decide.decide(
         evaluation, margin=by.margin, confidence=by.confidence, nights=by.nights, approve=by.approve
@@ -242,7 +242,7 @@ def decide(
     if to:
         write_decision(decision, to)
     print(decision.reason, file=sys.stderr, flush=True)
-    vgp.train.tracking.judged.tell(
+    vgp.train.mlflow_run.tell(
         Path(model) / vgp.data.bundle.CARD, vgp.evaluation.record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip

@@ -5,9 +5,14 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from vgp.base.documents.bounded_text import FieldPath
+
+#: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
+JsonObject: TypeAlias = dict[str, Any]
+#: Any JSON value from outside: its reader narrows it with isinstance.
+Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
 
 Repeating = list[tuple[dict[Any, Any], Any]]
 

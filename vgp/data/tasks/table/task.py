@@ -154,7 +154,7 @@ def feature_values(declared: Declared, rows: ir.Table) -> dict[str, ir.Value]:
     """Returns every feature, by the names that `feature_names` gives.
 
     int, float, number, bool   the number
-    category                   its text; the network groups rare values (`vgp.networks.networks`)
+    category                   its text; the network groups rare values (`vgp.networks.tabular`)
     text                       how many letters, words and digits it has
     date, timestamp            weekday, month, and the days to the row's own time; without a time the day itself
     the time itself            weekday, and of a timestamp the hour
