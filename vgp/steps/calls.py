@@ -94,9 +94,9 @@ def prepare(
     if pins and (data or options):
         raise UserError("the pins say what is read and with which options: give pins, or data and options.")
     if pins:
-        from vgp.data import reading
+        from vgp.data.prepare import pinned_input
 
-        data, options = reading.data(pins, task)
+        data, options = pinned_input(pins, task)
     return vgp.data.prepare.prepare(task, data, destination, options=run_request.whole(options or {}))
 
 
@@ -299,8 +299,8 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
 
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
     """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
-    from vgp.data import reading
+    from vgp.data.prepare import pins_of_prepared
     from vgp.protocol import pin_store as store
 
-    document = reading.of_prepared(pins, prepared, data)
+    document = pins_of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))
