@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import MOST_LETTERS, quoted
@@ -96,7 +96,7 @@ def engines(environment: Mapping[str, str] = os.environ) -> Engines:
     if not text.strip():
         return Engines()
     try:
-        strict.loads(text.encode())
+        json_text.parse_json(text.encode())
     except ValueError as error:
         raise UserError(
             f"{VARIABLE} cannot be read as JSON ({error}): {quoted(text)}. Write it like {EXAMPLE}."

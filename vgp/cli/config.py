@@ -57,8 +57,8 @@ def config(
 def _settings_table(rows: list[dict[str, object]]) -> "Table":
     from rich.text import Text
 
+    from vgp.base.text.figures import table
     from vgp.base.text.printable import printable
-    from vgp.base.text.table import table
     from vgp.settings.settings_loading import shown
 
     cells = [
@@ -92,7 +92,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
-    from vgp.base.text import whole_files
+    from vgp.base import whole_files
     from vgp.settings import FILE_NAME, first_file
 
     path = settings or Path(FILE_NAME)

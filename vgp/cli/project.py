@@ -134,8 +134,8 @@ def _columns(made: dict[str, Any]) -> "Table":
     """What each column is to the task, and why: what is left out last."""
     from rich.text import Text
 
+    from vgp.base.text.figures import table
     from vgp.base.text.printable import one_line
-    from vgp.base.text.table import table
 
     colours = {"target": "bold", "leak": "red", "ignored": "dim"}
     ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))

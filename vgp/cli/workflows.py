@@ -55,8 +55,7 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
 def _table(rows: list[dict[str, Any]]) -> "Table":
     from rich.text import Text
 
-    from vgp.base.text.figures import number
-    from vgp.base.text.table import table
+    from vgp.base.text.figures import number, table
 
     cells: list[tuple[str | Text, ...]] = []
     for row in rows:

@@ -20,7 +20,7 @@ from typing import Any
 
 from vgp.base.exits import exits
 from vgp.registry import command
-from vgp.serve.endpoint import command as serving
+from vgp.serve.endpoint import server as serving
 from vgp.steps import prediction_command as predict
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"

@@ -300,7 +300,7 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
     """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
     from vgp.data.prepare import pins_of_prepared
-    from vgp.protocol import pin_store as store
+    from vgp.protocol import pins as store
 
     document = pins_of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))

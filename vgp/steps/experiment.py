@@ -6,10 +6,11 @@ https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
 """
 
 from vgp.base import google_api
-from vgp.protocol.job_steps import Json, table
+from vgp.base.documents.json_text import JsonObject
+from vgp.protocol.job_steps import table
 
 
-def join(job: Json, experiment: str) -> None:
+def join(job: JsonObject, experiment: str) -> None:
     """Puts the run into the experiment, which is made if it is not there. May be repeated.
 
     Args:

@@ -5,18 +5,16 @@ the next run, or `vgp models`, brings Vertex AI after it.
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.printable import one_line
 from vgp.protocol.model_registry import Terms, project
-from vgp.protocol.model_upload import Refused
+from vgp.protocol.model_service import Refused
 from vgp.protocol.summary import run_page
 
-Json = Mapping[str, Any]
 
-
-def follow(job: str, read: Callable[[], Json], mine: int | None, terms: Json) -> dict[str, str]:
+def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: JsonObject) -> dict[str, str]:
     """What became of it, for the metadata of the version: nothing where the run is none on Vertex AI.
 
     Args:

@@ -105,13 +105,13 @@ def look(parameters: dict[str, Any]) -> None:
 def _look_for_version(parameters: dict[str, Any]) -> None:
     from vgp.base.exits import UserError
     from vgp.base.storage import storage
-    from vgp.registry import model_name, reigning
+    from vgp.registry import documents, reigning
 
     name = "champion" if "champion" in parameters else "model"
     given, root = parameters.get(name, ""), parameters.get("registry", "")
     if not given or given in (reigning.AUTO, "champion") or reigning.is_folder(given) or not storage.is_remote(root):
         return
-    chosen = model_name.chosen(parameters.get("model_name", ""), parameters["task"], parameters.get("task_options"))
+    chosen = documents.chosen(parameters.get("model_name", ""), parameters["task"], parameters.get("task_options"))
     try:
         reigning.version(reigning.opened(root, chosen).read(), given)
     except UserError as error:
@@ -139,7 +139,7 @@ def refuse_bigquery(data: str) -> None:
 def refuse_local_paths(parameters: dict[str, Any]) -> None:
     """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
     from vgp.base.exits import UserError
-    from vgp.base.storage import foreign
+    from vgp.base.storage import finding
     from vgp.base.storage.bigquery import names
 
     options = parameters.get("training_options", {})  # templates that are older than it do not have it
@@ -148,7 +148,7 @@ def refuse_local_paths(parameters: dict[str, Any]) -> None:
     for name, text in given.items():
         for path in filter(None, map(str.strip, text.split(","))):
             try:
-                foreign.refuse(path)
+                finding.refuse(path)
                 table = names.parse(path) if name == "data" and names.is_table(path) else None
             except UserError as error:
                 raise ValueError(f"{name} = {error}") from None

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from vgp.protocol import epoch as pins
+from vgp.protocol import moment as pins
 from vgp.vertex import resource_names
 
 

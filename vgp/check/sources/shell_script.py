@@ -14,8 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, load, numbered, parse
 from vgp.base.documents.node import Computed
 from vgp.base.errors import RequestError

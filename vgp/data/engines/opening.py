@@ -179,9 +179,9 @@ def duckdb(
 
 def check_place(relations: Sequence[PinnedRelation], target: Destination) -> None:
     """Raises UserError if the prepared rows would go to a bucket far from the tables."""
-    from vgp.base.storage.bigquery import locations
+    from vgp.base.storage.bigquery import names
 
-    locations.check_bucket(relations, storage.uri(target.folder))
+    names.check_bucket(relations, storage.uri(target.folder))
 
 
 def owner(target: Destination) -> Owner:

@@ -5,7 +5,7 @@ from typing import get_args
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
 from vgp.decision.decision import Approval
-from vgp.registry import model_name as names
+from vgp.registry import documents as names
 from vgp.registry import reigning
 
 

@@ -9,7 +9,7 @@ from vgp.base.engine_settings import engines
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.base.storage.bigquery import names
-from vgp.base.storage.past import Past
+from vgp.base.storage.finding import Past
 from vgp.base.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from vgp.base.storage.storage import File
 from vgp.data import days, task_names, tasks
@@ -20,7 +20,7 @@ from vgp.data.splits import ByTime
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.data.windows import Windows
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.moment import Moment
 from vgp.protocol.pins import DataPins, Package, Request, Seen
 from vgp.registry import reigning
@@ -123,12 +123,12 @@ def _found(
 
 
 def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
-    from vgp.base.storage.bigquery import client, locations, lookup
+    from vgp.base.storage.bigquery import client, lookup, names
 
     allowed = engines().bigquery
     relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
-    locations.check_one_place(relations, allowed.location)
-    locations.check_bucket(relations, folder)
+    names.check_one_place(relations, allowed.location)
+    names.check_bucket(relations, folder)
     return relations
 
 

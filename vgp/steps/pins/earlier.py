@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import RENAMED, ChampionPins, DataPins, Request, RunPins
 
 

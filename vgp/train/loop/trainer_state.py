@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.train.config import TrainConfig
 
 
@@ -230,7 +230,7 @@ class Best:
         return {"value": self.value, "step": self.step, "since": self.since}
 
     def restore(self, scalars: dict[str, Any]) -> None:
-        saved = strict.parse(_BestState, json.dumps(scalars).encode())
+        saved = json_text.parse_model(_BestState, json.dumps(scalars).encode())
         if (saved.value is None) != (saved.step == 0):
             raise ValueError(f"the best validation is {saved.value} after step {saved.step}")
         self.value, self.step, self.since = saved.value, saved.step, saved.since

@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.text.figures import facts, table
 from vgp.base.text.printable import abridged, one_line, printable
-from vgp.base.text.table import facts, table
 from vgp.check.spec.spec_difference import Difference
 from vgp.vertex import resource_names
 from vgp.vertex.schedules import forecast

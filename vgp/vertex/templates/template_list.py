@@ -7,8 +7,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.text.figures import facts, table
 from vgp.base.text.printable import abridged, one_line
-from vgp.base.text.table import facts, table
 from vgp.settings import Settings, schedule_settings
 from vgp.settings.schedule_settings import LATEST, Reference
 from vgp.vertex.templates.template import Template, absent, open_store, resolve

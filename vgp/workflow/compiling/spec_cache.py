@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import vgp
+from vgp.base import whole_files
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import whole_files
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
 from vgp.settings.repository import Repository, find

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import vgp
+from vgp.base import whole_files
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 from vgp.workflow.project import originals
 from vgp.workflow.project.new_project import PIN, library
 

@@ -1,4 +1,4 @@
-"""The one way in which the tool writes a file: whole or not at all."""
+"""Files that commands write: whole or not at all; and the difference of two texts as a unified diff."""
 
 import difflib
 import os
@@ -8,6 +8,8 @@ from typing import Literal
 
 from vgp.base.errors import RequestError
 from vgp.base.storage import files
+
+# ---- the one way in which the tool writes a file: whole or not at all
 
 
 def write(path: Path, content: str | bytes) -> None:
