@@ -141,11 +141,11 @@ def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Cal
     """Prints the comparison; the exit code is that of the files here."""
     from vgp.base.documents.toml_text import FILE_NAME
     from vgp.check import folder_comparison
-    from vgp.vertex.schedules.monthly import declared
+    from vgp.vertex.schedules.cron import monthly_runs
 
     now = datetime.now(UTC)
     before, after = folder_comparison.sides(paths, folder, regions, judged)
-    before = replace(before, schedules=declared(folder / FILE_NAME, now))
-    after = replace(after, schedules=declared(Path(FILE_NAME), now))
+    before = replace(before, schedules=monthly_runs(folder / FILE_NAME, now))
+    after = replace(after, schedules=monthly_runs(Path(FILE_NAME), now))
     print(folder_comparison.markdown(before, after, now.date()), end="")
     return after.report.exit_code

@@ -22,12 +22,12 @@ def doctor(
     A night is a time at which a schedule is to start a run. Exit codes: 0 all is well; 1 something is wrong now: a
     night since the last good one failed or was missed, or a schedule is not live as declared.
     """
-    from vgp.vertex.schedules import doctor_page, schedule_doctor
+    from vgp.vertex.schedules import schedule_doctor
 
     diagnoses = schedule_doctor.examine(load_settings(settings, environment), names or (), since)
     well = all(diagnosis.ok for diagnosis in diagnoses)
     if as_json:
         print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})
     else:
-        console().print(doctor_page.page(diagnoses, since), highlight=False)
+        console().print(schedule_doctor.page(diagnoses, since), highlight=False)
     raise typer.Exit(int(not well))

@@ -48,26 +48,24 @@ def plan(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what apply would do, when the schedules run next, what would be new to them, and what they can cost.
+    """Show what apply would do, when the schedules run next, what they can cost, and which steps can be cached.
 
-    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now, and the data
-    as it is now with that of the schedule's last good run.
+    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now.
     """
-    from vgp.vertex.schedules import outlook, reconcile, schedule_view
+    from vgp.vertex.schedules import declared_schedule, reconcile, schedule_view
 
     loaded = load_settings(settings, environment)
     if terraform:
         from vgp.vertex.schedules.schedule_terraform import text
 
-        print(text(loaded, reconcile.declared(loaded, names or ())), end="")
+        print(text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
         return
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    declared = [action.declaration for action in actions if action.declaration]
-    outlooks = {one.name: outlook.outlook(loaded, one) for one in declared if not one.declared.paused}
+    costs = reconcile.last_costs(loaded, actions)
     if as_json:
-        print_json(schedule_view.plan_json(actions, now, outlooks))
+        print_json(schedule_view.plan_json(actions, now, costs))
     else:
-        console().print(schedule_view.plan(actions, now, full=full, outlooks=outlooks), soft_wrap=full)
+        console().print(schedule_view.plan(actions, now, costs, full=full), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
@@ -93,14 +91,14 @@ def apply(
 
     loaded = load_settings(settings, environment)
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    console(as_json).print(schedule_view.plan(actions, now))
+    console(as_json).print(schedule_view.plan(actions, now, {}))
     if any(action.pending for action in actions):
         _confirm(f"{schedule_view.summary(actions)}. Go on?", yes)
     tell = partial(say, stderr=as_json)
     outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
-        print_json({"applied": applied, **schedule_view.plan_json(actions, now)})
+        print_json({"applied": applied, **schedule_view.plan_json(actions, now, {})})
 
 
 @schedule.command("list", epilog="Example: vgp schedule list --env prod --json")

@@ -5,7 +5,7 @@ rest.py               the APIs that have no generated REST client here
 google_errors.py      Google's errors as what happened and what to do
 permissions.py        which permission each call takes, which roles hold it, and who acts as a service account
 patient_reads.py      reads that outlast the network
-resource_names.py     resource names and links; the cache epoch
+resource_names.py     resource names and links
 refresh.py            the catalog's prices and machine types from Google's APIs
 runs/                 runs: started, found, followed, inspected, repeated, compared
 schedules/            recurring runs: declared, planned, applied

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from vgp.base.errors import RequestError
+from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.cleaning.groups import Group, Root, listed
 from vgp.vertex.cleaning.needed import Needed, needed
 from vgp.vertex.google_errors import explained
-from vgp.vertex.resource_names import EPOCH_DAYS
 
 #: A result is taken from the cache until its epoch ends, and the run that took it goes on for a while.
 LEAST_DAYS = 2 * EPOCH_DAYS

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from vgp.base.text.figures import took
-from vgp.vertex.resource_names import EPOCH_DAYS
+from vgp.protocol.epoch import EPOCH_DAYS
 
 #: A result of the epoch's first day is taken on its last, by a run that goes on for a while.
 NEEDED_DAYS = 2 * EPOCH_DAYS

@@ -18,10 +18,10 @@ from typing import Any
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
+from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.resource_names import EPOCH_DAYS
 from vgp.vertex.runs import outputs
 from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, REQUEST, created, find, job_id, same
 from vgp.vertex.runs.remote_run import Run, read

@@ -20,8 +20,7 @@ from vgp.check.cost_bound import Cost
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
-from vgp.vertex.runs import run_cost as cost
-from vgp.vertex.runs import run_search
+from vgp.vertex.runs import run_cost, run_search
 from vgp.vertex.runs.remote_run import Run, read
 
 #: Runs that are looked at, and seconds that it may take.
@@ -126,19 +125,19 @@ def of(runs: Sequence[Run]) -> LastRuns:
     """What these runs cost, by whether they ran the step that costs most an hour."""
     if not runs:
         return LastRuns()
-    priced = [(run, cost.machines(run)) for run in runs]
+    priced = [(run, run_cost.machines(run)) for run in runs]
     step = _dearest(priced[0][1])
     groups: dict[bool, list[Cost]] = {True: [], False: []}
     for run, rows in priced:
         now = run.ended or datetime.now(UTC)
         ran = not step or any(step in (other.path, other.task) and other.seconds(now) for other in run.steps)
-        groups[ran].append(cost.so_far(run, rows, now))
+        groups[ran].append(run_cost.so_far(run, rows, now))
     return LastRuns(step, _amounts(groups[True]), _amounts(groups[False]))
 
 
-def _dearest(rows: cost.Rows) -> str:
+def _dearest(rows: run_cost.Rows) -> str:
     """The step that costs most an hour; empty where no price is known."""
-    hourly = {step: sum(cost.usd_per_hour(row) or 0.0 for row in machines) for step, machines in rows.items()}
+    hourly = {step: sum(run_cost.usd_per_hour(row) or 0.0 for row in machines) for step, machines in rows.items()}
     step = max(hourly, key=lambda step: hourly[step], default="")
     return step if hourly.get(step) else ""
 

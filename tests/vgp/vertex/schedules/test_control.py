@@ -10,7 +10,7 @@ from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.schedules import schedule_control
-from vgp.vertex.schedules.apply import apply
+from vgp.vertex.schedules.reconcile import apply
 
 from .conftest import NIGHTLY, foreign, make
 

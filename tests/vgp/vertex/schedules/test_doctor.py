@@ -14,10 +14,9 @@ from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex.runs import pipeline_job, rerun
 from vgp.vertex.schedules import nights, schedule_control
-from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.declared_schedule import marks
-from vgp.vertex.schedules.doctor_page import page
-from vgp.vertex.schedules.schedule_doctor import Diagnosis, examine
+from vgp.vertex.schedules.reconcile import apply
+from vgp.vertex.schedules.schedule_doctor import Diagnosis, examine, page
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make
 

@@ -9,8 +9,8 @@ from loopback.cloud import Cloud
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.schedules import schedule_control, schedule_list
-from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.cron import Cron
+from vgp.vertex.schedules.reconcile import apply
 
 from .conftest import NIGHTLY, change_of_clocks, foreign, make
 

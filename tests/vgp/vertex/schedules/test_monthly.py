@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from vgp.vertex.schedules.monthly import declared
+from vgp.vertex.schedules.cron import monthly_runs as declared
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TEXT = """

@@ -8,8 +8,8 @@ from loopback.cloud import Cloud, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules import schedule_list
-from vgp.vertex.schedules.apply import apply, prune
 from vgp.vertex.schedules.declared_schedule import Declaration
+from vgp.vertex.schedules.reconcile import apply, prune
 from vgp.vertex.schedules.schedule_plan import Action, plan
 
 from .conftest import NIGHTLY, SMALL, foreign, make
