@@ -27,16 +27,16 @@ def clean(
     Stays, however old: what a champion, an open run, a schedule or pins of a younger run name; and whatever the cache
     may still take, which is younger than four weeks. May be killed and repeated.
     """
-    from vgp.vertex.cleaning import cleaning_plan, cleaning_view, remove
+    from vgp.vertex import cleaning, cleaning_view
 
-    age, loaded = cleaning_plan.age(older_than), load_settings(settings, environment)
-    planned = cleaning_plan.plan(loaded, age)
+    age, loaded = cleaning.age(older_than), load_settings(settings, environment)
+    planned = cleaning.plan(loaded, age)
     console(as_json).print(cleaning_view.drawn(planned))
     removed = None
     if planned.going and not dry_run:
         _confirm(f"Delete them from {planned.root.uri}?", yes)
         with console(stderr=True).status("Deleting") as status:
-            removed = remove.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
+            removed = cleaning.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
         say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
         if removed.changed:
             say(f"{removed.changed:,} were written anew meanwhile, and stay.", stderr=as_json)

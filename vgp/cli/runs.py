@@ -51,15 +51,15 @@ def runs(
 @app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.vertex.runs import outputs, run_history, show
+    from vgp.vertex.runs import outputs, run_cost, run_pages
 
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    shown, rows = show.look(loaded, run)
-    last = run_history.last_runs(loaded, shown.pipeline, without=shown.id)
+    shown, rows = run_pages.look(loaded, run)
+    last = run_cost.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
         print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:
-        show.page(console(), loaded, shown, rows, now, last)
+        run_pages.page(console(), loaded, shown, rows, now, last)
 
 
 @app.command(epilog="Example: vgp wait latest:training --timeout 7200")
@@ -121,12 +121,12 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Put runs side by side: parameters, metrics, results, template, time and cost."""
-    from vgp.vertex.runs import compare
+    from vgp.vertex.runs import run_pages
 
     loaded = load_settings(settings, environment)
-    runs = compare.look(loaded, several)
-    rows = compare.rows(runs, datetime.now(UTC))
+    runs = run_pages.find_runs(loaded, several)
+    rows = run_pages.comparison_rows(runs, datetime.now(UTC))
     if as_json:
-        print_json(compare.as_json(loaded, runs, rows))
+        print_json(run_pages.comparison_json(loaded, runs, rows))
     else:
-        console().print(compare.comparison(runs, rows, all_rows=all_rows))
+        console().print(run_pages.comparison(runs, rows, all_rows=all_rows))

@@ -89,13 +89,13 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the templates, or all versions of one with their tags, newest first."""
-    from vgp.vertex.templates import template_list
+    from vgp.vertex.templates import template
 
     loaded = load_settings(settings, environment)
     if name is None:
-        rows, table = template_list.packages(loaded, place=place), template_list.packages_table
+        rows, table = template.packages(loaded, place=place), template.packages_table
     else:
-        rows, table = template_list.versions(loaded, name, place=place), template_list.versions_table
+        rows, table = template.versions(loaded, name, place=place), template.versions_table
     shown = rows[: limit or None]
     show(shown, as_json, table)
     if len(shown) < len(rows):
@@ -111,10 +111,9 @@ def show_(
     as_json: Json = False,
 ) -> None:
     """Show one version: digest, tags, and the parameters that a run of it takes."""
-    from vgp.vertex.templates import template_list
+    from vgp.vertex.templates.template import card, detail
 
-    version = template_list.detail(load_settings(settings, environment), template, place=place)
-    show(version, as_json, template_list.card)
+    show(detail(load_settings(settings, environment), template, place=place), as_json, card)
 
 
 @templates.command(epilog="Example: vgp templates pin training:v3")

@@ -229,7 +229,7 @@ def _refuse_without_as_of(declaration: Declaration) -> None:
             "Give it one, and hand it to the step that resolves what moves: pipelines/training.py shows how."
         )
     values = declaration.job["runtimeConfig"]["parameterValues"]
-    for key in filter(values.get, (AS_OF, attempts.PARAMETER)):
+    for key in filter(values.get, (AS_OF, pipeline_job.PINS)):
         raise RequestError(
             f"schedules.{declaration.name} sets {key}: every night would be the same. Take it out there."
         )

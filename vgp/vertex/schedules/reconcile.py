@@ -18,7 +18,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import passing
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.resource_names import schedule_link, short
-from vgp.vertex.runs.run_history import LastRuns, last_runs
+from vgp.vertex.runs.run_cost import LastRuns, last_runs
 from vgp.vertex.schedules import fields, schedule_control, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, read_declarations, refuse_undeclared
 from vgp.vertex.schedules.fields import Change

@@ -42,6 +42,15 @@ from vgp.vertex.schedules.nights import (
 #: Failed runs whose steps are asked for one by one, where the list has told none.
 _ASKED = 3
 
+#: Nights that are told in full, of those that are wrong and of those that a later one made good.
+_TOLD, _MADE_GOOD = 5, 3
+#: Characters of an error.
+_ERROR = 240
+_WORDS = {
+    RAN: "ran", NOTHING_NEW: "with nothing new", OPEN: "going on", WAITING: "waiting", FAILED: "failed",
+    CANCELLED: "cancelled", MISSED: "missed",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -189,16 +198,6 @@ def _with_steps(settings: Settings, runs: Sequence[Run]) -> list[Run]:
     bare = [run for run in runs if run.state == "failed" and not run.job.job_detail.task_details][:_ASKED]
     whole = {run.name: run_search.find(settings, run.id) for run in bare}
     return [whole.get(run.name, run) for run in runs]
-
-
-#: Nights that are told in full, of those that are wrong and of those that a later one made good.
-_TOLD, _MADE_GOOD = 5, 3
-#: Characters of an error.
-_ERROR = 240
-_WORDS = {
-    RAN: "ran", NOTHING_NEW: "with nothing new", OPEN: "going on", WAITING: "waiting", FAILED: "failed",
-    CANCELLED: "cancelled", MISSED: "missed",
-}  # fmt: skip
 
 
 def page(diagnoses: Sequence[Diagnosis], since: str) -> Group:

@@ -15,7 +15,7 @@ from vgp.base.text.table import facts, table
 from vgp.check import cost_bound
 from vgp.check.spec.spec_difference import Difference
 from vgp.vertex import resource_names
-from vgp.vertex.runs.run_history import LastRuns
+from vgp.vertex.runs.run_cost import LastRuns
 from vgp.vertex.schedules.cron import ClockChange, Cron
 from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.fields import Change

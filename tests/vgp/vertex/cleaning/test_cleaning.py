@@ -14,12 +14,10 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.epoch import EPOCH_DAYS
 from vgp.settings import Settings, load
 from vgp.train.checkpoint.holder import holder_of
-from vgp.vertex import clients, resource_names
-from vgp.vertex.cleaning import cleaning_plan as plans
-from vgp.vertex.cleaning import cleaning_view
-from vgp.vertex.cleaning.groups import Item, Root, group_of, listed
-from vgp.vertex.cleaning.needed import Needed
-from vgp.vertex.cleaning.remove import remove
+from vgp.vertex import cleaning as plans
+from vgp.vertex import cleaning_view, clients, resource_names
+from vgp.vertex.cleaning import remove
+from vgp.vertex.leftovers import Item, Needed, Root, group_of, listed
 
 MONTHS = timedelta(days=60)
 LATER = timedelta(days=100)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.vertex.images.dockerignore import copied_files
+from vgp.vertex.images.source import copied_files
 
 
 @pytest.mark.parametrize(

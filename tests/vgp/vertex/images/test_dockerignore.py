@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.vertex.images.dockerignore import Ignored, matches
+from vgp.vertex.images.source import Ignored, matches
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from tests.vgp.protocol.registered import IMAGE, Registry, shown
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol import model_registry
 from vgp.settings import Settings
-from vgp.vertex import clients
-from vgp.vertex.models import asking
-from vgp.vertex.models.asking import Place
+from vgp.vertex import clients, registered_models
 from vgp.vertex.permissions import calls
+from vgp.vertex.registered_models import Place
 
 ROOT = "gs://test-bucket/registry"
 
@@ -34,11 +33,11 @@ def test_the_record_of_the_bucket_is_shown_with_the_terms_of_the_settings(cloud:
     registry = Registry(2, champion=2)
     put(served, registry)
     cloud.policies.only = {name for call in calls() if "models" in call.when for name in call.permissions}
-    assert asking.differences(served, ROOT, "flights") == [
+    assert registered_models.differences(served, ROOT, "flights") == [
         "not yet: version 1 uploaded",
         "not yet: version 2 uploaded",
     ]
-    done = asking.follow(served, ROOT, "flights")
+    done = registered_models.follow(served, ROOT, "flights")
     assert done[-1] == "default moved to version 2" and shown(cloud) == {1: set(), 2: {"champion", "default"}}
     model = next(iter(cloud.models.models.values()))
     assert model.name == "projects/123456789012/locations/us-central1/models/flights"
@@ -46,12 +45,12 @@ def test_the_record_of_the_bucket_is_shown_with_the_terms_of_the_settings(cloud:
     cloud.policies.only = None
     registry.promote(1)
     put(served, registry)
-    assert asking.differences(served, ROOT, "flights")[0] == "not yet: champion moved to version 1"
-    assert asking.follow(served, f"{ROOT}/", "flights") == [
+    assert registered_models.differences(served, ROOT, "flights")[0] == "not yet: champion moved to version 1"
+    assert registered_models.follow(served, f"{ROOT}/", "flights") == [
         "champion moved to version 1",
         "default moved to version 1",
     ]
-    assert asking.differences(served, ROOT, "flights") == []
+    assert registered_models.differences(served, ROOT, "flights") == []
 
 
 def test_the_versions_of_a_registry_that_was_moved_are_uploaded_from_where_they_lie(
@@ -60,7 +59,7 @@ def test_the_versions_of_a_registry_that_was_moved_are_uploaded_from_where_they_
     registry = Registry()
     registry.register(1, model="/home/ana/runs/registry/flights/versions/1")
     put(served, registry)
-    assert asking.follow(served, ROOT, "flights")
+    assert registered_models.follow(served, ROOT, "flights")
     (uploaded,) = next(iter(cloud.models.models.values())).versions.values()
     assert uploaded.message.artifact_uri == f"{ROOT}/flights/versions/{registry.record.versions[0].key}"
 
@@ -69,26 +68,26 @@ def test_what_cannot_be_read_or_shown_is_said_in_words(
     cloud: Cloud, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(RequestError, match="gs://test-bucket/registry/flights/registry.json is not there: a run that"):
-        asking.follow(served, ROOT, "flights")
+        registered_models.follow(served, ROOT, "flights")
     put(served, "{")
     with pytest.raises(RequestError, match="registry.json is damaged"):
-        asking.follow(served, ROOT, "flights")
+        registered_models.follow(served, ROOT, "flights")
     put(served, Registry(1))
     cloud.policies.missing.add("aiplatform.models.upload")
     with pytest.raises(
         WorkFailed, match=r"(?s)does not show it yet \(flights\): not allowed: .*the role roles/aiplatform.user"
     ):
-        asking.follow(served, ROOT, "flights")
+        registered_models.follow(served, ROOT, "flights")
     with pytest.raises(WorkFailed, match="has no digest, and a tag may move"):
         registry = Registry()
         registry.register(1)
         put(served, registry)
-        asking.follow(served.model_copy(update={"image": "us-docker.pkg.dev/p/r/i:v1"}), ROOT, "flights")
+        registered_models.follow(served.model_copy(update={"image": "us-docker.pkg.dev/p/r/i:v1"}), ROOT, "flights")
     cloud.policies.missing.clear()
     monkeypatch.setattr(model_registry, "PATIENCE_S", 0.0)
     cloud.fail("aiplatform.*.models.upload", status(429, "Quota exceeded"), forever=True)
     with pytest.raises(WorkFailed, match="out of quota"):
-        asking.follow(served, ROOT, "flights")
+        registered_models.follow(served, ROOT, "flights")
 
 
 def test_a_change_that_vertex_ai_does_not_show_yet_fails_with_what_was_done(
@@ -96,12 +95,12 @@ def test_a_change_that_vertex_ai_does_not_show_yet_fails_with_what_was_done(
 ) -> None:
     put(served, Registry(1))
     told = {"model": "flights", "said": "version 1 is the champion of flights", "models": [{"model": "flights"}]}
-    monkeypatch.setattr(asking, "ask", lambda *_, **__: told)
+    monkeypatch.setattr(registered_models, "ask", lambda *_, **__: told)
     place = Place(ROOT, tmp_path, served)
-    assert asking.listing(place, None)["vertex"] == {"flights": ["not yet: version 1 uploaded"]}
-    assert asking.change(place, "promote", "1", model=None, why=None)["vertex"] == ["version 1 uploaded"]
+    assert registered_models.listing(place, None)["vertex"] == {"flights": ["not yet: version 1 uploaded"]}
+    assert registered_models.change(place, "promote", "1", model=None, why=None)["vertex"] == ["version 1 uploaded"]
     cloud.policies.missing.add("aiplatform.models.list")
     with pytest.raises(WorkFailed, match=r"(?s)^version 1 is the champion of flights; the registry has it, .*Repeat"):
-        asking.change(place, "promote", "1", model=None, why=None)
-    [words] = asking.listing(place, None)["vertex"]["flights"]
+        registered_models.change(place, "promote", "1", model=None, why=None)
+    [words] = registered_models.listing(place, None)["vertex"]["flights"]
     assert words.startswith("what Vertex AI shows of flights is not known: not allowed")

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from vgp.vertex.models import model_view
+from vgp.vertex import model_view
 
 
 def printed(*versions: dict[str, Any]) -> str:

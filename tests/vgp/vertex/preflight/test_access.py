@@ -3,8 +3,7 @@
 import pytest
 
 from vgp.base.errors import WorkFailed
-from vgp.vertex.preflight.access import Policies, Thing, agents, runner
-from vgp.vertex.preflight.access_policy import JOBS, Policy
+from vgp.vertex.preflight.access import JOBS, Policies, Policy, Thing, agents, runner
 from vgp.vertex.preflight.account import Project
 
 from .conftest import AGENT, IMAGES, RUNNER

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vgp.check.check_finding import RungRow, StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.catalog import catalog
-from vgp.vertex.preflight.needs import needs, order
+from vgp.vertex.preflight.quota import needs, order
 
 L4 = "aiplatform.googleapis.com/custom_model_training_nvidia_l4_gpus"
 SPOT_L4 = "aiplatform.googleapis.com/custom_model_training_preemptible_nvidia_l4_gpus"

@@ -9,7 +9,7 @@ from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, repository_of
-from vgp.vertex.preflight.needs import order
+from vgp.vertex.preflight.quota import order
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.vertex import Vertex
 

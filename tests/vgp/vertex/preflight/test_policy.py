@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.vertex.permissions import ACT_AS, role_for
-from vgp.vertex.preflight import access_policy as rules
-from vgp.vertex.preflight.access_policy import JOBS, Policy, doubts, lacking, used
+from vgp.vertex.preflight import access as rules
+from vgp.vertex.preflight.access import JOBS, Policy, doubts, lacking, used
 
 ME = "serviceAccount:me@p.iam.gserviceaccount.com"
 PERMISSIONS = [*JOBS, *rules.LOGS, *rules.OBJECTS, *rules.IMAGES, *rules.KEYS, ACT_AS]

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from vgp.vertex.preflight import cheap
-from vgp.vertex.preflight.retention import too_soon
+from vgp.vertex.preflight.run_bucket import too_soon
 
 RUNS = ["runs/"]
 #: Days that are ahead, and long over, whenever this runs.

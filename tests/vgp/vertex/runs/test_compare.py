@@ -11,7 +11,8 @@ from loopback.cloud import Cloud
 from rich.console import Console
 
 from vgp.base.errors import RequestError
-from vgp.vertex.runs.compare import Row, comparison, digest, rows
+from vgp.vertex.runs.run_pages import Row, comparison, digest
+from vgp.vertex.runs.run_pages import comparison_rows as rows
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.text(max_size=3),

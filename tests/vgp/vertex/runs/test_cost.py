@@ -13,8 +13,7 @@ from loopback.cloud import Cloud
 from vgp.check.check_finding import StepRow
 from vgp.check.services import Service
 from vgp.vertex.runs import run_cost
-from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.runs.run_steps import Step
+from vgp.vertex.runs.remote_run import Run, Step
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 STATES = ("waiting", "pending", "running", "succeeded", "cached", "failed", "cancelled", "not triggered", "not run")

@@ -8,9 +8,9 @@ from loopback.cloud import Cloud, status
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.custom_jobs import BILLING, with_started
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_logs import Selection, entries
+from vgp.vertex.runs.step_jobs import BILLING, with_started
 
 
 def started_job(settings: Settings, display_name: str, billing: str) -> str:

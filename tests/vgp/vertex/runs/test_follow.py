@@ -18,7 +18,7 @@ from rich.console import Console
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs import ladder_view
+from vgp.vertex.runs import step_jobs
 from vgp.vertex.runs.follow import FIRST_S, LONGEST_S, SILENCE_S, Display, follow
 
 LADDER = json.loads((Path(__file__).parents[3] / "data/ladder.json").read_text())
@@ -61,7 +61,7 @@ def test_a_run_that_succeeds_is_told_change_by_change(
 def test_the_way_up_a_ladder_is_told_and_counts_in_the_cost(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(ladder_view.ways, "has_ladder", lambda content: True)
+    monkeypatch.setattr(step_jobs.ways, "has_ladder", lambda content: True)
     name, console = start(), plain()
     blob = (
         clients.storage(settings).bucket("test-bucket").blob(f"runs/capacity/{name.rsplit('/', 1)[-1]}/t-1/ladder.json")

@@ -11,7 +11,7 @@ from loopback.cloud import Cloud
 
 from vgp.__main__ import main
 from vgp.settings import Settings
-from vgp.vertex.runs import run_cost, run_history
+from vgp.vertex.runs import run_cost
 
 DETAILED = "aiplatform.projects.locations.pipelineJobs.list"
 
@@ -57,7 +57,7 @@ def nights(cloud: Cloud, start: Callable[..., str], look: Callable, worked: dict
 def test_runs_that_took_the_dear_step_from_the_cache_are_counted_apart(
     settings: Settings, nights: list[float], cloud: Cloud
 ) -> None:
-    last = run_history.last_runs(settings, "nights")
+    last = run_cost.last_runs(settings, "nights")
     assert last.ran and last.without and last.step == "fit"
     assert sorted(last.ran.usd) == pytest.approx(sorted(nights))
     assert len(last.without.usd) == 2 and max(last.without.usd) < 0.01
@@ -67,26 +67,26 @@ def test_runs_that_took_the_dear_step_from_the_cache_are_counted_apart(
     )
     shown = last.as_json()
     assert shown["ran"]["runs"] == 3 and shown["ran"]["usd_median"] == pytest.approx(sorted(nights)[1], abs=1e-4)
-    assert len(run_history.last_runs(settings, "nights", without="night-3").ran.usd) == 2  # type: ignore[union-attr]
-    assert run_history.last_runs(settings, "another").words == "no other run of it has succeeded yet"
+    assert len(run_cost.last_runs(settings, "nights", without="night-3").ran.usd) == 2  # type: ignore[union-attr]
+    assert run_cost.last_runs(settings, "another").words == "no other run of it has succeeded yet"
 
 
 def test_lists_without_details_are_completed(
     settings: Settings, nights: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run_history.last_runs(settings, "nights")
-    monkeypatch.setattr(run_history, "_FIELDS", ("name", "state"))
-    assert run_history.last_runs(settings, "nights") == whole
+    whole = run_cost.last_runs(settings, "nights")
+    monkeypatch.setattr(run_cost, "_FIELDS", ("name", "state"))
+    assert run_cost.last_runs(settings, "nights") == whole
 
 
 @pytest.mark.parametrize("fault", [faults.status(503), faults.status(403), faults.reset(), faults.slow(30)])
 def test_an_api_that_is_slow_or_refuses_breaks_nothing(
     settings: Settings, cloud: Cloud, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_history, "WITHIN_S", 0.3)
+    monkeypatch.setattr(run_cost, "WITHIN_S", 0.3)
     cloud.fail(DETAILED, fault, forever=True)
     began = time.monotonic()
-    last = run_history.last_runs(settings, "training")
+    last = run_cost.last_runs(settings, "training")
     assert time.monotonic() - began < 25
     assert last.words.startswith("what the last runs cost is not known: ") and "\n" not in last.words
     assert last.as_json()["ran"] is None and last.as_json()["unknown"]

@@ -10,8 +10,8 @@ from loopback.logs import LogFilter
 
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
-from vgp.vertex.runs.log_filter import chosen, expressions, known, link
-from vgp.vertex.runs.run_steps import Step
+from vgp.vertex.runs.remote_run import Step
+from vgp.vertex.runs.run_logs import chosen, expressions, known, link
 
 BEGIN = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

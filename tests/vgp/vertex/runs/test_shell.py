@@ -12,9 +12,9 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.capacity.ways import LAUNCHER
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs.custom_jobs import BILLING
 from vgp.vertex.runs.job_shell import shells
 from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.step_jobs import BILLING
 
 BUCKET = "test-bucket"
 

@@ -12,8 +12,8 @@ from rich.console import Console
 from vgp.settings import Settings
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.run_cost import machines
+from vgp.vertex.runs.run_pages import page
 from vgp.vertex.runs.run_view import listing
-from vgp.vertex.runs.show import page
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVIL = "[red]x\x1b[2J\x07\r\ny"

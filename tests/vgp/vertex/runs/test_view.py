@@ -13,8 +13,7 @@ from rich.console import Console
 from vgp.check.check_finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex.runs import run_view
-from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.runs.run_steps import Step
+from vgp.vertex.runs.remote_run import Run, Step
 
 BEGIN = datetime(2026, 11, 20, tzinfo=UTC)
 ROWS = {"a": (StepRow("a", "a3-ultragpu-8g", "NVIDIA_H200_141GB", 8, 16, "SPOT", 50.0),), "b": ()}

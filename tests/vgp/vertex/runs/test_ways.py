@@ -16,10 +16,9 @@ from vgp.check.check_finding import RungRow, StepRow
 from vgp.protocol.capacity.way import read as told
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.runs import ladder_view, outputs, run_cost
-from vgp.vertex.runs.ladder_view import job_link, page
-from vgp.vertex.runs.remote_run import Run, read
-from vgp.vertex.runs.run_steps import Step
+from vgp.vertex.runs import outputs, run_cost, step_jobs
+from vgp.vertex.runs.remote_run import Run, Step, read
+from vgp.vertex.runs.step_jobs import job_link, page
 
 from .test_show import NOW
 
@@ -76,11 +75,11 @@ def test_its_machines_count_in_the_cost_of_their_step_and_stand_in_the_json() ->
 
 def test_a_run_learns_of_its_ladders_from_the_bucket(cloud: Cloud, settings: Settings, monkeypatch: Any) -> None:
     told = run()
-    monkeypatch.setattr(ladder_view.ways, "has_ladder", lambda content: True)
+    monkeypatch.setattr(step_jobs.ways, "has_ladder", lambda content: True)
     told.job.runtime_config.gcs_output_directory = "gs://test-bucket/runs"
     blob = clients.storage(settings).bucket("test-bucket").blob("runs/capacity/a/train-0123456789ab/ladder.json")
     blob.upload_from_string(json.dumps(DOCUMENT))
-    found = ladder_view.with_ways(settings, Run(**{**vars(told), "ways": ()}))
+    found = step_jobs.with_ways(settings, Run(**{**vars(told), "ways": ()}))
     assert found.ways == told.ways and found.steps[0].ladder_usd == 280
-    twice = ladder_view.with_ways(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
+    twice = step_jobs.with_ways(settings, Run(**{**vars(told), "steps": (told.steps[0], told.steps[0])}))
     assert {step.ladder_usd for step in twice.steps} == {None}

@@ -11,8 +11,7 @@ from rich.text import Text
 from vgp.base.text.figures import plural
 from vgp.base.text.table import Cell, table
 from vgp.base.text.times import rfc3339
-from vgp.vertex.cleaning.cleaning_plan import Decision, Plan
-from vgp.vertex.cleaning.remove import Removed
+from vgp.vertex.cleaning import Decision, Plan, Removed
 
 _TITLES = ("", "what", "objects", "size", "age", "why")
 #: Rows of a table; further ones are added up.

@@ -25,6 +25,9 @@ from vgp.workflow.local import training_code
 #: Beside the folders of local runs.
 LOCAL = Path("runs") / "registry"
 
+#: The record's file in the folder of a model: vgp/registry/documents.py.
+RECORD_NAME = "registry.json"
+
 
 @dataclass(frozen=True)
 class Place:
@@ -155,10 +158,6 @@ def _account() -> str:
         return clients.principal(clients.credentials())
     except RequestError:
         return ""  # what is needed of them, the training code says
-
-
-#: The record's file in the folder of a model: vgp/registry/documents.py.
-RECORD_NAME = "registry.json"
 
 
 def follow(settings: Settings, root: str, model: str) -> list[str]:
