@@ -22,7 +22,7 @@ from vgp.vertex.leftovers import Item, Needed, Root, group_of, listed
 MONTHS = timedelta(days=60)
 LATER = timedelta(days=100)
 DELETE = "storage.objects.delete"
-SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
+SPEC = json.loads((Path(__file__).parents[2] / "golden/training.json").read_text())
 OLD, YOUNG = "ab" * 32, "cd" * 32
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -7,8 +7,9 @@ import pytest
 from google.protobuf import json_format
 
 from vgp.base.errors import RequestError
-from vgp.settings import Settings
-from vgp.vertex.schedules import schedule_list
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.settings import Schedule, Settings
+from vgp.vertex.schedules import declared_schedule, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 
 from .conftest import make
@@ -111,3 +112,25 @@ def test_a_label_that_would_hide_a_schedule_from_us_is_refused(settings: Setting
 def test_without_a_bucket_nothing_is_made(settings: Settings) -> None:
     with pytest.raises(RequestError, match="no bucket is set"):
         make(settings.model_copy(update={"bucket": None}))
+
+
+def spec(*names: str) -> PipelineSpec:
+    parameters = {name: {"parameterType": "STRING"} for name in names}
+    return PipelineSpec({"root": {"inputDefinitions": {"parameters": parameters}}})
+
+
+@pytest.mark.parametrize(
+    ("cron", "nights"),
+    [("30 2 * * *", 365), ("30 2 * * 1-5", 261), ("0 4 * * 1", 52), ("0 0 1 * *", 12), ("0 0 29 2 *", 1),
+     ("0 */6 * * *", 1460)],
+)  # fmt: skip
+def test_a_year_has_as_many_nights_as_the_schedule_falls_due(cron: str, nights: int) -> None:
+    assert declared_schedule.nights(Schedule(pipeline="training", cron=cron, time_zone="Europe/Berlin")) == nights
+
+
+def test_what_was_given_counts_and_a_workflow_without_the_parameter_gets_none() -> None:
+    schedule = Schedule(pipeline="training", cron="0 4 * * 1")
+    assert declared_schedule.filled(spec("champion", "nights"), schedule, {}) == {"champion": "auto", "nights": 52}
+    given = {"champion": "", "nights": 10}
+    assert declared_schedule.filled(spec("champion", "nights"), schedule, given) == given
+    assert declared_schedule.filled(spec("data"), schedule, {"data": "x"}) == {"data": "x"}
