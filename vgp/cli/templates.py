@@ -20,7 +20,7 @@ from vgp.cli.options import (
     say,
     show,
 )
-from vgp.settings.template_reference import parse
+from vgp.settings.schedule_settings import parse
 
 with at_first_use():
     from vgp.vertex.templates import template as versions

@@ -7,9 +7,9 @@ from typing import Literal
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files
-from vgp.evaluation.slices import Slice
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
+from vgp.protocol.outcome import Slice
 
 FILE_NAME = file_names.DECISION
 #: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.

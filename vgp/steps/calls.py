@@ -25,7 +25,7 @@ from vgp.protocol.pins import DataPins
 from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
-from vgp.train import checkpoint_place
+from vgp.train import fit
 from vgp.train.config import parse
 from vgp.train.processes.launch import THREADS
 
@@ -94,9 +94,9 @@ def prepare(
     if pins and (data or options):
         raise UserError("the pins say what is read and with which options: give pins, or data and options.")
     if pins:
-        from vgp.data import reading
+        from vgp.data.prepare import pinned_input
 
-        data, options = reading.data(pins, task)
+        data, options = pinned_input(pins, task)
     return vgp.data.prepare.prepare(task, data, destination, options=run_request.whole(options or {}))
 
 
@@ -134,7 +134,7 @@ def train(
         report(said)
     import vgp.train.fit
 
-    kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    kept = fit.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = vgp.train.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
                                  job=kept.job, owner=kept.owner, tags={"pins": pins},
                                  warm_start_pins=begun)  # fmt: skip
@@ -163,9 +163,9 @@ def collect(
     if pins:
         _computed_from(pins, prepared, data)
     work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
-    import vgp.evaluation.script.collect
+    import vgp.evaluation.collect
 
-    collected = vgp.evaluation.script.collect.collect(str(model), str(checkpoints), data, work)
+    collected = vgp.evaluation.collect.collect(str(model), str(checkpoints), data, work)
     return Taken(
         collected.launched.checkpoints,
         {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
@@ -230,7 +230,7 @@ def decide(
     import vgp.decision.decide
     import vgp.decision.report.report
     import vgp.evaluation.record
-    import vgp.train.tracking.judged
+    import vgp.train.mlflow_run
 
     decision = vgp.decision.decide.decide(
         evaluation, margin=by.margin, confidence=by.confidence, nights=by.nights, approve=by.approve
@@ -242,7 +242,7 @@ def decide(
     if to:
         write_decision(decision, to)
     print(decision.reason, file=sys.stderr, flush=True)
-    vgp.train.tracking.judged.tell(
+    vgp.train.mlflow_run.tell(
         Path(model) / vgp.data.bundle.CARD, vgp.evaluation.record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip
@@ -299,8 +299,8 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
 
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
     """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
-    from vgp.data import reading
+    from vgp.data.prepare import pins_of_prepared
     from vgp.protocol import pin_store as store
 
-    document = reading.of_prepared(pins, prepared, data)
+    document = pins_of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))

@@ -74,13 +74,13 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
         ValueError: there is no such file in `folder`, or it says what cannot be.
     """
     from vgp.base.exits import UserError
-    from vgp.data.tasks import task_file
+    from vgp.data.tasks import file_options, is_file
 
-    if not task_file.is_file(parameters.get("task", "")):
+    if not is_file(parameters.get("task", "")):
         return parameters
     given = {name: value for name, value in parameters.get("task_options", {}).items() if name != "declaration"}
     try:
-        return {**parameters, "task": "table", "task_options": task_file.options(parameters["task"], given, folder)}
+        return {**parameters, "task": "table", "task_options": file_options(parameters["task"], given, folder)}
     except UserError as error:
         raise ValueError(str(error)) from None
 

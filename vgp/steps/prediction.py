@@ -11,7 +11,8 @@ from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, foreign, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.base.text.printable import quoted
-from vgp.data import reading, task_names, tasks
+from vgp.data import task_names, tasks
+from vgp.data.prepare import pinned_input
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
@@ -129,7 +130,7 @@ def _check_columns(resolved: Resolved, task: str) -> None:
     from vgp.serve.prediction import rows
 
     card = bundle.load_card(resolved.model)
-    rows.check_first(tasks.load(task, card.options), card, reading.data(resolved.data, task)[0])
+    rows.check_first(tasks.load(task, card.options), card, pinned_input(resolved.data, task)[0])
 
 
 def _whole(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def predict(
     if table:
         bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
-    what = reading.data(data, task)[0] if pinned.digest(data) else data
+    what = pinned_input(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     made = predict(what, model, folder, model_name=model_name, task=task, options=options)
     if table:

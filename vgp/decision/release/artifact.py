@@ -17,9 +17,8 @@ from vgp.base.exits import ProcessFailed, exits
 from vgp.data import task_names, tasks
 from vgp.data.rows import Shards
 from vgp.decision.release.check import TOLERANCE, Checked
-from vgp.evaluation import predictions, score, script_model
+from vgp.evaluation import collected, predictions, score, script_model
 from vgp.evaluation.predictions import Header
-from vgp.evaluation.script import collected
 from vgp.protocol import manifest
 
 #: Of more test rows whole batches are taken, evenly spaced: about as many as this. All that a CPU should be asked for

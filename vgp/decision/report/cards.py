@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from vgp.base.text.figures import percent, plus, significant
 from vgp.decision.decision import Decision, RivalCheck
 from vgp.decision.reason import amount, careful, metric, rival, simple
-from vgp.evaluation.amounts import number, percent, plus
 from vgp.evaluation.record import Evaluation, ModelMetrics
 from vgp.evaluation.regression import LOSSES, RegressionFigures
 
@@ -108,7 +108,7 @@ def _card(evaluation: Evaluation, figure: Figure) -> Card:
 def written(figure: Figure, value: float | None) -> str:
     if value is None:
         return "undefined"
-    return format(value, figure.format) if figure.format else number(value, 5)
+    return format(value, figure.format) if figure.format else significant(value, 5)
 
 
 def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
@@ -120,7 +120,7 @@ def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
     interval = intervals.get(figure.field)
     if not interval:
         return ""
-    low, high = (number(end) if evaluation.regression else format(end, ".3f") for end in interval)
+    low, high = (significant(end) if evaluation.regression else format(end, ".3f") for end in interval)
     return f"95% interval {low} to {high}"
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from vgp.base.text.figures import plus, significant
 from vgp.decision.report import cards
-from vgp.evaluation.amounts import number, plus
 
 FOLDER = Path(__file__).parent
 
@@ -21,7 +21,7 @@ def environment(*folders: Path) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["css"] = Markup((FOLDER / "style.css").read_text())
-    environment.globals["number"] = number
+    environment.globals["number"] = significant
     environment.globals["plus"] = plus
     environment.globals["model_names"] = cards.MODEL_NAMES
     return environment

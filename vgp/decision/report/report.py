@@ -15,9 +15,8 @@ from vgp.data.bundle import ModelCard
 from vgp.decision.decision import Decision
 from vgp.decision.reason import verdict_of
 from vgp.decision.report import cards, findings, ladder, making, page, plots, residuals, svg
-from vgp.evaluation import record
+from vgp.evaluation import collected, record
 from vgp.evaluation.record import Evaluation, SliceMetrics
-from vgp.evaluation.script import collected
 from vgp.protocol import manifest
 from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from vgp.base.errors import RequestError
 from vgp.base.text.times import duration, rfc3339
-from vgp.check.spec.caching import cached
+from vgp.check.spec.pipeline_spec import cached
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY, PINS

@@ -10,9 +10,8 @@ from typing import Any
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.check_finding import StepRow
-from vgp.check.spec import arguments
-from vgp.check.spec.caching import cached, pins_first
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.parameters import check_arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec, cached, pins_first
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.images import held
@@ -91,7 +90,7 @@ def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Dec
                 templates[key] = _template(settings, schedule)
             template = templates[key]
             members = partial(workflow_files.members, schedule.pipeline, settings.repository)
-            values = arguments.checked(template.spec.parameters, schedule.parameters, members)
+            values = check_arguments(template.spec.parameters, schedule.parameters, members)
             values = filled(template.spec, schedule, values)
             values = workflow_files.expanded(schedule.pipeline, values, settings.repository)
             workflow_files.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)

@@ -16,7 +16,7 @@ from loopback.cloud import Cloud
 
 from vgp.__main__ import main
 from vgp.check.check_finding import StepRow
-from vgp.check.services import Service
+from vgp.check.container_facts import Service
 from vgp.settings import Settings
 from vgp.vertex.runs import run_cost
 from vgp.vertex.runs.remote_run import Run, Step
