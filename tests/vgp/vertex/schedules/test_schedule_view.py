@@ -37,7 +37,7 @@ def declaration(cron: str = "30 2 * * *", price: float | None = 2.0, **declared:
 
 def shown(*actions: Action, **options: Any) -> str:
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(schedule_view.plan(actions, NOW, **options))
+    console.print(schedule_view.plan(actions, NOW, {}, **options))
     return console.export_text()
 
 
@@ -80,7 +80,7 @@ def test_what_has_no_price_is_named_and_not_counted_as_nothing() -> None:
     text = shown(Action("create", "n", declaration=both))
     assert "at least $2.00 a run" in text and "at least $60.83 a month" in text and f"not in it: {unknown}" in text
     assert "at most $" not in text
-    row = schedule_view.plan_json([Action("create", "n", declaration=both)], NOW)["schedules"][0]
+    row = schedule_view.plan_json([Action("create", "n", declaration=both)], NOW, {})["schedules"][0]
     assert (row["max_usd_per_run"], row["max_usd_per_month"], row["max_usd_of_priced_steps"]) == (None, None, 2.0)
     assert list(row["unpriced"]) == ["train"]
 
@@ -126,7 +126,7 @@ def test_no_name_or_value_of_others_is_taken_for_markup_or_reaches_the_terminal_
     )
     row = Row(SLY, SLY, False, SLY, "active", SLY, SLY, None, None, SLY, SLY, 0, False, "")
     console = Console(width=300, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(schedule_view.plan([action], NOW))
+    console.print(schedule_view.plan([action], NOW, {}))
     console.print(schedule_view.listing([row]))
     text = console.export_text()
     assert "\x1b]8" not in text and "\x07" not in text and "\u202e" not in text
