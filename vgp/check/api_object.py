@@ -150,7 +150,7 @@ def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
 #: Names and numbers of the enum.
-_RESERVED = ("Any_RESERVATION", "SPECIFIC_RESERVATION", 2, 3)
+_RESERVED = ("ANY_RESERVATION", "SPECIFIC_RESERVATION", 2, 3)
 
 
 def judge_resources(judgement: Judgement, step: str, resources: Node, location: Node | None) -> None:
