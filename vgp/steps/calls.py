@@ -15,10 +15,8 @@ from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, pinned, storage
 from vgp.base.text.printable import report
 from vgp.data import task_names, tasks
-from vgp.decision.decision import Decision
+from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
-from vgp.decision.release import release_request
-from vgp.decision.terms import read_terms
 from vgp.protocol import manifest, run_folder
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
@@ -223,7 +221,7 @@ def decide(
         to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
             replace.
         champion: URI of the champion's pins, for the report; "" = none.
-        terms: Fields of `vgp.decision.terms.Terms`.
+        terms: Fields of `vgp.decision.decision.Terms`.
     """
     by = read_terms(terms)
     import vgp.data.bundle
@@ -275,10 +273,10 @@ def register(
         run: Who releases it; the same name again is the same release, tried again.
         champion: URI of the pins of what the model was compared with; "" = nothing.
         commit: Of the code; "" = what the environment tells, as of a run on this machine.
-        terms: Fields of `vgp.decision.terms.Terms`; with approve = manual a better model waits as a candidate.
+        terms: Fields of `vgp.decision.decision.Terms`; with approve = manual a better model waits as a candidate.
     """
     approve = read_terms(terms).approve
-    release_request.check("", model_name, approve)
+    check_release("", model_name, approve)
     import vgp.decision.release.release
 
     place = run_folder.parse(summary)
