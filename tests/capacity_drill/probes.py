@@ -6,8 +6,8 @@ from itertools import pairwise
 from tests.capacity_drill.climb import Evidence
 from tests.loopback.capacity import FOREVER
 from tests.loopback.working_job import WorkingJob
+from vgp.base.clock import parse_time
 from vgp.machines.placement.dearest import PROBE_S
-from vgp.protocol.capacity.clock import read
 from vgp.protocol.capacity.plan import Plan
 
 #: Hours that times with milliseconds may differ by.
@@ -49,9 +49,10 @@ def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
     """Each is sent while a job works on demand, as far as its launcher can know."""
     standard = {rung.name for rung in plan.rungs if rung.strategy == "standard"}
     attempts = [each for each in found.ladder.get("attempts", []) if each["rung"] in standard and each["started"]]
-    held = [(read(each["started"]) or 0.0, (read(each["ended"]) or FOREVER) + UNSEEN_S) for each in attempts]
+    time = parse_time
+    held = [(time(each["started"]) or 0.0, (time(each["ended"]) or FOREVER) + UNSEEN_S) for each in attempts]
     for probe in found.ladder.get("probes", []):
-        sent = read(probe["intended"]) or 0.0
+        sent = parse_time(probe["intended"]) or 0.0
         if not any(began <= sent <= ended for began, ended in held):
             yield f"probe {probe['number']} was sent while nothing worked on demand"
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import dollars, listed, took, usd
 from vgp.base.text.table import above, table
@@ -49,7 +49,7 @@ def unpriced(rows: Sequence[StepRow]) -> dict[str, str]:
     return {row.step: row.not_known for row in rows if row.max_usd is None}
 
 
-def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
+def as_json(rows: Sequence[StepRow]) -> JsonObject:
     """`max_usd` is the bound, null where there is none: then the priced steps' part of it, and the others by name."""
     left_out = unpriced(rows)
     most = most_usd(rows)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from operator import itemgetter
 
 from vgp.base.documents.node import Node
-from vgp.check import job_extras, services
+from vgp.check import container_facts
 from vgp.check.check_finding import StepRow, unknown_machine
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import MachineSpec
-from vgp.check.terms import Terms, judge_durations, persistent_resource, price_of, terms, tpu_price
+from vgp.check.terms import Terms, judge_durations, judge_extras, persistent_resource, price_of, terms, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import provisioning
@@ -41,7 +41,7 @@ def judge(
     """
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
-    job_extras.judge(reader, job_terms, spec)
+    judge_extras(reader, job_terms, spec)
     nodes = _pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
     if nodes is None:
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))
@@ -62,8 +62,8 @@ def judge(
         _quota(reader, job_terms, judged, trials)
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # the chief alone speaks to other services
-        used = services.of(nodes[0].get("containerSpec").get("env"))
-        judgement.report(step, job_terms.scheduling, *services.ended_early(used, timeout_s))
+        used = container_facts.services_of(nodes[0].get("containerSpec").get("env"))
+        judgement.report(step, job_terms.scheduling, *container_facts.ended_early(used, timeout_s))
         rows[0] = replace(rows[0], services=used)
     named = bool(spec.get("persistentResourceId").text()) or (judgement.on_resource and job_terms.is_persistent)
     judgement.steps += [replace(row, is_persistent=named) for row in rows]

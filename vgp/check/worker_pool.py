@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import image_names
-from vgp.check.judgement import Reader
+from vgp.check import container_facts
+from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge_machine
 from vgp.check.spec.container_settings import read
-from vgp.check.terms import Terms, judge_region
+from vgp.check.terms import Terms, judge_region, price_of
 from vgp.machines.placement import job_fields, provisioning, tpu_rules
-from vgp.machines.placement.nearest_machine import Conditions
+from vgp.machines.placement.search import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -159,7 +159,7 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
         text = f"The pool has no {field}: it has nothing to run."
         reader.judgement.add(reader.step, node if node.value == "" else body, "GPU007", text, "Name the image.")
     command = _command(reader, body)
-    problems = image_names.problems(image or "", command, spec.gpu, spec.machine)
+    problems = container_facts.image_problems(image or "", command, spec.gpu, spec.machine)
     reader.judgement.report(reader.step, node, *problems)
     script = spec.machine.nccl_script if spec.machine and not is_chief else None
     if spec.machine and script and command.strip() and script not in command:
@@ -195,3 +195,67 @@ def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -
     fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."
     if "sharing_strategy" not in command:
         reader.judgement.add(reader.step, body, "GPU023", text, fix)
+
+
+def judge_resource_pools(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:
+    """Every pool; without quota and strategy, of which a persistent resource has its own."""
+    reader, pools = Reader(judgement, step), resource.get("resourcePools").decoded()
+    if not pools.known:
+        judgement.unknown(step, pools, "resourcePools")
+    elif not isinstance(pools.value, list) or not pools.value:
+        judgement.malformed(step, pools, "resourcePools", "a list with at least one pool")
+    region = location.text() if location is not None else None
+    regions = [region] if region else list(judgement.regions)
+    terms = Terms(location if region else None, regions, Node(None), "STANDARD", False)
+    is_ray = bool(resource.get("resourceRuntimeSpec").get("raySpec").value)
+    for index, item in enumerate(pools.items()):
+        spend("steps")
+        pool = reader.object(item, f"resourcePools[{index}]")
+        if pool is not None:
+            _resource_pool(reader, terms, pool, is_ray)
+
+
+def _resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> None:
+    reader.keys(pool, "resourcePool")
+    replicas = _resource_replicas(reader, pool, 0 if is_ray else 1)
+    node = reader.object(pool.get("machineSpec"), "machineSpec")
+    if node is None:
+        if pool.get("machineSpec").missing:
+            reader.judgement.malformed(reader.step, pool.get("machineSpec"), "machineSpec", "given")
+        return
+    reader.keys(node, "machineSpec")
+    is_reserved = judge_reservation(reader, terms, node)
+    spec = judge_machine(reader.judgement, reader.step, node, conditions=Conditions(tuple(terms.regions)))
+    judge_region(
+        reader.judgement, reader.step, terms.location or node.get("machineType"), spec, terms.regions, serving=False
+    )  # fmt: skip
+    judge_disk(reader, pool, spec)
+    usd, region = price_of(spec, terms.regions, "reservation" if is_reserved else "standard")
+    # It costs until somebody deletes it: there is no most.
+    reader.judgement.steps.append(spec.row(reader.step, replicas, "STANDARD", usd, region))
+
+
+def _resource_replicas(reader: Reader, pool: Node, least_allowed: int) -> int | None:
+    """The most machines that the pool can have; None where only the run knows."""
+    count, scaling = pool.get("replicaCount"), reader.object(pool.get("autoscalingSpec"), "autoscalingSpec")
+    replicas = reader.number(count, "replicaCount")
+    if replicas == 0 and scaling is None:
+        text = "The pool has 0 replicas: there is no machine to run a job on."
+        reader.judgement.add(reader.step, count, "GPU007", text, "Set replicaCount to 1 or more.")
+    if scaling is None:
+        return replicas if replicas is not None or not count.missing else 1
+    reader.keys(scaling, "autoscalingSpec")
+    least, most = (reader.number(scaling.get(name), name) for name in ("minReplicaCount", "maxReplicaCount"))
+    if least is not None and least < least_allowed:
+        text = f"minReplicaCount is {least}; only Ray clusters may go down to 0."
+        reader.judgement.add(reader.step, scaling.get("minReplicaCount"), "GPU007", text, "Set minReplicaCount to 1.")
+    if least is not None and most is not None and most <= least:
+        text = f"maxReplicaCount is {most}; it must be above minReplicaCount, which is {least}."
+        reader.judgement.add(
+            reader.step, scaling.get("maxReplicaCount"), "GPU007", text, f"Set it to {least + 1} or more."
+        )
+    elif replicas is not None and most is not None and most < replicas:
+        text = f"maxReplicaCount is {most}, below the replicaCount of {replicas}."
+        fix = f"Set it to {replicas} or more."
+        reader.judgement.add(reader.step, scaling.get("maxReplicaCount"), "GPU007", text, fix)
+    return most

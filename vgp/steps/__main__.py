@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError, exits
-from vgp.data.tasks import task_file
+from vgp.data.tasks import file_options, is_file
 from vgp.protocol.run_folder import REGISTRY_VARIABLE
 from vgp.registry import command
 from vgp.serve.endpoint import command as serving
@@ -190,8 +190,8 @@ def main(arguments: list[str] | None = None) -> None:
 @exits
 def _take_declaration(values: dict[str, Any]) -> None:
     """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
-    if task_file.is_file(values.get("task", "")):
-        told = task_file.options(values["task"], values.get("options", {}))
+    if is_file(values.get("task", "")):
+        told = file_options(values["task"], values.get("options", {}))
         values["task"] = "table"
         if "options" in values:
             values["options"] = told

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, pinned, storage
 from vgp.base.text.printable import report
-from vgp.data import bundle, reading, task_names, tasks
+from vgp.data import bundle, task_names, tasks
 from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
 from vgp.protocol import manifest, run_folder
@@ -24,10 +24,9 @@ from vgp.protocol.pins import DataPins
 from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
-from vgp.train import checkpoint_place
+from vgp.train import fit, mlflow_run
 from vgp.train.config import parse
 from vgp.train.processes.launch import THREADS
-from vgp.train.tracking import judged
 
 if TYPE_CHECKING:
     from vgp.decision.release.outcome import Outcome
@@ -92,7 +91,9 @@ def prepare(
     if pins and (data or options):
         raise UserError("the pins say what is read and with which options: give pins, or data and options.")
     if pins:
-        data, options = reading.data(pins, task)
+        from vgp.data.prepare import pinned_input
+
+        data, options = pinned_input(pins, task)
     from vgp.data import prepare as preparation
 
     return preparation.prepare(task, data, destination, options=run_request.whole(options or {}))
@@ -130,9 +131,7 @@ def train(
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         report(said)
-    from vgp.train import fit
-
-    kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    kept = fit.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc, job=kept.job,
                         owner=kept.owner, tags={"pins": pins}, warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
@@ -233,7 +232,7 @@ def decide(
     if to:
         write_decision(decision, to)
     print(decision.reason, file=sys.stderr, flush=True)
-    judged.tell(
+    mlflow_run.tell(
         Path(model) / bundle.CARD, record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip
@@ -290,5 +289,7 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
 
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
     """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
-    document = reading.of_prepared(pins, prepared, data)
+    from vgp.data.prepare import pins_of_prepared
+
+    document = pins_of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))

@@ -12,7 +12,7 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.base.storage import foreign, storage
 from vgp.base.storage.bigquery import names
-from vgp.data.tasks import task_file
+from vgp.data.tasks import file_options, is_file
 from vgp.registry import model_name, reigning
 from vgp.steps.run_request import check_request
 from vgp.train.config import TrainConfig
@@ -79,11 +79,11 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: there is no such file in `folder`, or it says what cannot be.
     """
-    if not task_file.is_file(parameters.get("task", "")):
+    if not is_file(parameters.get("task", "")):
         return parameters
     given = {name: value for name, value in parameters.get("task_options", {}).items() if name != "declaration"}
     try:
-        return {**parameters, "task": "table", "task_options": task_file.options(parameters["task"], given, folder)}
+        return {**parameters, "task": "table", "task_options": file_options(parameters["task"], given, folder)}
     except UserError as error:
         raise ValueError(str(error)) from None
 

@@ -11,8 +11,9 @@ from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, foreign, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.base.text.printable import quoted
-from vgp.data import bundle, reading, task_names, tasks
+from vgp.data import bundle, task_names, tasks
 from vgp.data.periods import parse
+from vgp.data.prepare import pinned_input
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
@@ -128,7 +129,7 @@ def resolve(
 def _check_columns(resolved: Resolved, task: str) -> None:
     """Raises UserError if the first file lacks a column that the model needs."""
     card = bundle.load_card(resolved.model)
-    rows.check_first(tasks.load(task, card.options), card, reading.data(resolved.data, task)[0])
+    rows.check_first(tasks.load(task, card.options), card, pinned_input(resolved.data, task)[0])
 
 
 def _record(resolved: Resolved, record: str) -> None:
@@ -177,7 +178,7 @@ def predict(
     if table:
         bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
-    what = reading.data(data, task)[0] if pinned.digest(data) else data
+    what = pinned_input(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     made = predict(what, model, folder, model_name=model_name, task=task, options=options)
     if table:

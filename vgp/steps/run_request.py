@@ -12,7 +12,7 @@ from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol.pins import Request
 from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.process_counts import check_rungs
+from vgp.train.loop.order import check_rungs
 
 #: The parameters that say when a run trains.
 RULES = tuple(policy.checked.__kwdefaults__ or ())

@@ -9,7 +9,7 @@ from rich.console import Console
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.check_finding import StepRow
-from vgp.check.services import Service
+from vgp.check.container_facts import Service
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement.combination import Combination
 

@@ -21,7 +21,7 @@ from vgp.base.documents.bounded_text import MAX_BYTES
 from vgp.check import plain_step
 from vgp.check.check_report import sarif
 from vgp.check.checker import check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 
 DAY = date(2026, 11, 20)
 WRONG_YAML = "workerPoolSpecs:\n" + "\n".join(f"- {json.dumps(pool)}" for pool in WRONG["workerPoolSpecs"])

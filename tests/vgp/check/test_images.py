@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.check.image_names import problems
+from vgp.check.container_facts import image_problems as problems
 
 B200, RTX, V100, H100 = "NVIDIA_B200", "NVIDIA_RTX_PRO_6000", "NVIDIA_TESLA_V100", "NVIDIA_H100_80GB"
 

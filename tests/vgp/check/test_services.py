@@ -5,7 +5,8 @@ import json
 import pytest
 
 from vgp.base.documents.node import Computed, Node
-from vgp.check.services import Service, ended_early, of
+from vgp.check.container_facts import Service, ended_early
+from vgp.check.container_facts import services_of as of
 from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
 

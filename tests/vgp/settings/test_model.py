@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from vgp import settings
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Schedule, Settings, value_rules
-from vgp.settings.notify import Mlflow, Notify
+from vgp.settings.settings_model import Mlflow, Notify
 
 PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text()
 

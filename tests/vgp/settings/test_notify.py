@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vgp.settings import load
-from vgp.settings.notify import Notify
+from vgp.settings.settings_model import Notify
 
 Write = Callable[[str], Path]
 

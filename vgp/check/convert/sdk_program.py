@@ -9,10 +9,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import spellings
 from vgp.base.text import google_names
-from vgp.check.convert.conversion import Conversion
-from vgp.check.convert.job_body import SPEC
+from vgp.check.convert.conversion import SPEC, Conversion
 from vgp.check.sources.command_line import Note
 from vgp.machines.placement.job_fields import duration_s
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
@@ -57,7 +57,7 @@ def program(conversion: Conversion) -> tuple[str, list[Note]]:
     return _client(conversion, body), notes
 
 
-def _known(value: Any, name: str, path: str, notes: list[Note]) -> Any:
+def _known(value: object, name: str, path: str, notes: list[Note]) -> Any:
     """The body without what v1 does not have."""
     if isinstance(value, list):
         return [_known(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
@@ -73,9 +73,9 @@ def _known(value: Any, name: str, path: str, notes: list[Note]) -> Any:
     return known
 
 
-def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
+def _scheduling(scheduling: JsonObject) -> JsonObject | None:
     """Arguments of CustomJob.submit; None where they cannot say the same: whole seconds, and a timeout above zero."""
-    arguments: dict[str, Any] = {}
+    arguments: JsonObject = {}
     for name in ("timeout", "maxWaitDuration"):
         if name not in scheduling:
             continue
@@ -94,7 +94,7 @@ def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
     return arguments
 
 
-def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, Any], notes: list[Note]) -> str:
+def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, notes: list[Note]) -> str:
     spec = body["jobSpec"]
     folder = spec.get("baseOutputDirectory", {}).get("outputUriPrefix")
     arguments = {
@@ -126,7 +126,7 @@ def _bucket(folder: str | None) -> str:
         return "gs://BUCKET"
 
 
-def _client(conversion: Conversion, body: dict[str, Any]) -> str:
+def _client(conversion: Conversion, body: JsonObject) -> str:
     kind = "HyperparameterTuningJob" if conversion.is_tuning else "CustomJob"
     method = spellings(kind)[1]
     region = conversion.region or "REGION"
@@ -142,7 +142,7 @@ def _client(conversion: Conversion, body: dict[str, Any]) -> str:
     )
 
 
-def snake(value: Any) -> Any:
+def snake(value: object) -> Any:
     """Keys in the snake_case of the SDK; texts stay as they are."""
     if isinstance(value, list):
         return [snake(item) for item in value]
@@ -155,12 +155,12 @@ class Name(str):
     """Python that is written as it is."""
 
 
-def call(name: str, arguments: dict[str, Any]) -> str:
+def call(name: str, arguments: JsonObject) -> str:
     lines = [f"    {argument}={literal(value, 1)},\n" for argument, value in arguments.items()]
     return f"{name}(\n{''.join(lines)})" if lines else f"{name}()"
 
 
-def literal(value: Any, depth: int = 0) -> str:
+def literal(value: object, depth: int = 0) -> str:
     """The value as Python: short lists and objects on one line, in plain ASCII."""
     if isinstance(value, Name):
         return value

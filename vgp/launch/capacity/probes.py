@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 
+from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import took
 from vgp.launch.capacity.attempt import ERROR_S, SEARCH_S, UNKNOWN_S
 from vgp.launch.capacity.jobs import Jobs
@@ -19,7 +20,6 @@ from vgp.launch.capacity.patience import reason
 from vgp.launch.capacity.policy import PATIENCE_S
 from vgp.launch.capacity.situation import held_s, wait_s
 from vgp.launch.capacity.step_run import StepRun
-from vgp.protocol.capacity.clock import Clock, read
 from vgp.protocol.capacity.job_service import Json, page
 from vgp.protocol.capacity.ladder import Ladder, Probe
 from vgp.protocol.capacity.plan import Plan, PlannedRung
@@ -121,7 +121,7 @@ class Probes:
         return None
 
     def _adopt(self, probe: Probe, job: Json) -> Probe:
-        adopted = replace(probe, job=job["name"], created=read(job.get("createTime")) or self.clock.now())
+        adopted = replace(probe, job=job["name"], created=parse_time(job.get("createTime")) or self.clock.now())
         self.journal.write(adopted)
         self.tell(f"probe {probe.number} of {probe.rung}: {page(job['name'], self.plan.project)}")
         return adopted
@@ -140,7 +140,7 @@ class Probes:
             self.jobs.cancel(probe.job or "")
 
     def _overdue(self, probe: Probe, job: Json, now: float) -> str | None:
-        if started := read(job.get("startTime")):
+        if started := parse_time(job.get("startTime")):
             return "timeout" if now - started > self.plan.probe_s else None
         rung = next((rung for rung in self.plan.rungs if rung.name == probe.rung), None)
         patience_s = min(PATIENCE_S, wait_s(rung)) if rung else 0.0
@@ -148,7 +148,7 @@ class Probes:
 
     def _ended(self, probe: Probe, job: Json) -> None:
         told = state(job) != "FAILED" or job.get("error", {}).get("message")
-        if not told and self.clock.now() - (read(job.get("endTime")) or 0.0) < ERROR_S:
+        if not told and self.clock.now() - (parse_time(job.get("endTime")) or 0.0) < ERROR_S:
             return
         how = outcome(job, "spot", self.plan.probe_s, probe.ending)
         if job.get("startTime") and how.kind not in ("preempted", "stockout", "lost"):
@@ -156,8 +156,8 @@ class Probes:
         self._close(probe, how, job)
 
     def _close(self, probe: Probe, how: Outcome, job: Json | None = None) -> None:
-        started = read(job.get("startTime")) if job else None
-        ended = (read(job.get("endTime")) if job else None) or self.clock.now()
+        started = parse_time(job.get("startTime")) if job else None
+        ended = (parse_time(job.get("endTime")) if job else None) or self.clock.now()
         hours = max(0.0, ended - started) / 3600 if started else 0.0
         price = next((rung.usd_per_hour for rung in self.plan.rungs if rung.name == probe.rung), None)
         self.journal.write(

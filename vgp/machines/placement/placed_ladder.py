@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.base.text.figures import took
-from vgp.machines.catalog.hardware import peak_tflops
+from vgp.machines.catalog.catalog import peak_tflops
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placement import Placement

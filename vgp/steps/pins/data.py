@@ -18,10 +18,11 @@ from vgp.base.storage.past import Past
 from vgp.base.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from vgp.base.storage.storage import File
 from vgp.data import days, task_names, tasks
-from vgp.data.engines import bigquery_source, choice
+from vgp.data.engines import bigquery_source, opening
 from vgp.data.engines.bigquery import BigQuery
+from vgp.data.engines.opening import choose_engine
 from vgp.data.periods import date_of
-from vgp.data.split_time import ByTime
+from vgp.data.splits import ByTime
 from vgp.data.tables import blame, features, rebased
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
@@ -127,7 +128,7 @@ def _found(
         relations = _relations(tables, past, folder) if tables else ()
         files = sorted(map(storage.versioned, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
     if isinstance(work, TabularTask):
-        choice.chosen(work, choice.Source(files, relations))
+        choose_engine(work, opening.Source(files, relations))
     return {"objects": _objects(files), "files": _files(files), "relations": relations}, files, past
 
 

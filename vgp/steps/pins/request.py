@@ -11,7 +11,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import foreign, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.data.sources.files import Files
-from vgp.data.tables import names_there
+from vgp.data.tables.rebased import check_bigquery_names
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol import moment
@@ -38,7 +38,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         if names.is_table(part):
             names.parse(part)
     if tables and isinstance(work, TabularTask) and work.engine != "duckdb":
-        names_there.check(work)
+        check_bigquery_names(work)
     data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
     if not pins:
         return

@@ -14,8 +14,7 @@ from tests.vgp.check.convert.verb import DAY, convert
 from vgp.__main__ import main
 from vgp.base.documents.document import parse
 from vgp.check.convert.any_request import converted
-from vgp.check.convert.conversion import Conversion
-from vgp.check.convert.job_body import SPEC
+from vgp.check.convert.conversion import SPEC, Conversion
 from vgp.check.convert.sdk_program import V1, program
 
 POOL = {

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from vgp.check.checker import check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 
 POOLS = """
 from google.cloud import aiplatform

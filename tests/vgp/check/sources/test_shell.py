@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.check.checker import check
-from vgp.check.sources.source_files import load, parse
+from vgp.check.document_kinds import load, parse
 
 POOL = (
     "--worker-pool-spec=machine-type={machine},accelerator-type={kind},accelerator-count={count},"

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.base.errors import RequestError
-from vgp.check.spec.arguments import checked, parsed
-from vgp.check.spec.parameters import Parameter
+from vgp.check.spec.parameters import Parameter, check_arguments, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 SPEC: dict[str, Any] = {
@@ -33,7 +32,7 @@ DECLARED = PipelineSpec(SPEC).parameters
 
 def test_values_get_the_declared_types() -> None:
     given_ = ["epochs=2", "seed=7", "months=1-3", 'options={"width": 8}', "columns=[1]", "dry=TRUE"]
-    values = parsed(DECLARED, given_)
+    values = parse_arguments(DECLARED, given_)
     assert values == {
         "epochs": 2.0,
         "seed": 7,
@@ -45,7 +44,7 @@ def test_values_get_the_declared_types() -> None:
 
 
 def test_the_value_is_everything_after_the_first_equals_sign() -> None:
-    assert parsed(DECLARED, ["months=a=b"]) == {"months": "a=b"}
+    assert parse_arguments(DECLARED, ["months=a=b"]) == {"months": "a=b"}
 
 
 @pytest.mark.parametrize(
@@ -72,19 +71,19 @@ def test_the_value_is_everything_after_the_first_equals_sign() -> None:
 )
 def test_wrong_parameters_are_refused_with_the_rule(text: str, message: str) -> None:
     with pytest.raises(RequestError) as refused:
-        parsed(DECLARED, [text])
+        parse_arguments(DECLARED, [text])
     assert message in str(refused.value)
 
 
 def test_a_parameter_given_twice_is_refused() -> None:
     with pytest.raises(RequestError, match="given twice"):
-        parsed(DECLARED, ["seed=1", "seed=2"])
+        parse_arguments(DECLARED, ["seed=1", "seed=2"])
 
 
 def test_a_required_parameter_is_asked_for() -> None:
     required = {"data": Parameter("data", "STRING")}
     with pytest.raises(RequestError, match="needs a value for data"):
-        parsed(required, [])
+        parse_arguments(required, [])
 
 
 NESTED = {**DECLARED, "table": Parameter("table", "STRUCT", has_default=True, default={"split": {"train": "1-6"}})}
@@ -104,7 +103,7 @@ NESTED = {**DECLARED, "table": Parameter("table", "STRUCT", has_default=True, de
     ],
 )
 def test_a_member_of_a_json_parameter_is_set_by_its_name(texts: list[str], values: dict[str, Any]) -> None:
-    assert parsed(NESTED, texts) == values
+    assert parse_arguments(NESTED, texts) == values
     assert NESTED["table"].default == {"split": {"train": "1-6"}}, "another run starts from the same default"
 
 
@@ -131,17 +130,17 @@ def test_a_member_of_a_json_parameter_is_set_by_its_name(texts: list[str], value
 def test_wrong_members_are_refused_with_what_was_meant(texts: list[str], message: str) -> None:
     names = {"options": ["strategy", "warm_start", "epochs"], "gone": ["data"]}
     with pytest.raises(RequestError) as refused:
-        parsed(DECLARED, texts, lambda: names)
+        parse_arguments(DECLARED, texts, lambda: names)
     assert message in str(refused.value)
 
 
 def test_a_member_in_a_settings_file_is_answered_in_its_own_form() -> None:
     with pytest.raises(RequestError) as refused:
-        checked(DECLARED, {"strategy": "fsdp"}, lambda: {"options": ["strategy"]})
+        check_arguments(DECLARED, {"strategy": "fsdp"}, lambda: {"options": ["strategy"]})
     assert str(refused.value).endswith("""It is a member of options: options.strategy = "fsdp\"""")
 
 
 @given(st.lists(st.text(max_size=30), max_size=3))
 def test_any_text_is_read_or_refused_and_never_crashes(texts: list[str]) -> None:
     with suppress(RequestError):
-        parsed(DECLARED, texts)
+        parse_arguments(DECLARED, texts)

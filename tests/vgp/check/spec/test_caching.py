@@ -10,8 +10,7 @@ import pytest
 from loopback.cloud import Cloud
 from rich.console import Console
 
-from vgp.check.spec.caching import as_pinned, cached, pins_first, switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, cached, pins_first, switched
 from vgp.settings import Settings, load, repository_of
 from vgp.vertex.runs.run_submission import Options, submit
 from vgp.workflow.compiling import workflow_files

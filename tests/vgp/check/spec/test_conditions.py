@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vgp.check.spec.conditions import holds
+from vgp.check.spec.dag import holds
 
 VALUE = "inputs.parameter_values['pipelinechannel--x']"
 OTHER = "inputs.parameter_values['pipelinechannel--y']"

@@ -7,8 +7,8 @@ import pytest
 
 from components import step
 from vgp.base.errors import RequestError
-from vgp.check.spec.ladder_inputs import refuse
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_ladder import refuse_same_inputs
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex
@@ -61,21 +61,21 @@ def test_turns_that_are_given_the_same_are_refused(spec):
     with pytest.raises(
         RequestError, match=r"each turn of for-loop-\d+ is given the same: they would take each other's"
     ):
-        refuse(spec(over([1, 2], x=1)))
+        refuse_same_inputs(spec(over([1, 2], x=1)))
 
 
 def test_turns_over_the_same_value_are_refused_and_it_is_named(spec):
     with pytest.raises(RequestError, match=r"turns of for-loop-\d+ are given the same, 3: "):
-        refuse(spec(over([3, 1, 3], x=lambda item: item)))
+        refuse_same_inputs(spec(over([3, 1, 3], x=lambda item: item)))
     members = [{"a": 1, "b": 1}, {"a": 1, "b": 2}]
     with pytest.raises(RequestError, match="are given the same, 1: "):
-        refuse(spec(over(members, x=lambda item: item.a)))
-    refuse(spec(over(members, x=lambda item: item.a, y=lambda item: item.b)))
+        refuse_same_inputs(spec(over(members, x=lambda item: item.a)))
+    refuse_same_inputs(spec(over(members, x=lambda item: item.a, y=lambda item: item.b)))
 
 
 def test_turns_that_differ_may_climb_side_by_side(spec):
-    refuse(spec(over([1, 2, 3], x=lambda item: item)))
-    refuse(spec(over([1, 2], x=1, name=lambda item: f"number {item}")))
+    refuse_same_inputs(spec(over([1, 2, 3], x=lambda item: item)))
+    refuse_same_inputs(spec(over([1, 2], x=1, name=lambda item: f"number {item}")))
 
 
 def test_what_another_step_of_the_turn_made_is_the_turns_own(spec):
@@ -83,7 +83,7 @@ def test_what_another_step_of_the_turn_made_is_the_turns_own(spec):
         with dsl.ParallelFor([1, 2]) as item:
             climb(x=plain(x=item).output)
 
-    refuse(spec(body))
+    refuse_same_inputs(spec(body))
 
     def outside(dsl, climb, plain, rates, x):
         made = plain(x=x)
@@ -91,7 +91,7 @@ def test_what_another_step_of_the_turn_made_is_the_turns_own(spec):
             climb(x=made.output)
 
     with pytest.raises(RequestError, match=r"each turn of for-loop-\d+"):
-        refuse(spec(outside))
+        refuse_same_inputs(spec(outside))
 
 
 def test_a_group_within_the_turn_changes_nothing(spec):
@@ -99,14 +99,14 @@ def test_a_group_within_the_turn_changes_nothing(spec):
         with dsl.ParallelFor([1, 2]) as item, dsl.If(x == 1):
             climb(x=item)
 
-    refuse(spec(body))
+    refuse_same_inputs(spec(body))
 
     def same(dsl, climb, plain, rates, x):
         with dsl.ParallelFor([1, 2]), dsl.If(x == 1):
             climb(x=x)
 
     with pytest.raises(RequestError, match=r"each turn of for-loop-\d+"):
-        refuse(spec(same))
+        refuse_same_inputs(spec(same))
 
 
 def test_values_of_a_parameter_are_looked_at_when_a_run_has_them(spec):
@@ -115,11 +115,11 @@ def test_values_of_a_parameter_are_looked_at_when_a_run_has_them(spec):
             climb(x=rate)
 
     found = spec(body)
-    refuse(found)
-    refuse(found, {})
-    refuse(found, {"rates": [1, 2, 3]})
+    refuse_same_inputs(found)
+    refuse_same_inputs(found, {})
+    refuse_same_inputs(found, {"rates": [1, 2, 3]})
     with pytest.raises(RequestError, match="given the same, 2: "):
-        refuse(found, {"rates": [1, 2, 2]})
+        refuse_same_inputs(found, {"rates": [1, 2, 2]})
 
 
 def test_the_same_step_twice_needs_different_inputs_unless_it_is_in_different_branches(spec):
@@ -128,13 +128,13 @@ def test_the_same_step_twice_needs_different_inputs_unless_it_is_in_different_br
         climb(x=x)
 
     with pytest.raises(RequestError, match="train and train-2 climb the same ladder with the same inputs"):
-        refuse(spec(twice))
+        refuse_same_inputs(spec(twice))
 
     def apart(dsl, climb, plain, rates, x):
         climb(x=x)
         climb(x=2)
 
-    refuse(spec(apart))
+    refuse_same_inputs(spec(apart))
 
     def either(dsl, climb, plain, rates, x):
         with dsl.If(x == 1):
@@ -142,8 +142,8 @@ def test_the_same_step_twice_needs_different_inputs_unless_it_is_in_different_br
         with dsl.Else():
             climb(x=x)
 
-    refuse(spec(either))
+    refuse_same_inputs(spec(either))
 
 
 def test_without_a_ladder_turns_may_do_the_same(spec):
-    refuse(spec(over([1, 1], x=1), capacity=[]))
+    refuse_same_inputs(spec(over([1, 1], x=1), capacity=[]))

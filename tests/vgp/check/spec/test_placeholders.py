@@ -8,8 +8,7 @@ import pytest
 from loopback.cloud import Cloud
 
 from vgp.__main__ import main
-from vgp.check.spec import arguments
-from vgp.check.spec.parameters import Parameter
+from vgp.check.spec.parameters import Parameter, check_arguments, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
 
@@ -33,7 +32,7 @@ def test_a_text_that_would_be_replaced_is_seen_wherever_it_stands(text: str) -> 
 @pytest.mark.parametrize("text", KEPT)
 def test_a_text_that_stays_what_it_is_is_taken(text: str) -> None:
     declared = {"data": Parameter("data", "STRING")}
-    assert arguments.parsed(declared, [f"data={text}"]) == arguments.checked(declared, {"data": text}) == {"data": text}
+    assert parse_arguments(declared, [f"data={text}"]) == check_arguments(declared, {"data": text}) == {"data": text}
 
 
 def ended(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -97,5 +96,5 @@ def test_a_folder_of_a_run_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_an_author_may_write_them_in_a_pipelines_code(small: dict[str, Any]) -> None:
-    assert arguments.parsed(PipelineSpec(small).parameters, ["text=x"]) == {"text": "x"}
+    assert parse_arguments(PipelineSpec(small).parameters, ["text=x"]) == {"text": "x"}
     assert "{{$.pipeline_job_uuid}}" in json.dumps(small["root"])

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vgp.base.errors import RequestError
-from vgp.settings.template_reference import Reference, package, parse, tag
+from vgp.settings.schedule_settings import Reference, package, parse, tag
 
 DIGEST = "sha256:" + "4be6" * 16
 PLACE = "https://us-central1-kfp.pkg.dev/my-project/templates"

@@ -233,6 +233,6 @@ def test_where_the_plan_has_none_none_is_sent(on_demand):
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    from vgp.protocol.capacity.clock import read
+    from vgp.base.clock import parse_time
 
-    return (read(later) or 0) - (read(earlier) or 0)
+    return (parse_time(later) or 0) - (parse_time(earlier) or 0)

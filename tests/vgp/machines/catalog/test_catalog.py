@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.hardware import short_name
+from vgp.machines.catalog.catalog import short_name
 
 
 def test_every_machine_of_the_published_list_is_there():

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 import vgp.base.engine_settings as step
-from vgp.machines.placement import engine_request
+from vgp.machines.placement import plain, request_parts
 from vgp.machines.placement.step_request import Request
 
 DOCS = Path(__file__).parents[4] / "docs"
@@ -16,9 +16,9 @@ DOCS = Path(__file__).parents[4] / "docs"
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (engine_request.BigQuery, step.BigQuery),
-        (engine_request.Job, step.Dataflow),
-        (engine_request.Engines, step.Engines),
+        (request_parts.BigQuery, step.BigQuery),
+        (request_parts.Job, step.Dataflow),
+        (request_parts.Engines, step.Engines),
     ],
 )
 def test_the_step_knows_every_key_and_has_the_same_defaults(ours, theirs):
@@ -31,24 +31,24 @@ def test_the_pages_tell_the_settings_of_dataflow_that_there_are():
     for page, after in (("dataflow.md", "| setting |"), ("settings.md", "`.dataflow`, for")):
         table = (DOCS / page).read_text().split(after)[1].split("\n\n")[0 if "setting" in after else 1]
         told = re.findall(r"`?(\w+)`?", "".join(line.split("|")[1] for line in table.splitlines()[1:] if "|" in line))
-        assert set(told) - {"key"} == set(engine_request.Dataflow.model_fields), page
+        assert set(told) - {"key"} == set(request_parts.Dataflow.model_fields), page
 
 
 def test_what_the_settings_say_is_what_the_step_reads():
-    asked = engine_request.Engines(
+    asked = request_parts.Engines(
         memory_gb=12.5,
-        bigquery=engine_request.BigQuery(project="my-project", location="EU", max_gb=500),
-        dataflow=engine_request.Job(
+        bigquery=request_parts.BigQuery(project="my-project", location="EU", max_gb=500),
+        dataflow=request_parts.Job(
             machine="n2-highmem-8", region="us-central1", temp="gs://b/dataflow", image="i@sha256:1"
         ),
     )
     read = step.engines(asked.environment())
     assert read.model_dump() == asked.model_dump()
-    assert engine_request.Engines.model_validate_json(asked.environment()[engine_request.VARIABLE]) == asked
+    assert request_parts.Engines.model_validate_json(asked.environment()[plain.ENGINES_VARIABLE]) == asked
 
 
 def test_who_asks_for_nothing_gets_no_variable():
-    assert engine_request.Engines().environment() == {}
+    assert request_parts.Engines().environment() == {}
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.hardware import peak_tflops
+from vgp.machines.catalog.catalog import peak_tflops
 from vgp.machines.placement import placed_ladder as module
 from vgp.machines.placement.dearest import Terms, dearest_way
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placed_ladder import ladder
-from vgp.machines.placement.rung import Rung
+from vgp.machines.placement.request_parts import Rung
 from vgp.machines.placement.step_request import Request
 from vgp.train.loop.progress import peak_flops
 

@@ -7,7 +7,7 @@ import pytest
 
 from vgp.check.spec import container_settings
 from vgp.machines.catalog.catalog import machines
-from vgp.machines.placement import gpu_network
+from vgp.machines.placement import combination
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.step_request import Request
 
@@ -25,7 +25,7 @@ def test_the_command_of_several_machines_with_rdma_begins_with_googles_script(ma
     chief, worker = pools(machine, 2)
     assert chief["command"] == worker["command"]
     assert chief["command"][3:] == [SCRIPT, "python", "train.py"]
-    assert gpu_network.without_network(chief["command"]) == ["python", "train.py"]
+    assert combination.without_network(chief["command"]) == ["python", "train.py"]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def run(tmp_path: Path, words: list[str], text: str | None) -> "subprocess.Compl
         nccl.write_text(text)
     full = [
         word.replace(SCRIPT, str(nccl))
-        for word in gpu_network.network_command(words, machines()["a4-highgpu-8g"], 2, {})
+        for word in combination.network_command(words, machines()["a4-highgpu-8g"], 2, {})
     ]
     return subprocess.run(full, capture_output=True, text=True)
 
@@ -79,7 +79,7 @@ def test_without_the_script_the_command_starts_all_the_same_and_says_so(
 
 def test_a_users_command_is_known_below_it() -> None:
     started = [*container_settings.START, "text"]
-    words = gpu_network.network_command(started, machines()["a4-highgpu-8g"], 2, {})
+    words = combination.network_command(started, machines()["a4-highgpu-8g"], 2, {})
     arguments = ["--launch", "plain", "--", "python", "train.py"]
     assert words != started
     assert container_settings.read({"command": words, "args": arguments}) == container_settings.read(

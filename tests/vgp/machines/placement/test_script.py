@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from vgp.machines.placement.script_command import process_launcher
+from vgp.machines.placement.request_parts import process_launcher
 from vgp.machines.placement.step_request import Request
 
 COMMAND = ["python", "train.py", "--epochs", "{epochs}"]
