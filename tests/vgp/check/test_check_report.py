@@ -1,13 +1,16 @@
 """The three forms of a report. The SARIF schema here has the objects that we write, as the standard defines them."""
 
+import io
 import json
 from datetime import date
 
 import pytest
 from jsonschema import Draft7Validator
+from rich.console import Console
 
 from tests.vgp.check.forms import rendered
-from vgp.check.check_report import sarif
+from vgp.base.documents.document import parse
+from vgp.check.check_report import lines, sarif, show
 from vgp.check.checker import check
 from vgp.machines.placement.machine_rules import RULES
 
@@ -141,3 +144,25 @@ def test_a_file_in_this_folder_is_named_relative_to_it(path, tmp_path):
     assert (
         log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "my%20job.yaml"
     )
+
+
+@pytest.fixture
+def report():
+    text = "displayName: '[red]j[/]'\njobSpec:\n  workerPoolSpecs:\n  - machineSpec: {machineType: n1-standard-5}\n"
+    return check(parse("job.yaml", text))
+
+
+def test_a_file_gets_the_lines_and_nothing_else(report):
+    out = io.StringIO()
+    show(report, Console(file=out))
+    assert out.getvalue() == "\n".join(lines(report)) + "\n" and "\x1b" not in out.getvalue()
+
+
+def test_a_terminal_shows_severities_in_colour_and_no_markup_of_names(report):
+    out = io.StringIO()
+    show(report, Console(file=out, force_terminal=True, color_system="standard", no_color=False, width=40))
+    text = out.getvalue()
+    assert "\x1b[1;31merror:\x1b[0m [red]j[/]: " in text
+    for code in ("\x1b[1;31m", "\x1b[33m", "\x1b[34m", "\x1b[0m"):
+        text = text.replace(code, "")
+    assert text == "\n".join(lines(report)) + "\n"
