@@ -4,16 +4,22 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, TypeAlias, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vgp.base.documents.bounded_text import FieldPath
 
+if TYPE_CHECKING:  # not every reader of JSON has a model
+    from pydantic import BaseModel
+
+#: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
+JsonObject: TypeAlias = dict[str, Any]
+#: Any JSON value from outside: its reader narrows it with isinstance.
+Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
+
 # ---- JSON that someone else may have written: held to a model, and refused where readers could differ in what it says
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound="BaseModel")
 
 
 def parse_model(model: type[Model], text: bytes) -> Model:
@@ -22,6 +28,8 @@ def parse_model(model: type[Model], text: bytes) -> Model:
     Raises:
         ValueError: in one line: it is no JSON, not of the model, nested too deeply, or gives a key twice.
     """
+    from pydantic import ValidationError
+
     try:
         parsed = model.model_validate_json(text)
     except ValidationError as error:
@@ -50,11 +58,6 @@ def _sentence(problem: Any) -> str:
     where = ".".join(map(str, problem["loc"]))
     return f"{where}: {problem['msg']}" if where else str(problem["msg"])
 
-
-#: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
-JsonObject: TypeAlias = dict[str, Any]
-#: Any JSON value from outside: its reader narrows it with isinstance.
-Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
 
 Repeating = list[tuple[dict[Any, Any], Any]]
 
@@ -101,6 +104,15 @@ def values(text: str, most: int) -> int:
         if count > most:
             break
     return count
+
+
+def with_texts(data: Any, change: Callable[[str], Any]) -> Any:
+    """Returns a copy of the data in which each text is what `change` makes of it; keys stay."""
+    if isinstance(data, dict):
+        return {key: with_texts(item, change) for key, item in data.items()}
+    if isinstance(data, list):
+        return [with_texts(item, change) for item in data]
+    return change(data) if isinstance(data, str) else data
 
 
 def levels(data: Any) -> int:
