@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.json_text import JsonObject
 from vgp.base import google_api, webhook
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import took, usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
