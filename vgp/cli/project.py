@@ -29,7 +29,7 @@ def project(
     It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
     file, the wheel of this version. Everything else is yours from now on.
     """
-    from vgp.workflow.project.new_project import write
+    from vgp.workflow.project.project_files import write
 
     folder = write(name)
     if as_json:
@@ -108,13 +108,14 @@ def table(
     """
     from vgp.base.text.printable import one_line
     from vgp.settings import repository_of
-    from vgp.workflow.local.training_code import propose_table
+    from vgp.workflow.local import training_code
 
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
-    made = propose_table(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
+    words = ["table", "--json", *texts, *(["--force"] if force else []), "--", data]
+    made = training_code.ask(repository_of(settings).root, words, failed="the table could not be looked at")
     if as_json:
         return print_json(made)
     what = "a regression: " if made["kind"] == "regression" else ""
@@ -161,7 +162,7 @@ def update(
     are: what our own have become is printed as a diff, for you to take over what you want.
     """
     from vgp.settings import repository_of
-    from vgp.workflow.project.update import apply, plan
+    from vgp.workflow.project.project_files import apply, plan
 
     change = plan(repository_of(settings).root)
     if not dry_run:

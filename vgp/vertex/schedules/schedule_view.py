@@ -18,7 +18,7 @@ from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.outlook import Outlook
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
-from vgp.workflow.compiling.machine_difference import unified
+from vgp.workflow.compiling.compile import unified
 
 _SIGNS = {
     "create": ("+", "green"), "update": ("~", "yellow"), "replace": ("±", "yellow"), "nothing": ("=", "dim"),
