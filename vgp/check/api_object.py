@@ -150,7 +150,7 @@ def judge_pools(judgement: Judgement, step: str, pools: Node) -> None:
 
 _WORDS = {"standard": "on demand", "spot": "as Spot", "flex_start": "with Flex-start", "reservation": "by reservations"}
 #: Names and numbers of the enum.
-_RESERVED = ("Any_RESERVATION", "SPECIFIC_RESERVATION", 2, 3)
+_RESERVED = ("ANY_RESERVATION", "SPECIFIC_RESERVATION", 2, 3)
 
 
 def judge_resources(judgement: Judgement, step: str, resources: Node, location: Node | None) -> None:
@@ -200,7 +200,7 @@ def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
     if isinstance(spot.value, bool) and spot.value:
         return "spot"
     if spot.value is not None and not isinstance(spot.value, bool):
-        reader.judgement.malformed(reader.step, spot, "spot", "true or false")
+        reader.malformed(spot, "spot", "true or false")
         return None
     if flex_start.value is not None:
         return "flex_start"
@@ -225,7 +225,5 @@ def _serving_replicas(reader: Reader, resources: Node) -> int | None:
     most = counts["maxReplicaCount"] or least
     if most < least:
         text = f"maxReplicaCount is {most}, below the {least} that it starts with."
-        reader.judgement.add(
-            reader.step, resources.get("maxReplicaCount"), "GPU007", text, f"Set it to {least} or more."
-        )
+        reader.add(resources.get("maxReplicaCount"), "GPU007", text, f"Set it to {least} or more.")
     return max(most, least)

@@ -111,7 +111,7 @@ def judge(judgement: Judgement) -> None:
         legacy.judge(judgement)
     elif api_object.telling_field(data):
         api_object.judge(judgement, "", node)
-    elif _is_container(data):
+    elif isinstance(data, dict) and set(data) == {"container"}:  # a plain step of a program
         plain_step.judge(judgement, document.default_step, node.get("container"))
     elif api_object.is_pool_list(data):
         api_object.judge_pools(judgement, "", node)
@@ -124,11 +124,6 @@ def judge(judgement: Judgement) -> None:
 def _is_list(data: object) -> bool:
     """A list of objects of the API."""
     return isinstance(data, list) and any(api_object.telling_field(item) for item in data)
-
-
-def _is_container(data: object) -> bool:
-    """The container of a plain step, as it is read of a program."""
-    return isinstance(data, dict) and set(data) == {"container"}
 
 
 def _objects(judgement: Judgement, node: Node) -> None:

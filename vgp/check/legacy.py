@@ -55,7 +55,7 @@ def roles(node: Node, reader: Reader) -> Iterator[Role]:
     tiers = catalog.document("legacy.json")["scale_tiers"]
     if tier != "CUSTOM" and tier not in tiers:
         fix = f"Tiers: {', '.join([*tiers, 'CUSTOM'])}."
-        reader.judgement.add(reader.step, tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
+        reader.add(tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
         return
     for name in ROLES:
         role = _role(node, reader, name, None if tier == "CUSTOM" else tiers[tier])
@@ -86,7 +86,7 @@ def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, co
         if kind_node.missing:
             text = f"{name}Type must be given with scaleTier CUSTOM; it is missing."
             is_file = reader.judgement.document.places is None  # its command may have a flag for it
-            reader.judgement.add(reader.step, kind_node, "GPU025", text, severity="warning" if is_file else "")
+            reader.add(kind_node, "GPU025", text, severity="warning" if is_file else "")
         return None
     return _resolved(reader, name, kind, replicas, kind_node, config)
 

@@ -85,11 +85,11 @@ class _Fields:
     def _judge_machine_type(self, reader: Reader) -> None:
         node = self.nodes[compatibility.MACHINE]
         if self.machine_type is None and node.missing:
-            reader.judgement.malformed(reader.step, node, compatibility.MACHINE, "given")
+            reader.malformed(node, compatibility.MACHINE, "given")
             self.complete = False
         if self.machine_type == "" and node.assumed:
             text = f"machineType is not checkable: the default of '{node.assumed}' is empty."
-            reader.judgement.add(reader.step, node, "GPU024", text, "Give the parameter a default.")
+            reader.add(node, "GPU024", text, "Give the parameter a default.")
             self.machine_type, self.complete = None, False
             self.unread.add(compatibility.MACHINE)
 

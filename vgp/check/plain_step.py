@@ -92,14 +92,14 @@ def _newer(node: Node, new: str, old: str) -> Node:
 def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None:
     node = _newer(resources, new, old)
     if not node.known:
-        reader.judgement.unknown(reader.step, node, old)
+        reader.unknown(node, old)
         return None
     if node.value in (None, "", 0):
         return None
     amount = (vcpu_of if old == "cpuLimit" else memory_gb_of)(node.value)
     if amount is None:
         rule = "a number of vCPU like '4' or '500m'" if old == "cpuLimit" else "an amount like '16G' or '512Mi'"
-        reader.judgement.malformed(reader.step, node, old, rule)
+        reader.malformed(node, old, rule)
     return amount
 
 
@@ -128,7 +128,7 @@ def _region(
 def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     node = container.get("image")
     image, command = reader.text(node, "image") or "", reader.words(container, "command", "args")
-    reader.judgement.report(reader.step, node, *container_facts.image_problems(image, command, accelerator, None))
+    reader.report(node, *container_facts.image_problems(image, command, accelerator, None))
 
 
 def _timeout_s(container: Node) -> int | None:

@@ -76,23 +76,23 @@ def judge_durations(reader: Reader, terms: Terms, spec: Node, has_gpu: bool) -> 
     timeout, wait = terms.scheduling.get("timeout"), terms.scheduling.get("maxWaitDuration")
     timeout_s, wait_s = _seconds(reader, timeout, "timeout"), _seconds(reader, wait, "maxWaitDuration")
     for problem in job_fields.scheduling(terms.strategy, timeout_s, wait_s):
-        reader.judgement.report(reader.step, timeout if problem.field == "timeout" else wait, problem)
+        reader.report(timeout if problem.field == "timeout" else wait, problem)
     if not timeout.known:
         return None
     fix = "Set scheduling.timeout, like 86400s."
     if has_gpu and timeout.value in (None, ""):
         at = timeout if timeout.value is not None else spec
         text = "No timeout is set: the job may run, and cost, for 7 days."
-        reader.judgement.add(reader.step, at, "GPU021", text, fix)
+        reader.add(at, "GPU021", text, fix)
     elif has_gpu and timeout_s is not None and timeout_s >= job_fields.MAX_TIMEOUT_S:
         text = "The timeout is 7 days or more: as long the job may run, and cost."
-        reader.judgement.add(reader.step, timeout, "GPU021", text, fix)
+        reader.add(timeout, "GPU021", text, fix)
     return timeout_s or job_fields.MAX_TIMEOUT_S
 
 
 def _seconds(reader: Reader, node: Node, name: str) -> float | None:
     if not node.known:
-        reader.judgement.unknown(reader.step, node, name)
+        reader.unknown(node, name)
         return None
     if node.value in (None, ""):
         return None
@@ -100,7 +100,7 @@ def _seconds(reader: Reader, node: Node, name: str) -> float | None:
         _as_text(node.value) if reader.judgement.document.places is not None else node.value
     )
     if seconds is None:
-        reader.judgement.malformed(reader.step, node, name, "a duration in seconds like '3600s'")
+        reader.malformed(node, name, "a duration in seconds like '3600s'")
     return seconds
 
 
@@ -193,14 +193,14 @@ def misplaced(reader: Reader, around: Node, *names: str) -> None:
         if not around.get(name).missing:
             text = f"{name} stands where the API knows no such field: the job runs without it."
             home = "jobSpec" if name in names else "the job's scheduling"
-            reader.judgement.add(reader.step, around.get(name), "GPU025", text, f"Write it in {home}.", "warning")
+            reader.add(around.get(name), "GPU025", text, f"Write it in {home}.", "warning")
 
 
 def _flag(reader: Reader, node: Node, name: str) -> bool:
     """Whether it is on. In a pipeline it may be a text, "false": so Google's components before 2.0 write it."""
     value = _BOOLEANS.get(node.value.lower()) if node.scope and isinstance(node.value, str) else node.value
     if node.known and node.value is not None and not isinstance(value, bool):
-        reader.judgement.malformed(reader.step, node, name, "true or false")
+        reader.malformed(node, name, "true or false")
     return value is True
 
 
@@ -262,4 +262,4 @@ def _mounts(reader: Reader, spec: Node) -> None:
 
 
 def _report(reader: Reader, at: Node, text: str, fix: str = "", severity: Any = "") -> None:
-    reader.judgement.report(reader.step, at, Problem("GPU035", "", text, fix, severity))
+    reader.report(at, Problem("GPU035", "", text, fix, severity))

@@ -18,6 +18,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import whole_number
 from vgp.check import api_object
 from vgp.check.check_finding import Finding
+from vgp.check.judgement import KNOWN
 from vgp.check.sources.command_line import Note
 
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
@@ -104,11 +105,7 @@ def text_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-SPEC = (
-    "workerPoolSpecs", "scheduling", "serviceAccount", "network", "reservedIpRanges", "pscInterfaceConfig",
-    "baseOutputDirectory", "protectedArtifactLocationId", "tensorboard", "enableWebAccess", "enableDashboardAccess",
-    "experiment", "experimentRun", "models", "persistentResourceId",
-)  # fmt: skip
+SPEC = KNOWN["customJobSpec"]
 _TUNING = ("studySpec", "maxTrialCount", "parallelTrialCount", "maxFailedTrialCount", "trialJobSpec")
 #: What Vertex AI writes into a job.
 _OUTPUT = (

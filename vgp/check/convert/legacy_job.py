@@ -200,7 +200,7 @@ def _parameter(legacy: LegacyInput, node: Node) -> JsonObject:
             }
         case _:
             kinds = "INTEGER, DOUBLE, CATEGORICAL or DISCRETE"
-            legacy.reader.judgement.malformed(legacy.reader.step, kind, "type", kinds)
+            legacy.reader.malformed(kind, "type", kinds)
     return result | ({"scaleType": scale} if scale and scale != "NONE" else {})
 
 
@@ -212,7 +212,7 @@ def _list(legacy: LegacyInput, node: Node, name: str) -> list[Any]:
         return [value]
     if not isinstance(value, list) or not value or any(isinstance(item, dict | list) for item in value):
         if not node.get(name).missing:
-            legacy.reader.judgement.malformed(legacy.reader.step, node.get(name), name, "a list of values")
+            legacy.reader.malformed(node.get(name), name, "a list of values")
         return []
     return value
 
@@ -228,7 +228,7 @@ def _number(legacy: LegacyInput, at: Node, value: Any, name: str, *, is_whole: b
         number = None
     if number is None or number != number or abs(number) == math.inf:
         rule = "a whole number" if is_whole else "a number"
-        legacy.reader.judgement.malformed(legacy.reader.step, replace(at, value=value), name, rule)
+        legacy.reader.malformed(replace(at, value=value), name, rule)
         return value
     return value if isinstance(value, int | float) and not is_whole else whole if whole is not None else number
 
@@ -237,5 +237,5 @@ def _needed(legacy: LegacyInput, node: Node, name: str) -> Any:
     """A field of a parameter, as it is; that it is missing is reported."""
     value = legacy.take(node.get(name))
     if value.missing:
-        legacy.reader.judgement.malformed(legacy.reader.step, value, name, "given")
+        legacy.reader.malformed(value, name, "given")
     return [item.value for item in value.items()] if isinstance(value.value, list) else value.value

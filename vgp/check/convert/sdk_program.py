@@ -13,6 +13,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import spellings
 from vgp.base.text import google_names
 from vgp.check.convert.conversion import SPEC, Conversion
+from vgp.check.judgement import KNOWN
 from vgp.check.sources.command_line import Note
 from vgp.machines.placement.job_fields import duration_s
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
@@ -20,17 +21,13 @@ from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
 #: Fields of the messages of aiplatform v1 (1.165.1).
 V1 = {
     "jobSpec": SPEC, "trialJobSpec": SPEC,
-    "workerPoolSpecs": ("containerSpec", "pythonPackageSpec", "machineSpec", "replicaCount", "nfsMounts",
-                        "lustreMounts", "diskSpec"),
+    "workerPoolSpecs": KNOWN["workerPoolSpec"],
     "containerSpec": ("imageUri", "command", "args", "env"),
     "pythonPackageSpec": ("executorImageUri", "packageUris", "pythonModule", "args", "env"),
     "env": ("name", "value"),
     "machineSpec": ("machineType", "acceleratorType", "acceleratorCount", "gpuPartitionSize", "tpuTopology",
                     "reservationAffinity"),
-    "reservationAffinity": ("reservationAffinityType", "key", "values"),
-    "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
-    "nfsMounts": ("server", "path", "mountPoint"),
-    "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
+    "nfsMounts": KNOWN["nfsMount"], **{name: KNOWN[name] for name in ("reservationAffinity", "diskSpec", "scheduling")},
     "baseOutputDirectory": ("outputUriPrefix",),
 }  # fmt: skip
 #: Field of the spec -> argument of CustomJob.submit.

@@ -62,7 +62,7 @@ def custom_job(line: Line) -> JsonObject:
         spec |= {name: line.value(flag)} if line.value(flag) else {}
     for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
         spec |= {} if line.switched(flag) is None else {name: line.switched(flag)}
-    return _around(spec, line)
+    return _beside({"jobSpec": spec}, line)
 
 
 def tuning_job(line: Line) -> JsonObject:
@@ -82,10 +82,6 @@ def tuning_job(line: Line) -> JsonObject:
             "algorithm": accelerator(line.value("algorithm") or ""),
         }
     return _beside(job, line)
-
-
-def _around(spec: JsonObject, line: Line) -> JsonObject:
-    return _beside({"jobSpec": spec}, line)
 
 
 def _beside(job: JsonObject, line: Line) -> JsonObject:

@@ -97,12 +97,8 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
         python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
         script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
         goes_on = of_shell and line.endswith("\\")
-    return python, _variables(script)
-
-
-def _variables(script: list[str]) -> list[str]:
-    """{NAME} in a command of a notebook is Python's: not known here, as a variable of the shell is not."""
-    return [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
+    # {NAME} in a command is a variable of Python: not known here, as a variable of the shell is not.
+    return python, [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
 
 
 def _is_python(text: str) -> bool:

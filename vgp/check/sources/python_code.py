@@ -15,7 +15,7 @@ from typing import Any
 from vgp.base.documents import budget
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, called
 from vgp.check.sources.sdk_calls import CALLS, Found, message, ray_cluster
@@ -92,19 +92,15 @@ def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
     for recognise in (*CALLS, message, ray_cluster):
         found = recognise(node, constants)
         if found is not None:
-            found.data = _rendered(found.data) if called(node).endswith("Operator") else found.data
+            found.data = with_texts(found.data, _rendered) if called(node).endswith("Operator") else found.data
             yield found
             return
 
 
-def _rendered(value: object) -> Any:
-    """The data of one of Airflow's operators, whose templates the run fills in."""
-    if isinstance(value, dict):
-        return {key: _rendered(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rendered(item) for item in value]
-    is_template = isinstance(value, str) and "{{" in value and not isinstance(value, Computed)
-    return Computed(f"Airflow fills in {value}") if is_template else value
+def _rendered(text: str) -> str:
+    """A text of one of Airflow's operators, whose templates the run fills in."""
+    is_template = "{{" in text and not isinstance(text, Computed)
+    return Computed(f"Airflow fills in {text}") if is_template else text
 
 
 def _literals(constants: Constants) -> Iterator[Found]:

@@ -110,17 +110,7 @@ def training_job(node: ast.Call, constants: Constants) -> Found | None:
     given = Arguments(node, constants)
     maker = constants.assigned(node.func.value) if isinstance(node.func, ast.Attribute) else None
     maker = node if is_operator else maker
-    replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
-    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
-    pool: JsonObject = {"machineSpec": machine, "replicaCount": 1, **_container(maker, constants)}
-    if disk := given.put({}, DISK, (*path, "diskSpec")):
-        pool["diskSpec"] = disk
-    pools = [pool]
-    if isinstance(replicas, int) and replicas > 1:
-        pools.append({**pool, "replicaCount": replicas - 1})
-    spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
-    data = _job(given, spec)
+    data = _job(given, _equal_machines(node, given, _container(maker, constants)))
     if name == "from_local_script":
         _in_region(data, given)
     elif isinstance(maker, ast.Call) and not is_operator:
@@ -135,20 +125,25 @@ def from_component(node: ast.Call, constants: Constants) -> Found | None:
     ):  # fmt: skip
         return None
     given = Arguments(node, constants)
-    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    # The component's image is put in when the pipeline is compiled.
+    spec = _equal_machines(node, given, {"containerSpec": {}})
+    machine = spec["workerPoolSpecs"][0]["machineSpec"]
     if "acceleratorType" in machine:
         machine.setdefault("acceleratorCount", 1)
-    # The component's image is put in when the pipeline is compiled.
-    pool = {"machineSpec": machine, "replicaCount": 1, "containerSpec": {}}
+    return Found(node.lineno, _job(given, spec), given.places)
+
+
+def _equal_machines(node: ast.Call, given: Arguments, body: JsonObject) -> JsonObject:
+    """The CustomJobSpec of a call that names one machine and how many of it: a chief, and the workers."""
+    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
+    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    pool: JsonObject = {"machineSpec": machine, "replicaCount": 1, **body}
     if disk := given.put({}, DISK, (*path, "diskSpec")):
         pool["diskSpec"] = disk
-    pools = [pool]
-    replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
-    if isinstance(replicas, int) and replicas > 1:
-        pools.append({**pool, "replicaCount": replicas - 1})
-    spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
-    return Found(node.lineno, _job(given, spec), given.places)
+    replicas = given.constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
+    several = isinstance(replicas, int) and replicas > 1
+    pools = [pool, {**pool, "replicaCount": replicas - 1}] if several else [pool]
+    return {"workerPoolSpecs": pools, "scheduling": _scheduling(node, given.constants, given.places)}
 
 
 def deployment(node: ast.Call, constants: Constants) -> Found | None:

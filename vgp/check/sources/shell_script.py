@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import Exhausted
 from vgp.base.documents.document import At, Document, Place, load, numbered, parse
+from vgp.base.documents.json_text import with_texts
 from vgp.base.documents.node import Computed
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
@@ -125,7 +125,7 @@ def _document(command: Command, script: _Script) -> Document | None:
         return Document(file, None, "", above=above, fault=fault, places=places, broken=broken, fix=_FIX)
     places |= {path: at(line) for path, line in _places(data, command).items()}
     texts = [f"What {word} adds to the command only the shell knows: it is not judged." for word in unknown]
-    return Document(file, _marked(data), "", places=places, broken=broken, unread=tuple(texts))
+    return Document(file, with_texts(data, _marked), "", places=places, broken=broken, unread=tuple(texts))
 
 
 def _line(text: str) -> command_line.Line:
@@ -178,13 +178,9 @@ def _places(data: object, command: Command) -> dict[tuple[str | int, ...], int]:
     return at
 
 
-def _marked(value: object) -> Any:
-    """The data, with texts that hold a variable of the shell marked as not known."""
-    if isinstance(value, dict):
-        return {key: _marked(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_marked(item) for item in value]
-    if isinstance(value, str) and ("$(" in value or "`" in value):
+def _marked(text: str) -> str:
+    """The text of a flag; one that holds a variable of the shell is marked as not known."""
+    if "$(" in text or "`" in text:
         return Computed("the shell computes it")
-    match = VARIABLE.search(value) if isinstance(value, str) else None
-    return Computed(f"the script gives {match.group()} no text of its own") if match else value
+    match = VARIABLE.search(text)
+    return Computed(f"the script gives {match.group()} no text of its own") if match else text

@@ -235,7 +235,10 @@ def variables_of(lines: list[str], assignments: list[Assignment], start: int, en
     last: dict[str, Assignment] = {}
     own = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
     for each in assignments[slice(*own)]:
-        value = _array(each) if each.is_array else _text(each.text, each.name)
+        if each.is_array:
+            value = None if each.words is None else shlex.join(each.words)
+        else:
+            value = _text(each.text, each.name)
         before = last.get(each.name)
         known = values.get(each.name) if before and each.adds and _is_below(lines, before, each) else None
         whole = None if value is None or known is None else _added(known, value, each)
@@ -270,11 +273,6 @@ def _added(known: str, value: str, each: Assignment) -> str | None:
     if not each.names_itself:
         return known + value
     return VARIABLE.sub(lambda match: known if each.name in match.groups() else match.group(), value)
-
-
-def _array(each: Assignment) -> str | None:
-    """The words of an array in quotes; None for what the shell computes."""
-    return None if each.words is None else shlex.join(each.words)
 
 
 def _short(value: str | None) -> str | None:

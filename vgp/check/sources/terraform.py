@@ -66,17 +66,15 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
         with budget.document():
             own = blocks(file, text)
             module = hcl.module(file, own, folder)
-            resources = [each for block in own if _is_ours(block) for each in _instances(module, block)]
+            ours = [each for each in own if each.kind == "resource" and len(each.labels) == 2]
+            ours = [each for each in ours if each.labels[0].startswith(PREFIX)]
+            resources = [each for block in ours for each in _instances(module, block)]
             region = module.region()
         return numbered([each for resource in resources for each in _documents(file, resource, region)])
     except (Unreadable, budget.Exhausted) as error:
         return [Document(file, None, "", fault=error)]
     except RecursionError:
         return [Document(file, None, "", fault=budget.Exhausted("The file is nested too deeply."))]
-
-
-def _is_ours(block: Block) -> bool:
-    return block.kind == "resource" and len(block.labels) == 2 and block.labels[0].startswith(PREFIX)
 
 
 def _instances(module: Module, block: Block) -> Iterator[_Resource]:
@@ -116,10 +114,6 @@ def _items(value: object) -> list[tuple[Any, Any]] | None:
     if isinstance(value, dict):
         return list(value.items())
     return [(str(item), item) for item in value] if isinstance(value, list) else None
-
-
-def _unknown(why: str) -> dict[str, Computed]:
-    return {"key": Computed(why), "value": Computed(why)}
 
 
 def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]) -> JsonObject:
@@ -174,7 +168,7 @@ def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Bloc
     if "iterator" in block.attributes:
         iterator = hcl.source(block.attributes["iterator"][0])
     if items is None:
-        yield content, {**scope, iterator: _unknown(f"for_each is not known: {value}")}
+        yield content, {**scope, iterator: dict.fromkeys(("key", "value"), Computed(f"for_each is not known: {value}"))}
     for key, item in (items or [])[:MAX_INSTANCES]:
         yield content, {**scope, iterator: {"key": key, "value": item}}
 

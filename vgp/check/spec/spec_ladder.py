@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
@@ -45,7 +45,9 @@ def restored(value: JsonObject) -> JsonObject:
     """A plan with each mark of a shared text replaced by the text (vgp/protocol/capacity/plan.py writes them)."""
     texts = value.get("texts")
     marks = {f"@text {number}@": text for number, text in enumerate(texts)} if isinstance(texts, list) else {}
-    return {name: _replaced(part, marks) for name, part in value.items() if name != "texts"}
+    return {
+        name: with_texts(part, lambda text: marks.get(text, text)) for name, part in value.items() if name != "texts"
+    }
 
 
 def first_container(container: Json) -> JsonObject | None:
@@ -89,14 +91,6 @@ def _gpus(pools: object) -> int:
         count = machine.get("acceleratorCount") or machine.get("accelerator_count") or 1
         total += int(count) * int(pool.get("replicaCount") or pool.get("replica_count") or 1)
     return max(1, total)
-
-
-def _replaced(value: object, marks: Mapping[str, object]) -> Any:
-    if isinstance(value, str):
-        return marks.get(value, value)
-    if isinstance(value, dict):
-        return {key: _replaced(inner, marks) for key, inner in value.items()}
-    return [_replaced(inner, marks) for inner in value] if isinstance(value, list) else value
 
 
 def _words(value: object) -> Sequence[str]:

@@ -92,11 +92,12 @@ def _parts(side: Side) -> JsonObject:
     defaults, interface = _interface(side.component)
     container = {name: value for name, value in side.container.items() if name not in _TOLD}
     executor = {name: value for name, value in side.spec.executor(side.component).items() if name != "container"}
+    programs = [[table(pool, "container_spec").get(key) for key in _PROGRAM] for pool in side.pools]
     launcher = {"image": side.container.get("image")} if side.pools else {}
     return {
         "machine": side.machine,
         "image": _image(side),
-        "code": [_distinct([_program(pool) for pool in side.pools]), side.container.get("command"), _arguments(side)],
+        "code": [_distinct(programs), side.container.get("command"), _arguments(side)],
         **leaves({"env": side.container.get("env"), "pools": _distinct([_remainder(pool) for pool in side.pools])}),
         **leaves(defaults, "input "),
         "inputs": interface,
@@ -117,10 +118,6 @@ def _arguments(side: Side) -> Any:
     if at is None or words is None or not side.plan:
         return words
     return [*words[:at], ladder_program(side.plan), *words[at + 1 :]]
-
-
-def _program(pool: Json) -> list[Any]:
-    return [table(pool, "container_spec").get(key) for key in ("command", "args")]
 
 
 def _remainder(pool: Json) -> JsonObject:

@@ -136,64 +136,59 @@ def _refused(why: str) -> Known:
     return Known(refused=why)
 
 
-_PACKAGE = _refused("a step is a container, of image and command: put the package into the image")
-_RESERVED = _keys("reservation")
-_MACHINE = _keys("machine", "accelerator", "min_memory_gb", "min_vcpu", "min_gpu_memory_gb")
+def _under(way: str, fields: dict[str, Known]) -> dict[str, Known]:
+    return {f"{way}.{name}": known for name, known in fields.items()}
+
+
 #: In the order of Google's page; inner fields by the way to them.
 PUBLISHED: dict[str, Known] = {
     "persistent_resource_id": _keys("persistent_resource"),
-    "worker_pool_specs.container_spec.image_uri": _keys("image"),
-    "worker_pool_specs.container_spec.command": _keys("command", "launch"),
-    "worker_pool_specs.container_spec.args": _keys("command"),
-    "worker_pool_specs.container_spec.env.name": _keys("env"),
-    "worker_pool_specs.container_spec.env.value": _keys("env"),
-    "worker_pool_specs.python_package_spec.executor_image_uri": _PACKAGE,
-    "worker_pool_specs.python_package_spec.package_uris": _PACKAGE,
-    "worker_pool_specs.python_package_spec.python_module": _PACKAGE,
-    "worker_pool_specs.python_package_spec.args": _PACKAGE,
-    "worker_pool_specs.python_package_spec.env.name": _PACKAGE,
-    "worker_pool_specs.python_package_spec.env.value": _PACKAGE,
-    "worker_pool_specs.machine_spec.machine_type": _MACHINE,
-    "worker_pool_specs.machine_spec.accelerator_type": _keys("accelerator"),
-    "worker_pool_specs.machine_spec.accelerator_count": _keys("count"),
-    "worker_pool_specs.machine_spec.gpu_partition_size": _refused(
-        "a process of a training has a whole GPU; Google's page on machines of training names no parts of one"
-    ),
-    "worker_pool_specs.machine_spec.tpu_topology": _refused("training here is PyTorch on GPUs, which no TPU runs"),
-    "worker_pool_specs.machine_spec.reservation_affinity.reservation_affinity_type": _RESERVED,
-    "worker_pool_specs.machine_spec.reservation_affinity.key": _RESERVED,
-    "worker_pool_specs.machine_spec.reservation_affinity.values": _RESERVED,
+    **_under("worker_pool_specs.container_spec", {
+        "image_uri": _keys("image"), "command": _keys("command", "launch"), "args": _keys("command"),
+        "env.name": _keys("env"), "env.value": _keys("env"),
+    }),
+    **_under("worker_pool_specs.python_package_spec", dict.fromkeys(
+        ("executor_image_uri", "package_uris", "python_module", "args", "env.name", "env.value"),
+        _refused("a step is a container, of image and command: put the package into the image"),
+    )),
+    **_under("worker_pool_specs.machine_spec", {
+        "machine_type": _keys("machine", "accelerator", "min_memory_gb", "min_vcpu", "min_gpu_memory_gb"),
+        "accelerator_type": _keys("accelerator"), "accelerator_count": _keys("count"),
+        "gpu_partition_size": _refused(
+            "a process of a training has a whole GPU; Google's page on machines of training names no parts of one"
+        ),
+        "tpu_topology": _refused("training here is PyTorch on GPUs, which no TPU runs"),
+        **_under("reservation_affinity", dict.fromkeys(
+            ("reservation_affinity_type", "key", "values"), _keys("reservation")
+        )),
+    }),
     "worker_pool_specs.replica_count": _keys("nodes", "reduction_server", "parameter_server"),
-    "worker_pool_specs.nfs_mounts.server": _keys("nfs"),
-    "worker_pool_specs.nfs_mounts.path": _keys("nfs"),
-    "worker_pool_specs.nfs_mounts.mount_point": _keys("nfs"),
-    "worker_pool_specs.lustre_mounts.instance_ip": _keys("lustre"),
-    "worker_pool_specs.lustre_mounts.volume_handle": _keys("lustre"),
-    "worker_pool_specs.lustre_mounts.filesystem": _keys("lustre"),
-    "worker_pool_specs.lustre_mounts.mount_point": _keys("lustre"),
+    **_under("worker_pool_specs.nfs_mounts", dict.fromkeys(("server", "path", "mount_point"), _keys("nfs"))),
+    **_under("worker_pool_specs.lustre_mounts", dict.fromkeys(
+        ("instance_ip", "volume_handle", "filesystem", "mount_point"), _keys("lustre")
+    )),
     "worker_pool_specs.disk_spec.boot_disk_type": _keys("boot_disk_type"),
     "worker_pool_specs.disk_spec.boot_disk_size_gb": _keys("boot_disk_gb"),
-    "scheduling.timeout": _keys("timeout"),
-    "scheduling.restart_job_on_worker_restart": _keys("restart_job_on_worker_restart"),
-    "scheduling.strategy": _keys("strategy"),
-    "scheduling.disable_retries": _keys("disable_retries"),
-    "scheduling.max_wait_duration": _keys("max_wait"),
+    **_under("scheduling", {
+        "timeout": _keys("timeout"), "restart_job_on_worker_restart": _keys("restart_job_on_worker_restart"),
+        "strategy": _keys("strategy"), "disable_retries": _keys("disable_retries"),
+        "max_wait_duration": _keys("max_wait"),
+    }),
     "service_account": _itself("jobs of a run have the service_account of the top of the file"),
     "network": _itself("jobs of a run have the network of the top of the file"),
     "reserved_ip_ranges": _keys("reserved_ip_ranges"),
-    "psc_interface_config.network_attachment": _keys("private_service_connect"),
-    "psc_interface_config.dns_peering_configs.domain": _keys("private_service_connect"),
-    "psc_interface_config.dns_peering_configs.target_project": _keys("private_service_connect"),
-    "psc_interface_config.dns_peering_configs.target_network": _keys("private_service_connect"),
+    **_under("psc_interface_config", dict.fromkeys((
+        "network_attachment", "dns_peering_configs.domain", "dns_peering_configs.target_project",
+        "dns_peering_configs.target_network",
+    ), _keys("private_service_connect"))),
     "base_output_directory.output_uri_prefix": _keys("base_output_directory", "tensorboard"),
     "protected_artifact_location_id": _keys("protected_artifact_location_id"),
     "tensorboard": _keys("tensorboard"),
-    "enable_web_access": _keys("web_access"),
-    "enable_dashboard_access": _keys("dashboard_access"),
+    "enable_web_access": _keys("web_access"), "enable_dashboard_access": _keys("dashboard_access"),
     "experiment": _refused("the run itself is listed in the experiment of the top of the file, with what it trained"),
     "experiment_run": _refused("the run itself is listed in the experiment, and a job in it would be listed twice"),
     "models": _refused("only jobs that Google provides take models; a step gets a model as its input"),
-}
+}  # fmt: skip
 
 
 def explain_field(name: str) -> str:

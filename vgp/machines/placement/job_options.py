@@ -16,11 +16,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.google_names import RFC1035, network_attachment, persistent_resource, tensorboard
+from vgp.base.text.google_names import RFC1035, matching, network_attachment, persistent_resource, tensorboard
 
 #: Where a step's TensorBoard logs go unless it says: a folder of its own in every run. Vertex AI fills it in.
 LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
-_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+")
 _MOUNT = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
@@ -29,16 +28,12 @@ def _named(rule: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(lambda value: (rule(value), value)[1])
 
 
-def _domain(value: str) -> str:
-    if not _DOMAIN.fullmatch(value):
-        raise ValueError(f"'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.")
-    return value
-
-
-def _name(value: str) -> str:
-    if not re.fullmatch(RFC1035, value):
-        raise ValueError(f"'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
-    return value
+_domain = matching(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+",
+    "'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.",
+)
+_name = matching(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+_path = matching("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
 
 
 def _folder(value: str) -> str:
@@ -49,12 +44,6 @@ def _folder(value: str) -> str:
 def _mount(value: str) -> str:
     if not _MOUNT.fullmatch(value) or ".." in value.split("/"):
         raise ValueError(f"'{value}' is no folder to mount at: a relative one, like data; Vertex AI puts /mnt before.")
-    return value
-
-
-def _path(value: str) -> str:
-    if not value.startswith("/"):
-        raise ValueError(f"'{value}': a path that the server exports starts with /.")
     return value
 
 

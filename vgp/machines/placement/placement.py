@@ -87,7 +87,7 @@ class Placement:
 
     def reservation_affinity(self) -> JsonObject:
         if self.reservation == "any":
-            return {"reservation_affinity_type": "Any_RESERVATION"}
+            return {"reservation_affinity_type": "ANY_RESERVATION"}
         return {
             "reservation_affinity_type": "SPECIFIC_RESERVATION",
             "key": job_fields.RESERVATION_KEY,

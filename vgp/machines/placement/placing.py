@@ -59,7 +59,7 @@ def place(
         nodes=request.nodes,
         region=where,
         strategy=request.strategy,
-        max_wait_s=_seconds(request.max_wait),
+        max_wait_s=seconds_of(request.max_wait),
         reservation=request.reservation,
         boot_disk_type=request.boot_disk_type or choice.combination.machine.default_boot_disk,
         boot_disk_gb=request.boot_disk_gb or job_fields.DEFAULT_DISK_GB,
@@ -80,13 +80,14 @@ def place(
 
 
 def _timeout_s(request: Request, kind: str) -> int:
-    seconds = _seconds(request.timeout)
+    seconds = seconds_of(request.timeout)
     if seconds is not None:
         return seconds
     return plain.DEFAULT_TIMEOUT_S if kind == "step" else DEFAULT_TIMEOUT_S
 
 
-def _seconds(value: str | int | None) -> int | None:
+def seconds_of(value: str | int | None) -> int | None:
+    """Whole seconds of a duration of pipelines.toml, such as 24h; None for None."""
     seconds = job_fields.duration_s(value, units="smhd")
     return None if seconds is None else int(seconds)
 

@@ -13,13 +13,13 @@ from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.provisioning import STRATEGIES
 from vgp.machines.placement.search import Need, Offer, large_enough, obtainable, search
 
-_Any_SIZE: JsonObject = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}
-_Any: JsonObject = {"count": None, **_Any_SIZE, "regions": (), "max_usd_per_hour": None, "provisioning": None}
+_ANY_SIZE: JsonObject = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}
+_ANY: JsonObject = {"count": None, **_ANY_SIZE, "regions": (), "max_usd_per_hour": None, "provisioning": None}
 
 
 def impossible(need: Need) -> Problem | None:
     """The first rule by which no machine can be had like that, whatever sizes and price are asked for."""
-    return first_error(_rules(need)) or not_offered(replace(need, **_Any_SIZE))
+    return first_error(_rules(need)) or not_offered(replace(need, **_ANY_SIZE))
 
 
 def not_offered(need: Need) -> Problem | None:
@@ -35,7 +35,7 @@ def not_offered(need: Need) -> Problem | None:
 
 def too_large(need: Need) -> Problem:
     """Nothing has the sizes of the need; names the largest with its accelerator."""
-    rows = [row for row, _ in obtainable(replace(need, **_Any_SIZE))] if need.accelerator else []
+    rows = [row for row, _ in obtainable(replace(need, **_ANY_SIZE))] if need.accelerator else []
     largest = max(rows, key=lambda row: row.memory_gb, default=None)
     region = need.regions[0] if need.regions else None
     hint = f"The largest with that accelerator: {largest.with_prices(region)}." if largest else ""
@@ -44,7 +44,7 @@ def too_large(need: Need) -> Problem:
 
 def too_strict(need: Need) -> Iterator[tuple[str, list[Offer]]]:
     """Each part of the need without which there are offers, with those."""
-    for name, anything in _Any.items():
+    for name, anything in _ANY.items():
         offers = search(replace(need, **{name: anything})) if getattr(need, name) != anything else []
         if offers:
             yield name, offers

@@ -6,7 +6,8 @@ count = 4
 strategy = "spot"
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -55,6 +56,15 @@ def _as_shells_write(value: object) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else value
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Names the part of the request in which a value is wrong."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ValueError(f"{part}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
 class Request(JobOptions):
@@ -143,26 +153,16 @@ class Request(JobOptions):
         return self
 
     @model_validator(mode="after")
-    def _of_rungs(self) -> "Request":
+    def _of_rungs_and_sizes(self) -> "Request":
         for number, rung in enumerate(self.capacity, 1):
-            try:
+            with _named(f"capacity: rung {number}"):
                 self.of_rung(rung)
-            except ValidationError as error:
-                text = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise ValueError(f"capacity: rung {number}: {text}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _of_sizes(self) -> "Request":
         if self.size is not None and self.size not in self.sizes:
             there = f"one of {', '.join(self.sizes)}" if self.sizes else "there is no size: [steps.NAME.sizes.small]"
             raise ValueError(f"size = '{self.size}': {there}.")
         for name in self.sizes:
-            try:
+            with _named(f"sizes: {name}"):
                 self.of_size(name)
-            except ValidationError as error:
-                text = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise ValueError(f"sizes: {name}: {text}") from None
         return self
 
     @model_validator(mode="after")
