@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage import storage
 from vgp.base.storage.objects import Folder
@@ -90,7 +90,7 @@ def stable(path: str) -> str:
 def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
     job: str = "", owner: Owner | None = None, warm_start_pins: str = "", tags: Mapping[str, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> JsonObject:  # fmt: skip
     """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
 
     Args:
@@ -217,7 +217,7 @@ def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) ->
         )
 
 
-def _fields(values: Mapping[str, Any]) -> str:
+def _fields(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "none of it"
 
 

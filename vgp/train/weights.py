@@ -10,11 +10,11 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from vgp.base import strict
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, foreign, pinned, storage
 from vgp.base.storage.finding import find_local
@@ -199,7 +199,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     return entries
 
 
-def _entry(number: int, value: Any, room: int) -> Entry:
+def _entry(number: int, value: JsonObject, room: int) -> Entry:
     shape, (begin, end) = tuple(value["shape"]), value["data_offsets"]
     if any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
         raise ValueError(f"shape {value['shape']}")

@@ -11,6 +11,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import StoreDown, is_store_down
 from vgp.data.tensor_file import Checksums, encode
 from vgp.train.checkpoint import recovery
@@ -33,7 +34,7 @@ class Writer:
     """
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
-                 settings: dict[str, Any], keep: int, patience_s: float, job: str = "",
+                 settings: JsonObject, keep: int, patience_s: float, job: str = "",
                  fence: str = "", device: str = ""):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
@@ -56,8 +57,8 @@ class Writer:
         return self.thread is not None and self.thread.is_alive()
 
     def save(
-        self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
-        history: dict[str, Any], stable: Set[str] = frozenset(), trainer: dict[str, Any] | None = None,
+        self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: JsonObject,
+        history: JsonObject, stable: Set[str] = frozenset(), trainer: JsonObject | None = None,
         *, hurried: bool = False,
     ) -> None:  # fmt: skip
         """Begins to save this rank's share; waits first if the checkpoint before is still being written.
@@ -113,7 +114,7 @@ class Writer:
         except BaseException as error:
             self._failed(step, error)
 
-    def _write_part(self, step: int) -> dict[str, Any]:
+    def _write_part(self, step: int) -> JsonObject:
         """This rank's part, or why it could not be written."""
         name = part_name(self.run, step, self.launch_id, self.rank)
         sums = Checksums()
@@ -125,7 +126,7 @@ class Writer:
         blocks = sums.blocks if len(sums.blocks) > 1 else []
         return {"name": name, "bytes": sums.size, "crc32c": sums.crc32c, "blocks": blocks}
 
-    def _publish(self, step: int, part: dict[str, Any]) -> None:
+    def _publish(self, step: int, part: JsonObject) -> None:
         self.rendezvous.set(self._key(step, self.rank), json.dumps(part))
 
     def _collect(self, step: int) -> tuple[Part, ...]:
@@ -148,8 +149,8 @@ class Writer:
         return f"checkpoint/{self.launch_id}/{step}/{rank}"
 
     def _commit(
-        self, step: int, hurried: bool, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
-        trainer: dict[str, Any],
+        self, step: int, hurried: bool, layout: dict[str, Stored], scalars: JsonObject, history: JsonObject,
+        trainer: JsonObject,
     ) -> None:  # fmt: skip
         manifest = Manifest(run=self.run, step=step, job=self.job, device=self.device, settings=self.settings,
                             parts=self._collect(step), tensors=layout, scalars=scalars, history=history,

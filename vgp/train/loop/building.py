@@ -16,7 +16,6 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.config import TrainConfig
@@ -153,8 +153,14 @@ class _LooksReal(TorchFunctionMode):
         super().__init__()
         self.recording = recording
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        answers: dict[Any, Any] = {
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[Tensor, ...] = (),
+        kwargs: JsonObject | None = None,
+    ) -> object:
+        answers: dict[Callable[..., object], object] = {
             torch.Tensor.device.__get__: torch.device("cpu"), torch.Tensor.is_meta.__get__: False,  # type: ignore[attr-defined]
             torch.Tensor.is_cpu.__get__: True,  # type: ignore[attr-defined]
         }  # fmt: skip

@@ -7,12 +7,13 @@ gradient is computed before each update; a state is looked at before it is valid
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+
+from vgp.base.documents.json_text import JsonObject
 
 _FIRST_SCALE = 2.0**16
 #: Steps without an overflow after which the scale doubles.
@@ -55,10 +56,10 @@ class Scaler:
     def tensors(self) -> dict[str, Tensor]:
         return {}
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {"scale": self.scale, "good": self.good, "skipped": self.skipped}
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         """Raises ValueError if no scaler can have written them."""
         if scalars.keys() != self.scalars().keys():
             raise ValueError(f"its scaler has {', '.join(sorted(scalars)) or 'nothing'}")

@@ -5,7 +5,6 @@ Every method that may end the run is called by all ranks at the same step, and e
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -131,7 +130,7 @@ class Health:
         return where if good else "No checkpoint was saved."
 
 
-def listed(items: Sequence[Any], most: int) -> str:
+def listed(items: Sequence[object], most: int) -> str:
     """Such as `a, b and 3 more`."""
     more = f" and {len(items) - most} more" if len(items) > most else ""
     return ", ".join(map(str, items[:most])) + more

@@ -2,13 +2,13 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from vgp.base import memory
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.data import bundle, task_names
@@ -78,7 +78,7 @@ def write_model(
 def figures(
     request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, shipped: bundle.Shipped,
     *, resumed_from: int, seconds: float, peak_bytes: int,
-) -> dict[str, Any]:  # fmt: skip
+) -> JsonObject:  # fmt: skip
     """The figures that the step returns; times and speeds are of this launch."""
     plan, last, device = request.plan, history.points[-1], device_name(rank)
     rows_per_s = (shipped.steps - resumed_from) * plan.global_batch_size / seconds
@@ -96,7 +96,7 @@ def figures(
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
 
-def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callable[[str], None]) -> None:
+def write_figures(request: TrainingRequest, figures: JsonObject, say: Callable[[str], None]) -> None:
     """Writes training.json beside the checkpoints; without it the model is there all the same.
 
     A launch that found all steps done has no speed to tell: what the one before has told of these steps stays.
@@ -111,7 +111,7 @@ def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callab
         say(f"warning: training.json was not written: {error}")
 
 
-def _are_told(request: TrainingRequest, figures: Mapping[str, Any]) -> bool:
+def _are_told(request: TrainingRequest, figures: JsonObject) -> bool:
     """Whether training.json has what was trained and shipped: all that does not depend on the launch."""
     try:
         told = json.loads(storage.read(f"{request.checkpoints}/training.json", most=files.MOST_JSON_BYTES, links=False))

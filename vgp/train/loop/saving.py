@@ -14,10 +14,11 @@ import os
 import statistics
 import time
 from collections import deque
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, StoreDown, is_store_down
 from vgp.train.checkpoint import state
 from vgp.train.checkpoint.store import store_at
@@ -176,7 +177,7 @@ class Saving:
         self.writer.wait_copied()
         self.interval.hold(time.monotonic() - began)
 
-    def save(self, step: int, history: dict[str, Any], *, hurried: bool = False) -> None:
+    def save(self, step: int, history: JsonObject, *, hurried: bool = False) -> None:
         """Begins to save the state after `step` steps, once the checkpoint before is written.
 
         Args:
@@ -215,13 +216,13 @@ class Saving:
             except OSError as failure:
                 error, is_down = str(failure), is_store_down(failure)
             told = self.rank.exchange(
-                [writing, error, time.monotonic() - began, is_down], within_s=self.config.hang_after_s + self.look_s
+                (writing, error, time.monotonic() - began, is_down), within_s=self.config.hang_after_s + self.look_s
             )
             self._require_patience(told)
             if not any(writing for writing, *_ in told):
                 return
 
-    def _require_patience(self, told: list[Any]) -> None:
+    def _require_patience(self, told: list[tuple[bool, str, float, bool]]) -> None:
         """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after the patience.
 
         StoreDown if a rank has failed since the store did not answer.

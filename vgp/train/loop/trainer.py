@@ -9,8 +9,8 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import Preempted, UserError
 from vgp.base.text.printable import report
 from vgp.data import tasks
@@ -40,7 +40,7 @@ from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 _SOME_ROWS = 256
 
 
-def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
+def run(request: TrainingRequest, rank: Rank) -> JsonObject:
     """Trains; the figures of the run. Called in every rank by `vgp.train.processes.launch`."""
     # Rank 0 has looked at the checkpoints, and machines may see folders differently: its request holds.
     request = TrainingRequest.model_validate_json(rank.agree(request.model_dump_json() if rank.leads else ""))
@@ -173,7 +173,7 @@ class Trainer:
             if differs := landing_difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
                 _say(differs)
 
-    def train(self) -> dict[str, Any]:
+    def train(self) -> JsonObject:
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while not self.is_done:
             self.profiler.begin_step(self.step)
@@ -244,7 +244,7 @@ class Trainer:
             self.best.validated(self.step, measured[self.config.best_metric])
         self.monitor.validated(self.step, measured)
 
-    def _finish(self, seconds: float) -> dict[str, Any]:
+    def _finish(self, seconds: float) -> JsonObject:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.profiler.finish(self.step)  # of a run that has stopped early
         self.saving.wait(self.step)

@@ -21,9 +21,9 @@ one file holds all that a resume needs, in whatever folder, and on however many 
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from vgp.base import strict
+from vgp.base.documents.json_text import JsonObject
 from vgp.train.config import TrainConfig
 
 
@@ -44,10 +45,10 @@ class Part(Protocol):
         them in place.
         """
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         """Its other values as JSON, the same on every rank."""
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         """Takes the scalars of a checkpoint, whose tensors are filled in already.
 
         Raises:
@@ -70,10 +71,10 @@ class TrainerState:
     def tensors(self) -> dict[str, Tensor]:
         return {f"{name}/{key}": tensor for name, part in self.parts.items() for key, tensor in part.tensors().items()}
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {name: part.scalars() for name, part in self.parts.items()}
 
-    def restore(self, scalars: Mapping[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         """Takes the scalars of a checkpoint. Raises ValueError unless they are those of these parts."""
         if scalars.keys() != self.parts.keys():
             raise ValueError(f"it holds {_named(scalars)} besides model and optimizer, not {_named(self.parts)}")
@@ -83,7 +84,7 @@ class TrainerState:
             part.restore(scalars[name])
 
 
-def _named(parts: Mapping[str, Any]) -> str:
+def _named(parts: Iterable[str]) -> str:
     return ", ".join(sorted(parts)) or "nothing"
 
 
@@ -151,10 +152,10 @@ class Average:
     def tensors(self) -> Mapping[str, Tensor]:
         return self.values
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {}
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         if scalars:
             raise ValueError(f"the average of the weights has {', '.join(scalars)}")
 
@@ -226,10 +227,10 @@ class Best:
     def tensors(self) -> Mapping[str, Tensor]:
         return self.weights
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {"value": self.value, "step": self.step, "since": self.since}
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         saved = strict.parse(_BestState, json.dumps(scalars).encode())
         if (saved.value is None) != (saved.step == 0):
             raise ValueError(f"the best validation is {saved.value} after step {saved.step}")

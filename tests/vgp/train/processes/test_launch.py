@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from helpers import warm
 
 from tests.helpers.machines import await_launchers
 from vgp.base.exits import Preempted, ProcessFailed, UserError
@@ -79,16 +80,22 @@ def test_an_evaluator_of_the_cluster_does_not_become_a_rank():
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
+import warm
 from vgp.base.exits import exits
-from vgp.train.processes.launch import launch
-exits(launch)({target!r}, {argument!r}, nproc=2)
+from vgp.train.processes import launch
+if {warm}:
+    warm.install(launch)
+exits(launch.launch)({target!r}, {argument!r}, nproc=2)
 """
 
 
-def start(target, argument):
-    """The launch in a process of its own, as from a shell."""
-    text = SCRIPT.format(here=str(Path(__file__).parents[3] / "helpers"), target=target, argument=argument)
-    return subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+def start(target, argument, *, is_warm=False):
+    """The launch in a process of its own, as from a shell; a warm launcher is not that process's child."""
+    shared = warm.shared() if is_warm else {}
+    here = str(Path(__file__).parents[3] / "helpers")
+    text = SCRIPT.format(here=here, target=target, argument=argument, warm=bool(shared))
+    return subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                            env={**os.environ, **shared})  # fmt: skip
 
 
 def wait_for_ranks(folder, count=2):
@@ -106,7 +113,7 @@ def gone(pids):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_request_to_stop_reaches_the_ranks_and_gives_the_resume_me_code(tmp_path, number):
-    process = start("launched:pids", {"folder": str(tmp_path)})
+    process = start("launched:pids", {"folder": str(tmp_path)}, is_warm=True)
     ranks = wait_for_ranks(tmp_path)
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
@@ -117,7 +124,7 @@ def test_a_request_to_stop_reaches_the_ranks_and_gives_the_resume_me_code(tmp_pa
 
 @pytest.mark.parametrize("victim", ["caller", "launcher"])
 def test_no_rank_outlives_a_killed_parent(tmp_path, victim):
-    process = start("launched:pids", {"folder": str(tmp_path)})
+    process = start("launched:pids", {"folder": str(tmp_path)}, is_warm=victim == "launcher")
     ranks = wait_for_ranks(tmp_path)
     launcher = psutil.Process(ranks[0]).parent()
     (psutil.Process(process.pid) if victim == "caller" else launcher).kill()
@@ -194,8 +201,8 @@ def test_a_caller_in_a_thread_can_launch():
 
 def test_machines_of_a_cluster_form_one_group_and_the_chief_may_work_on_without_them(nodes, tmp_path):
     """They wait for it all the same: started again after a failure it needs them. One that is lost is not missed."""
-    argument = {"plus": 1, "file": str(tmp_path / "alone"), "alone_s": 7}
-    processes = nodes("launched:add_ranks_then_work_alone", argument, 3, lost_after_s=5)
+    argument = {"plus": 1, "file": str(tmp_path / "alone"), "alone_s": 5}
+    processes = nodes("launched:add_ranks_then_work_alone", argument, 3, is_warm=False, lost_after_s=3.5)
     wait_for_ranks(tmp_path, 1)
     await_launchers(processes[0].chief, 3, "left", first=1)
     assert [process.poll() for process in processes] == [None] * 3
