@@ -112,7 +112,7 @@ class Manifest(Frozen):
 
     @property
     def name(self) -> str:
-        return manifest_name(self.run, self.step)
+        return f"run{self.run:03d}-step{self.step:09d}.json"
 
     def encode(self) -> bytes:
         """JSON whose first field is the checksum of all that follows it."""
@@ -130,10 +130,6 @@ class Manifest(Frozen):
 
 def _prefix(body: bytes) -> bytes:
     return b'{"crc32c": "%08x", ' % google_crc32c.value(body)
-
-
-def manifest_name(run: int, step: int) -> str:
-    return f"run{run:03d}-step{step:09d}.json"
 
 
 def part_name(run: int, step: int, launch_id: str, rank: int) -> str:

@@ -146,6 +146,11 @@ def _target(name: str, tensor: Tensor) -> Target:
     return Target(name, tensor.to_local(), own_rows(tensor)[0], shared_out=True)
 
 
+def own_share(tensor: Tensor) -> Tensor:
+    """The memory of what this rank holds of a tensor: all of it, or its share of a sharded one."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def own_rows(tensor: DTensor) -> tuple[int, int]:
     """First row and end of this rank's share of a tensor."""
     pieces = cut(tuple(tensor.shape), tensor.device_mesh.size())
@@ -188,7 +193,7 @@ def share(tensors: Mapping[str, Tensor], layout: Mapping[str, Stored], rank: int
 def _rows(tensor: Tensor, piece: Piece) -> Tensor:
     tensor = tensor.detach()
     if isinstance(tensor, DTensor):
-        return tensor.to_local()
+        return own_share(tensor)
     return tensor[piece.start : piece.stop] if tensor.ndim else tensor
 
 

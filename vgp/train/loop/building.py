@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 from vgp.base.documents.json_text import JsonObject
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
+from vgp.train.checkpoint.state import own_share
 from vgp.train.config import TrainConfig
 from vgp.train.loop import gradients, optimizers
 from vgp.train.loop.gradients import Gradients, Loss
@@ -198,7 +199,7 @@ def fill(module: nn.Module, deferred: Deferred, rank: Rank, *, on_cpu: bool) -> 
     Args:
         on_cpu: Whether the shares stay in host memory.
     """
-    waiting = [name for name, parameter in module.named_parameters() if _local(parameter).is_meta]
+    waiting = [name for name, parameter in module.named_parameters() if own_share(parameter).is_meta]
     for start in range(0, len(waiting), rank.world_size):
         group = waiting[start : start + rank.world_size]
         own = deferred.value(group[rank.rank]) if rank.rank < len(group) else None
@@ -242,7 +243,7 @@ def _scattered(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) 
         for share, values in zip(shares, torch.split(whole, rows), strict=False):  # the last ranks may have none
             share[: len(values)] = values
     dist.scatter(own, shares, src=owner)
-    return own[: len(_local(parameter))]
+    return own[: len(own_share(parameter))]
 
 
 def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
@@ -260,7 +261,3 @@ def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
 
 def _rows(tensor: Tensor, world_size: int) -> int:
     return max(1, -(-len(tensor) // world_size))
-
-
-def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -144,20 +144,17 @@ def device_name(rank: Rank) -> str:
     return torch.cuda.get_device_name() if rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
 
 
-def gpu_uuid() -> str:
-    return str(torch.cuda.get_device_properties().uuid)
-
-
-# ---- the trained model whole, on one rank, and what it makes of itself
-
-
 def whole_model(learner: Learner, directory: str) -> nn.Module | None:
     """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
     if not learner.sharded:
         return learner.module
     tensors = learner.module.state_dict().values()
     needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    if needed > free_bytes(learner.rank.device):
+    free, device = [memory.free_bytes()], learner.rank.device
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        free.append(torch.cuda.mem_get_info(device)[0] + unused)
+    if needed > min(free):
         return None
     module = learner.task.model(learner.data)
     bundle.load_weights(directory, module)
@@ -180,12 +177,3 @@ def sample_model(learner: Learner, directory: str, say: Callable[[str], None]) -
     if text:
         say(f"\nThe model's own work:\n{text}\n")
     return text
-
-
-def free_bytes(device: torch.device) -> int:
-    """What a model may take that is made on the host and then moved to the device; where nobody says, all there is."""
-    free = [memory.free_bytes()]
-    if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        free.append(torch.cuda.mem_get_info(device)[0] + unused)
-    return min(free)

@@ -124,7 +124,7 @@ class Profiler:
 
     def _say(self, text: str) -> None:
         """In place of the progress line, where there is one."""
-        _say(("\r\x1b[K" if self.rank.terminal else "") + text)
+        report(("\r\x1b[K" if self.rank.terminal else "") + text)
 
 
 class Requests:
@@ -169,13 +169,13 @@ class Requests:
             text = read().decode(errors="replace")
             delete()
         except Exception as error:
-            _say(f"warning: {self.checkpoints}/{REQUEST} cannot be taken: {error}")
+            report(f"warning: {self.checkpoints}/{REQUEST} cannot be taken: {error}")
             self.looked_at = float("inf")
             return False
         try:
             self.steps = profile.asked(text)
         except ValueError as error:
-            _say(f"warning: {self.checkpoints}/{REQUEST} was removed: {error}")
+            report(f"warning: {self.checkpoints}/{REQUEST} was removed: {error}")
         return True
 
 
@@ -201,10 +201,6 @@ def _prepared(device: torch.device) -> torch.profiler.profile:
     profiler = torch.profiler.profile(activities=[activity.CPU, *of_gpu])
     profiler.prepare_trace()
     return profiler
-
-
-def _say(text: str) -> None:
-    report(text)
 
 
 #: Allocations whose stacks are kept; PyTorch's documentation expects several KB for each.

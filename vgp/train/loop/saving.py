@@ -22,7 +22,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, StoreDown, is_store_down
 from vgp.train.checkpoint import state
 from vgp.train.checkpoint.store import store_at
-from vgp.train.checkpoint.writer import Writer
+from vgp.train.checkpoint.writer import Origin, Writer
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.training_request import RATE_PER_H, TrainingRequest, rate_per_h
 from vgp.train.processes.rank import Rank
@@ -148,8 +148,8 @@ class Saving:
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=request.run,
             launch_id=request.launch_id, settings=request.settings, keep=self.config.keep,
-            patience_s=self.config.checkpoint_patience_s, job=request.job, fence=request.fence,
-            device=device_kind(rank),
+            patience_s=self.config.checkpoint_patience_s, fence=request.fence,
+            origin=Origin(request.job, device_kind(rank)),
         )  # fmt: skip
         learner.before_update = self._wait_copied
         #: By rank 0's, whose clock decides.
@@ -188,16 +188,8 @@ class Saving:
         tensors = self.learner.tensors()
         layout = state.stored(tensors, self.rank.world_size)
         share = state.share(tensors, layout, self.rank.rank)
-        self.writer.save(
-            step,
-            share,
-            layout,
-            self.learner.scalars(),
-            history,
-            self.learner.stable(),
-            self.learner.state.scalars(),
-            hurried=hurried,
-        )
+        self.writer.save(step, share, layout, self.learner.scalars(), history, self.learner.stable(),
+                         self.learner.state.scalars(), hurried=hurried)  # fmt: skip
         self.saved_at = time.monotonic()
         self.interval.begin(self.saved_at - began)
 

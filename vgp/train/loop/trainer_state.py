@@ -28,10 +28,10 @@ from typing import Protocol
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from vgp.base import strict
 from vgp.base.documents.json_text import JsonObject
+from vgp.train.checkpoint.state import own_share
 from vgp.train.config import TrainConfig
 
 
@@ -105,16 +105,16 @@ class Average:
     def begin(self) -> None:
         """Starts from the weights as they are, such as those of a warm start."""
         for name, parameter in self.parameters.items():
-            _local_share(self.values[name]).copy_(_local_share(parameter))
+            own_share(self.values[name]).copy_(own_share(parameter))
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Takes in the weights after the step numbered `step`, from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         weights = [
-            _local_share(p).to(v.dtype) for p, v in zip(self.parameters.values(), self.values.values(), strict=True)
+            own_share(p).to(v.dtype) for p, v in zip(self.parameters.values(), self.values.values(), strict=True)
         ]
-        torch._foreach_lerp_([_local_share(value) for value in self.values.values()], weights, 1 - decay)
+        torch._foreach_lerp_([own_share(value) for value in self.values.values()], weights, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -131,7 +131,7 @@ class Average:
         """Exchanges weights and averages. Weights of another type, which no average fits into, are held or put back."""
         kept = {}
         for name, parameter in self.parameters.items():
-            weights, average = _local_share(parameter), _local_share(self.values[name])
+            weights, average = own_share(parameter), own_share(self.values[name])
             if name in held:
                 weights.copy_(held[name])
                 continue
@@ -143,11 +143,11 @@ class Average:
                 kept[name] = before
         return kept
 
+    @torch.no_grad()
     def take(self) -> None:
         """Leaves the average in the model for good."""
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                _local_share(parameter).copy_(_local_share(self.values[name]))
+        for name, parameter in self.parameters.items():
+            own_share(parameter).copy_(own_share(self.values[name]))
 
     def tensors(self) -> Mapping[str, Tensor]:
         return self.values
@@ -162,11 +162,6 @@ class Average:
 
 def _wide(parameter: Tensor) -> Tensor:
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
-
-
-def _local_share(tensor: Tensor) -> Tensor:
-    tensor = tensor.detach()
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 class _BestState(BaseModel):
@@ -205,23 +200,23 @@ class Best:
         """Whether there are weights to take."""
         return bool(self.weights and self.step)
 
+    @torch.no_grad()
     def validated(self, step: int, value: float) -> None:
         """Takes the metric after `step` steps, and the model's weights if it is the best; nan is never better."""
-        if not (math.isfinite(value) and self._is_better(value)):
+        is_better = self.value is None or self.sign * value < self.sign * self.value - self.min_delta
+        if not (math.isfinite(value) and is_better):
             self.since += 1
             return
         self.value, self.step, self.since = value, step, 0
         for name, tensor in self.module.state_dict().items() if self.weights else ():
-            _local(self.weights[name]).copy_(_local(tensor))
+            own_share(self.weights[name]).copy_(own_share(tensor))
 
-    def _is_better(self, value: float) -> bool:
-        return self.value is None or self.sign * value < self.sign * self.value - self.min_delta
-
+    @torch.no_grad()
     def take(self) -> None:
         """Puts the weights of the best validation into the model."""
         current = self.module.state_dict()
         for name, tensor in current.items():
-            _local(tensor).copy_(_local(self.weights[name]))
+            own_share(tensor).copy_(own_share(self.weights[name]))
         self.module.load_state_dict(current)  # for a module whose state is not its own tensors
 
     def tensors(self) -> Mapping[str, Tensor]:
@@ -235,11 +230,6 @@ class Best:
         if (saved.value is None) != (saved.step == 0):
             raise ValueError(f"the best validation is {saved.value} after step {saved.step}")
         self.value, self.step, self.since = saved.value, saved.step, saved.since
-
-
-def _local(tensor: Tensor) -> Tensor:
-    tensor = tensor.detach()
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _zeros(tensor: Tensor) -> Tensor:

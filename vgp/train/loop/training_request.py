@@ -113,7 +113,9 @@ def planned(
     """
     newest = _newest_manifest(source, run)
     then = _settings_then(newest)
-    before = _microbatches_then(then, config)
+    before = then.get("microbatches")
+    if type(before) is not int or not 0 < before <= config.global_batch_size:
+        before = 0
     microbatches = config.microbatches or before
     if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
         # Those of an exact run never change, so they suit the largest number of processes from the first step on.
@@ -157,12 +159,6 @@ def _is_of(store: Store, run: int, job: str) -> bool:
     """Whether the run's checkpoints were written by an earlier attempt of this same job."""
     newest = _newest_manifest(store, run) if job else None
     return newest is not None and newest.job == job
-
-
-def _microbatches_then(settings: JsonObject, config: TrainConfig) -> int:
-    """The number of microbatches of the run to go on from; 0 if there is none."""
-    microbatches = settings.get("microbatches")
-    return microbatches if type(microbatches) is int and 0 < microbatches <= config.global_batch_size else 0
 
 
 def _with_microbatches(settings: JsonObject, microbatches: int) -> JsonObject:

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
+from vgp.base.text.printable import listed
 from vgp.train.processes.rank import Rank
 
 
@@ -131,9 +132,9 @@ class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def unused_sentence(names: Sequence[str], rank: Rank) -> str:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f"the loss of rank {rank.rank} did not use these parameters in a step, though it did in the first: {shown}. "
+        f"the loss of rank {rank.rank} did not use these parameters in a step, though it did in the first: "
+        f"{listed(names, 5)}. "
         "The other processes wait for their gradients. Where that is meant, as with branches at random, set "
         "unused_parameters=true; a single process needs no setting."
     )
