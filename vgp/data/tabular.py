@@ -30,11 +30,9 @@ import pyarrow as pa
 from vgp.base.exits import UserError
 from vgp.base.storage.storage import File
 from vgp.data import splits
-from vgp.data.declaration import DAY, Declaration
 from vgp.data.events import Events
-from vgp.data.schema import Field
-from vgp.data.sources.reading import Reading
-from vgp.data.sources.resolve import resolve
+from vgp.data.schema import DAY, Declaration, Field
+from vgp.data.sources.resolve import Reading, resolve
 from vgp.data.task import Task
 
 if TYPE_CHECKING:

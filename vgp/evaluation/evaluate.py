@@ -10,8 +10,8 @@ from typing import cast
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.data import operating, sampling, task_names, tasks
-from vgp.data.rows import Shards
+from vgp.data import operating, task_names, tasks
+from vgp.data.rows import Shards, read_sample
 from vgp.data.task import Task
 from vgp.evaluation import (
     champion_problem,
@@ -227,7 +227,7 @@ def _operating_point(
         return None
     rule, files = operating.parse(task.operating_point), dataset.splits.get(VALIDATION, ())
     known = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)
-    rows = sampling.sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
+    rows = read_sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
     if not rows or isinstance(model, ScriptModel):
         return thresholds.choose(rule, "", np.zeros(0, np.int64), np.zeros(0))
     count = len(rows[task.label])

@@ -11,8 +11,8 @@ import numpy as np
 
 from vgp.base.text.figures import significant
 from vgp.base.text.printable import printable
-from vgp.data import sampling
-from vgp.data.declaration import DAY
+from vgp.data.rows import read_rows
+from vgp.data.schema import DAY
 from vgp.data.task import Task
 from vgp.evaluation.predictions import Predictions
 from vgp.evaluation.predictions_writer import MISSING
@@ -50,7 +50,7 @@ class Described:
     ) -> "Described":  # fmt: skip
         """Reads the rows with these numbers, rising; `first` are the columns that are shown before others."""
         files = dataset.splits[measured.header.split]
-        known = sampling.at(data, files, dataset.columns, rows)
+        known = read_rows(data, files, dataset.columns, rows)
         spare = (task.label, task.weight, "row_id", DAY, *task.private)
         shown = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in spare]
         order = {name: place for place, name in enumerate(first)}

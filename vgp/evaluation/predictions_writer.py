@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files
-from vgp.data.declaration import DAY
 from vgp.data.rows import Shards
+from vgp.data.schema import DAY
 from vgp.data.task import Task
 from vgp.evaluation.predictions import FILE_NAME, GROUP_BYTES, GROUP_ROWS, GROUPS, METADATA_KEY, Header, Names, groups
 from vgp.protocol.manifest import Column, Manifest

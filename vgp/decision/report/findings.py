@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from vgp.base.text.figures import significant
-from vgp.data import sampling
-from vgp.data.rows import read_shard
+from vgp.data.rows import read_sample, read_shard
 from vgp.evaluation.drift import LARGE, MODERATE, ColumnDrift
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.thresholds import AtThreshold
@@ -62,8 +61,8 @@ def split_summaries(directory: str | Path, manifest: Manifest) -> list[SplitSumm
 def column_summaries(directory: str | Path, manifest: Manifest, split: str) -> list[ColumnSummary]:
     """Every column that a model may learn from; `split` is compared with the train split."""
     shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
-    train = sampling.sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
-    test = sampling.sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
+    train = read_sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
+    test = read_sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
     return [_column(column, train.get(column.name), test.get(column.name)) for column in shown]
 
 

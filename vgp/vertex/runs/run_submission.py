@@ -16,9 +16,8 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.retry import Pauses, poll
 from vgp.check import cost_bound
 from vgp.check.check_report import Report, headline
-from vgp.check.spec import arguments
-from vgp.check.spec.caching import switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.parameters import parse_arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -110,7 +109,7 @@ def _request(
     labels = _labels(options.labels)
     spec, uri, report = _specification(name, settings, options)
     members = partial(workflow_files.members, name, settings.repository)
-    values = arguments.parsed(spec.parameters, parameters, members)
+    values = parse_arguments(spec.parameters, parameters, members)
     values = workflow_files.expanded(name, values, settings.repository, Path.cwd())
     workflow_files.check(name, spec, values, settings.repository, remote=True)
     held.refuse_missing(settings, spec, values)
