@@ -6,11 +6,12 @@
                                    |                          ^
                                    '------> compare ids ------'
 
-Nothing depends on the order in which Beam hands elements over: whatever is merged is sorted by its number first.
+Nothing depends on the order in which Beam hands elements over: whatever is merged is sorted by its number first. Beam
+reads the annotations here, and checks that what a function gives fits what the next one takes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -109,7 +110,7 @@ class _MakeRows(beam.DoFn):  # type: ignore[misc]
     def __init__(self, work: Work):
         self.work = work
 
-    def process(self, item: Numbered, statistics: Statistics) -> Iterator[object]:
+    def process(self, item: Numbered, statistics: Statistics) -> Iterator[Any]:
         number, prepared = self.work.prepare(item, statistics)
         for part in self.work.ids(item, prepared):
             yield beam.pvalue.TaggedOutput("ids", part)
@@ -130,7 +131,7 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
 
     def process(
         self, figures: tuple[int, Figures], statistics: Statistics, compared: Iterable[None]
-    ) -> Iterator[object]:
+    ) -> Iterator[Any]:
         list(compared)  # it has been done
         plan, orders = self.work.plan(figures[1], statistics)
         yield beam.pvalue.TaggedOutput("plan", plan)
