@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
+from vgp.base.text import whole_files
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from vgp.settings.first_file import Answers, Question
 
 app = typer.Typer()
@@ -26,30 +30,47 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Show the settings in effect, and where each came from: file and line, variable, or default."""
-    from vgp.settings import effective
+    from vgp.settings import settings_loading
 
     loaded = load_settings(settings, environment)
     if key is not None:
-        rows = effective.below(loaded, key)
+        rows = settings_loading.below(loaded, key)
         single = rows[0]["key"] == key
         if as_json:
             print_json(rows[0] if single else rows)
         elif single:
-            print(effective.shown(rows[0]["value"]))
+            print(settings_loading.shown(rows[0]["value"]))
         else:
-            console().print(effective.settings_table(rows))
+            console().print(_settings_table(rows))
         return
-    overview = effective.overview(loaded)
+    overview = settings_loading.overview(loaded)
     if as_json:
         print_json(overview)
         return
-    console().print(effective.settings_table(overview["values"]))
+    console().print(_settings_table(overview["values"]))
     declared = ", ".join(overview["environments"]) or "none"
     if loaded.registry_root and not loaded.registry:
         console().print(f"\nregistry of models: {loaded.registry_root}", highlight=False, markup=False, soft_wrap=True)
     for line in loaded.registry_warnings():
         console().print(f"\n{line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
+
+
+def _settings_table(rows: list[dict[str, object]]) -> "Table":
+    from rich.text import Text
+
+    from vgp.base.text.printable import printable
+    from vgp.base.text.table import table
+    from vgp.settings.settings_loading import shown
+
+    cells = [
+        [
+            Text(printable(str(cell)), "dim" if row["source"] == "default" else "")
+            for cell in (row["key"], "-" if row["value"] is None else shown(row["value"]), row["place"])
+        ]
+        for row in rows
+    ]
+    return table(("setting", "value", "from"), cells)
 
 
 @app.command(epilog="Example: vgp init --project my-project --region europe-west4 --yes")
@@ -73,8 +94,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
-    from vgp.base.text import whole_files
-    from vgp.settings import FILE_NAME, first_file
+    from vgp.settings import first_file
 
     path = settings or Path(FILE_NAME)
     if path.exists() and not force and not first_file.is_bare(path):
@@ -83,7 +103,7 @@ def init(
         "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,
         "template_repository": template_repository, "service_account": service_account,
     }  # fmt: skip
-    answers = _answers(flags, yes)
+    answers = _answers(first_file.QUESTIONS, flags, yes)
     shipped = Path(str(resources.files("vgp.workflow.project"))) / "template" / FILE_NAME
     whole_files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
     if as_json:
@@ -100,13 +120,11 @@ Wrote {path}, with the environments dev (unless --env says otherwise) and prod. 
   vgp submit training      a run on Vertex AI"""
 
 
-def _answers(flags: dict[str, str | None], yes: bool) -> "Answers":
+def _answers(questions: "tuple[Question, ...]", flags: dict[str, str | None], yes: bool) -> "Answers":
     """An answer to every question: from its flag, a person, or its default."""
-    from vgp.settings.first_file import QUESTIONS
-
-    answers = {one.key: one.checked(flag) for one in QUESTIONS if (flag := flags[one.key]) is not None}
-    _refuse_silence(QUESTIONS, answers, yes)
-    for question in QUESTIONS:
+    answers = {one.key: one.checked(flag) for one in questions if (flag := flags[one.key]) is not None}
+    _refuse_silence(questions, answers, yes)
+    for question in questions:
         if question.key not in answers:
             default = question.default(answers)
             answers[question.key] = question.checked(default or "") if yes else _ask(question, default)

@@ -12,8 +12,6 @@ from vgp.evaluation.predictions import Names
 
 from . import rowwise
 
-# FROM tests/vgp/evaluation/test_clusters.py:
-
 
 @given(st.lists(st.integers(0, 9) | st.just(1 << 40), max_size=30))
 def test_codes_are_numbered_as_they_rise(codes):
@@ -110,7 +108,6 @@ def test_sums_of_many_rows_are_exact_to_the_last_digits_and_alike_in_any_unit():
     assert doubled.error == 2.0**40 * clusters.contrast(difference, [day]).error
 
 
-# FROM tests/vgp/evaluation/test_consecutive.py:
 # How alike neighbouring groups are, and what that takes from what they prove.
 
 

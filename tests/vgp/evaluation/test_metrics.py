@@ -9,8 +9,6 @@ from tests.vgp.evaluation import rowwise
 from vgp.evaluation import metrics
 from vgp.evaluation.ranked import PIECE_ROWS, Ranked, normalised, packed, scored
 
-# FROM tests/vgp/evaluation/test_metrics.py:
-
 
 def binary(count=500, seed=0):
     random = np.random.default_rng(seed)
@@ -178,7 +176,6 @@ def test_a_tie_between_two_pieces_is_a_tie():
     assert Ranked.of(packed(np.full(len(hit), 0.5), hit)).auc() == 0.5
 
 
-# FROM tests/vgp/evaluation/test_one_vs_rest.py:
 
 
 ROWS = 40_000

@@ -14,8 +14,6 @@ from vgp.data import operating
 from vgp.evaluation import thresholds
 from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
 
-# FROM tests/vgp/evaluation/test_thresholds.py:
-
 
 def rows(count=400, seed=0):
     random = np.random.default_rng(seed)
@@ -100,7 +98,6 @@ def test_rows_of_one_class_have_a_table_without_what_is_undefined():
     assert found.table == () and found.operating.recall is None and found.operating.f1 == 0
 
 
-# FROM tests/vgp/evaluation/test_precision_recall.py:
 
 
 def ranked(label, score):

@@ -14,7 +14,7 @@ from vgp.base.text.figures import significant
 from vgp.data import bundle
 from vgp.decision.decision import Decision
 from vgp.decision.reason import rival, verdict_of
-from vgp.decision.report import cards, making, page, plots
+from vgp.decision.report import making, page, plots
 from vgp.decision.report.report import title
 from vgp.evaluation import collected, record
 from vgp.evaluation.record import Evaluation, SliceMetrics
@@ -85,8 +85,8 @@ def write(
         "evaluation": measured,
         "decision": decision,
         "verdict": verdict_of(decision) if decision else "",
-        "checks": cards.checks(decision) if decision else [],
-        "cards": cards.cards(measured),
+        "checks": page.checks(decision) if decision else [],
+        "cards": page.cards(measured),
         "uses": intended_uses(dataset, measured),
         "limits": known_limits(measured, decision),
         **_slices(measured, decision),

@@ -18,7 +18,7 @@ from vgp.protocol import moment
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import Request, RunPins
 from vgp.registry import model_name, reigning
-from vgp.steps.pins import data, earlier, weights
+from vgp.steps.pins import data, resolve, weights
 
 
 def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
@@ -45,7 +45,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
     if not pinned.digest(pins):
         raise UserError(store.not_pins(pins))
     if not storage.is_remote(storage.uri(pins)):
-        earlier.check(pins, store.load(pins, RunPins), request, as_of=as_of)
+        resolve.check_earlier(pins, store.load(pins, RunPins), request, as_of=as_of)
 
 
 def _check_registry(request: Request) -> None:

@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.machines.catalog import catalog
-from vgp.machines.placement.engine_request import Job
+from vgp.machines.placement.request_parts import Job
 from vgp.settings import Settings
 from vgp.vertex import clients, permissions, rest
 from vgp.vertex.permissions import ACT_AS, needed
 from vgp.vertex.preflight import quota, region, run_bucket, step_image
-from vgp.vertex.preflight.access import Policies, Thing, runner
-from vgp.vertex.preflight.access_policy import IMAGES, Policy
+from vgp.vertex.preflight.access import IMAGES, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 

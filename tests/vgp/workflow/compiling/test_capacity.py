@@ -14,9 +14,9 @@ from components.train import collect, train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check.checker import check
+from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.check.spec.spec_ladder import first_container, worlds
 from vgp.launch.capacity.jobs import probe_body
 from vgp.machines.catalog import catalog
