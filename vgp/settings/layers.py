@@ -21,7 +21,7 @@ from vgp.machines.placement.rung import NEEDS
 from vgp.settings.settings_text import Document, Keys
 
 #: A ladder asks for machines, too.
-_LADDER = ("capacity", "deadline", "probe")
+_LADDER = ("capacity", "deadline")
 
 
 @dataclass(frozen=True)
