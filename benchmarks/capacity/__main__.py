@@ -8,8 +8,8 @@ One rung on Spot for each zone and one on demand; a job of so many hours, a dead
 supply is known at every moment and nothing is lost at a preemption, as in the paper; *asking* is what Vertex AI gives:
 who wants to know asks, a refusal takes five minutes, the launcher learns of all 30 seconds late, and a preemption loses
 the steps since the last of the checkpoints, ten minutes apart. A change-over is billed, and so
-are the machines of the job that is asked beside one on demand, from their first moment. The parameters of the policy were chosen on
-the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
+are the machines of a job that waits beside one on demand, from their first moment. The parameters of the policy were
+chosen on the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
 """
 
 import argparse

@@ -3,7 +3,8 @@
 `UniformProgress` is the policy of "Can't Be Late" (Wu et al., NSDI 2024, section 4.3) as it is written there: behind
 the line work x time / deadline it goes on demand, on Spot it stays, on demand it stays until there is Spot and it is so
 far ahead that two change-overs still leave it on the line (hysteresis; `hysteresis=False` goes at once), and at the
-safety net it goes on demand for good. Where it cannot see the supply, it asks as ours does, beside the job on demand too.
+safety net it goes on demand for good. Where it cannot see the supply, it asks as ours does, also beside a job on
+demand.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,8 @@ def told(situation: Situation, sight: Sequence[bool]) -> Situation:
         replace(record, granted_s=(*record.granted_s[-1:], now)) if there else replace(record, refused_s=(now,) * 10)
         for record, there in zip(situation.records, sight, strict=True)
     )
-    return replace(situation, records=records)
+    there = next((index for index, seen in enumerate(sight) if seen and index != situation.on), None)
+    return replace(situation, records=records, next_on=there, next_running=there is not None)
 
 
 def on_demand(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:

@@ -35,7 +35,7 @@ class World:
 
 @dataclass(frozen=True)
 class Beside:
-    """What becomes of a job that is asked beside another: the launcher learns of it at `told_s`; billed since `got_s`."""
+    """What becomes of a job that waits beside another: the launcher learns of it at `told_s`; billed since `got_s`."""
 
     rung: int
     got_s: float

@@ -166,7 +166,10 @@ class Climb:
         rungs, choice = self._choice(attempts, self.journal.read())
         self._look_at = now + choice.look_again_s
         if choice.rung is None or rungs[choice.rung].name == attempt.rung:
+            before = self.journal.ladder.waiting
             next_job.want(None if choice.beside is None else rungs[choice.beside])
+            if len(self.journal.ladder.waiting) > len(before):
+                attempts.sweep.soon()
             return None
         name = rungs[choice.rung].name
         return End("moved", f"on to {name}: {choice.why}", name)

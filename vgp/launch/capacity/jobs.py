@@ -101,7 +101,7 @@ class Jobs:
 
 
 def is_known(job: Json, ladder: Ladder) -> bool:
-    """Whether it is the job of the attempt that goes on or of the one that waits; any with its token, as long as none is known."""
+    """Whether it is the job that works or the one that waits; any with its token, as long as none is known."""
     return any(one is not None and is_of(job, one) for one in (ladder.open, ladder.next))
 
 

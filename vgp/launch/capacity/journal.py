@@ -8,8 +8,8 @@ Each start of a launcher is a term. One that finds a later term than its own has
 
 `heartbeat.json`: which attempt may run, which one is next, and that its launcher lives; written by a thread of its own.
 
-A job reads it before its first step, waits while it is the next one, and ends if another attempt is named there. One that sees no new generation of it
-for `orphan_s` saves and ends. So what a launcher lost sight of stops by itself.
+A job reads it before its first step, waits while it is the next one, and ends if another attempt is named there.
+One that sees no new generation of it for `orphan_s` saves and ends. So what a launcher lost sight of stops by itself.
 """
 
 import threading

@@ -82,8 +82,8 @@ class Choice:
     """What to do now.
 
     `rung` is where the job belongs: the present one (stay), another (end the present job, which saves, and create one
-    there), or None (no job; only where there is none). `beside` is the rung that is asked for machines while the present
-    job works: its job is created if there is none, and one on another rung is cancelled. `why` is a sentence for the log.
+    there), or None (no job; only where there is none). `beside` is the rung that is asked for machines while the
+    present job works: a job waits for them there, and for no others. `why` is a sentence for the log.
     """
 
     rung: int | None

@@ -145,8 +145,8 @@ class Request(JobOptions):
     def _without_probe(cls, given: object) -> object:
         if isinstance(given, dict) and "probe" in given:
             raise ValueError(
-                "probe is no setting any more: remove it. No probes are sent; while a job works on demand, the job that "
-                "follows it waits for Spot machines, which costs nothing until it has them."
+                "probe is no setting any more: remove it. While a job works on demand, the job that is to follow it "
+                "waits for Spot machines, which costs nothing until it has them."
             )
         return given
 
