@@ -40,7 +40,8 @@ from rich.table import Table
 
 from benchmarks import machine
 from benchmarks.chaos import command
-from vgp.train.loop.interval import LEAST_S, MOST_S, MOST_SHARE, RATE_VARIABLE, optimum
+from vgp.train.loop.saving import LEAST_S, MOST_S, MOST_SHARE, optimum
+from vgp.train.loop.training_request import RATE_VARIABLE
 
 HOUR, LIVES = 3600.0, 20_000
 #: Seconds that a cloud takes from the end of a machine until the program starts on the next.

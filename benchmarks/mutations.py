@@ -25,7 +25,7 @@ import yaml
 
 from vgp.check.check_report import Report, lines, sarif
 from vgp.check.checker import SUFFIXES, check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 
 RULES = Path(__file__).parents[1] / "docs/rules"
 DAY = date(2026, 11, 20)

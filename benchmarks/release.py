@@ -29,7 +29,7 @@ from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.decision import decision
 from vgp.decision.decision import Decision
-from vgp.decision.release import check
+from vgp.decision.release import release as releases
 from vgp.decision.release.release import Inputs, release
 from vgp.decision.report import card
 from vgp.evaluation import record
@@ -42,7 +42,7 @@ from vgp.registry.documents import Record
 
 #: What changes something outside of the process.
 EFFECTS: tuple[tuple[Any, str], ...] = (
-    (shutil, "copyfile"), (os, "fsync"), (os, "replace"), (os, "mkdir"), (check, "check"),
+    (shutil, "copyfile"), (os, "fsync"), (os, "replace"), (os, "mkdir"), (releases, "check_copy"),
     (Folder, "replace"), (Slot, "put"),
 )  # fmt: skip
 MODEL = "flights"
@@ -172,13 +172,13 @@ def judged(root: str, found: Record) -> str:
 @contextmanager
 def passing() -> Iterator[None]:
     """The check of the artifact passes, and its card is a line: there is no model in the random bytes."""
-    kept, written = check.check, card.write
-    check.check = lambda *words: check.Checked(0, 0, 0, 0.0)  # type: ignore[assignment]
+    kept, written = releases.check_copy, card.write
+    releases.check_copy = lambda *words: releases.Checked(0, 0, 0, 0.0)  # type: ignore[assignment]
     card.write = lambda path, **facts: Path(path).write_text("a card")  # type: ignore[assignment]
     try:
         yield
     finally:
-        check.check, card.write = kept, written
+        releases.check_copy, card.write = kept, written
 
 
 def fork(point: int, work: Callable[[], object]) -> tuple[str, bool]:

@@ -40,9 +40,9 @@ class Cloud:
 
     def until(self, reached: Callable[[], Any], *, minutes: float = 40) -> Any:
         """The first answer that is true, or after so many minutes the last one."""
-        deadline = self.clock.now() + timedelta(minutes=minutes)
-        while not (answer := reached()) and self.clock.now() < deadline:
-            self.clock.pause(self.poll_s)
+        deadline = self.clock.moment() + timedelta(minutes=minutes)
+        while not (answer := reached()) and self.clock.moment() < deadline:
+            self.clock.sleep(self.poll_s)
         return answer
 
     def ended(self, name: str) -> Run:

@@ -4,7 +4,6 @@ transcripts of earlier ones, read as data."""
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -107,10 +106,10 @@ class CloudClock(Clock):
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
 
-    def now(self) -> datetime:
-        return self.cloud.clock.now()
+    def now(self) -> float:
+        return self.cloud.clock.now().timestamp()
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.cloud.clock.advance(seconds)
 
 

@@ -10,8 +10,7 @@ from kfp import dsl
 from kfp.compiler import Compiler
 from kfp.dsl import Artifact, Dataset, Input, Model, Output, PipelineTaskFinalStatus
 
-from vgp.check.spec.caching import as_pinned
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned
 from vgp.protocol.image import IMAGE
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex

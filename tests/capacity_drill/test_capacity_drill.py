@@ -10,7 +10,7 @@ from tests.capacity_drill import checks, restarts, rows, stories, summary, work
 from tests.capacity_drill.__main__ import planned
 from tests.capacity_drill.climb import Evidence, Step
 from tests.loopback.working_job import CANCELLED, FAILED, RUNNING, SUCCEEDED, Spell
-from vgp.protocol.capacity.clock import written
+from vgp.base.clock import format_time
 
 SPEED = 100
 
@@ -69,8 +69,8 @@ def test_a_job_that_waited_and_took_over_is_an_attempt_and_nothing_is_wrong(good
 
 @pytest.mark.parametrize(("after_s", "wrong"), [(-60, 0), (20, 0), (300, 1)])
 def test_one_may_be_asked_for_when_the_job_beside_it_has_just_ended_and_not_later(good, after_s, wrong):
-    at = {name: written((BEGAN + timedelta(seconds=s)).timestamp()) for name, s in (("started", 0), ("ended", 900))}
-    sent = written((BEGAN + timedelta(seconds=900 + after_s)).timestamp())
+    at = {name: format_time((BEGAN + timedelta(seconds=s)).timestamp()) for name, s in (("started", 0), ("ended", 900))}
+    sent = format_time((BEGAN + timedelta(seconds=900 + after_s)).timestamp())
     found = told(good, 2, rung="4 standard", **at)
     found.ladder["waiting"] = [{"number": 1, "job": "", "outcome": "stockout", "intended": sent, "ended": sent}]
     said = [each for each in checks.problems(found, TASK, PLAN) if "nothing worked on demand" in each]
@@ -112,7 +112,7 @@ def still_at_work(good):
 def waited(good, **more):
     """The second attempt's job had waited beside one on demand."""
     good.region.jobs["customJobs/2"].message.labels["training-attempt"] = "next-1-b"
-    at = written(BEGAN.timestamp())
+    at = format_time(BEGAN.timestamp())
     first, second = good.ladder["attempts"]
     ladder = {
         "attempts": [

@@ -6,7 +6,7 @@ from itertools import pairwise
 from tests.capacity_drill.climb import Evidence
 from tests.loopback.capacity import FOREVER
 from tests.loopback.working_job import WorkingJob
-from vgp.protocol.capacity.clock import read
+from vgp.base.clock import parse_time
 from vgp.protocol.capacity.plan import Plan
 
 #: Hours that times with milliseconds may differ by.
@@ -43,9 +43,11 @@ def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
     """Each is asked for while a job works on demand, as far as its launcher can know."""
     standard = {rung.name for rung in plan.rungs if rung.strategy == "standard"}
     attempts = [each for each in found.ladder.get("attempts", []) if each["rung"] in standard and each["started"]]
-    held = [(read(each["started"]) or 0.0, (read(each["ended"]) or FOREVER) + UNSEEN_S) for each in attempts]
+    held = [
+        (parse_time(each["started"]) or 0.0, (parse_time(each["ended"]) or FOREVER) + UNSEEN_S) for each in attempts
+    ]
     for waiting in found.ladder.get("waiting", []):
-        asked = read(waiting["intended"]) or 0.0
+        asked = parse_time(waiting["intended"]) or 0.0
         if not any(began <= asked <= ended for began, ended in held):
             yield f"waiting job {waiting['number']} was asked for while nothing worked on demand"
 

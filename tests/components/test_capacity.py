@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vgp.base.clock import Clock
 from vgp.base.exits import Preempted
 from vgp.launch.capacity import job_progress as progress
 from vgp.launch.capacity import jobs, journal
@@ -15,10 +16,8 @@ from vgp.machines.placement import provisioning
 from vgp.protocol.capacity import control as job
 from vgp.protocol.capacity import ladder
 from vgp.protocol.capacity import progress as job_progress
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.watcher import require_turn
-from vgp.train import checkpoint_place
-from vgp.train.loop import interval
+from vgp.train import fit
 from vgp.train.loop import training_request as request
 from vgp.workflow.compiling import capacity as compiling
 
@@ -42,12 +41,12 @@ def test_variables_of_a_job_have_one_name_on_both_sides():
         job.FOLDER_VARIABLE,
         job.ATTEMPT_VARIABLE,
         request.WORLD_SIZES_VARIABLE,
-        checkpoint_place.STEP_IMAGE_VARIABLE,
+        fit.STEP_IMAGE_VARIABLE,
     )
     assert said == read
     assert (compiling.IMAGE_VARIABLE, provisioning.PREEMPTIONS_VARIABLE) == (
-        checkpoint_place.IMAGE_VARIABLE,
-        interval.RATE_VARIABLE,
+        fit.IMAGE_VARIABLE,
+        request.RATE_VARIABLE,
     )
     assert job.told({said[0]: "gs://b/f", said[1]: TOKEN}) == job.Control("gs://b/f", TOKEN)
 

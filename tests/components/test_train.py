@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from components.resolve import resolve
 from components.train import train
 from pipelines import training as workflow
-from vgp.check.spec import arguments
+from vgp.check.spec.parameters import parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
@@ -98,7 +98,7 @@ def test_every_setting_is_reached_through_the_pipeline(
     settings = other(name)
     texts = [f"{key if key in SPEC.parameters else f'training_options.{key}'}={json.dumps(value).strip(chr(34))}"
              for key, value in settings.items()]  # fmt: skip
-    values = {**SPEC.defaults, **arguments.parsed(SPEC.parameters, texts, workflow.members)}
+    values = {**SPEC.defaults, **parse_arguments(SPEC.parameters, texts, workflow.members)}
     workflow.check(values, remote=True)
     outputs = {"model": Model(uri=str(tmp_path / "model")), "checkpoints": Artifact(uri=str(tmp_path / "saved"))}
     config = as_struct(asked(values).settings)

@@ -66,8 +66,8 @@ def test_the_code_of_the_page_runs_and_prints_what_the_page_says(project: Path) 
 def test_the_code_that_runs_on_vertex_ai_runs_against_the_loopback_cloud(
     project: Path, cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Clock, "now", lambda self: cloud.clock.now())
-    monkeypatch.setattr(Clock, "pause", lambda self, seconds: cloud.clock.advance(seconds))
+    monkeypatch.setattr(Clock, "now", lambda self: cloud.clock.now().timestamp())
+    monkeypatch.setattr(Clock, "sleep", lambda self, seconds: cloud.clock.advance(seconds))
     cloud.script("evaluate", metrics={"auc": 0.71})
     cloud.script("decide", outputs={"Output": "candidate"})
     (block,) = THERE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.training import members
-from vgp.check.spec import arguments
+from vgp.check.spec.parameters import parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.train import reference
 from vgp.train.config import TrainConfig, parse
@@ -37,7 +37,7 @@ ADVISED = sorted(
 
 @pytest.mark.parametrize(("page", "text"), ADVISED)
 def test_a_setting_that_a_page_advises_is_taken(page: str, text: str) -> None:
-    values = arguments.parsed(FORM, [text], members)
+    values = parse_arguments(FORM, [text], members)
     form = {name: value for name, value in values.items() if name in TrainConfig.model_fields}
     parse({"strategy": "fsdp", **form, **values.get("training_options", {})})
 

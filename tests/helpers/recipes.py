@@ -20,7 +20,7 @@ from vgp.train.checkpoint import recovery
 from vgp.train.checkpoint.saved import Saved
 from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
-from vgp.train.loop import precision, trainer
+from vgp.train.loop import finite, trainer
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
@@ -56,7 +56,7 @@ class Recipes(Digits):
 
 def begin(argument: dict[str, Any], rank: Rank) -> None:
     """Each recipe from start to end; then the first once more, in which rank 1 is killed in the tenth step."""
-    precision._GROWTH_INTERVAL = 3
+    finite._GROWTH_INTERVAL = 3
     for name, changes in argument["recipes"].items():
         trainer.run(request(argument, f"{name}/whole", changes), rank)
     os.environ["DIGITS_SIGNAL"] = f"1:{2 * STEPS}:{signal.SIGKILL.value}"
@@ -65,7 +65,7 @@ def begin(argument: dict[str, Any], rank: Rank) -> None:
 
 def go_on(argument: dict[str, Any], rank: Rank) -> list[dict[str, Any]]:
     """Each recipe from the checkpoint of a step on, and the one that was killed: their figures."""
-    precision._GROWTH_INTERVAL = 3
+    finite._GROWTH_INTERVAL = 3
     found = []
     for name, changes in argument["recipes"].items():
         if rank.leads:

@@ -10,8 +10,7 @@ from vgp.data.task import Task
 from vgp.train.config import TrainConfig
 from vgp.train.loop.building import seed_everything
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.order import Plan, assignment, seed_of
-from vgp.train.loop.schedule import Schedule
+from vgp.train.loop.order import Plan, Schedule, assignment, seed_of
 
 #: Each column is normal with one of these deviations, around a thousand of them: as a pressure of 101,325 +- 100.
 DEVIATIONS = [10.0**power for power in range(-3, 7)]

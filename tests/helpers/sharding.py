@@ -16,7 +16,7 @@ from vgp.train.checkpoint import manifest, reading, recovery, saved, state
 from vgp.train.checkpoint.manifest import Manifest, Part, part_name
 from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import TrainConfig
-from vgp.train.loop import recording, resume
+from vgp.train.loop import initial_state, recording
 from vgp.train.loop.building import seed_everything
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.order import Plan, seed_of
@@ -141,7 +141,7 @@ def made_filled_and_exported(folder, rank):
         bundle.save_weights(Path(folder) / "other", other)
     train(one, 1)
     rank.exchange(None, within_s=60)
-    one.take_weights(open_weights(str(Path(folder) / "other")))
+    initial_state.take(one.module, open_weights(str(Path(folder) / "other")), one.task, one.config, one.rank, 60)
     full = {n: t.full_tensor() if isinstance(t, DTensor) else t for n, t in one.module.state_dict().items()}
     assert same(full, other.state_dict())
 
@@ -181,8 +181,8 @@ def read_once(folder, rank):
         for switches in ({}, {"strategy": "fsdp"}):
             one = learner(rank, **switches)
             store = Counted(place)
-            resume.store_at = lambda *_, store=store, **__: store
-            assert resume.newest(request(place), rank, one).step == 2
+            initial_state.store_at = lambda *_, store=store, **__: store
+            assert initial_state.newest(request(place), rank, one).step == 2
             assert same(values(one), expected), (switches, writers)
             size = sum(path.stat().st_size for path in place.glob("*.safetensors"))
             assert sum(rank.exchange(store.bytes, within_s=60)) == size, (switches, writers)
@@ -192,7 +192,7 @@ def read_once(folder, rank):
 def goes_on_offloaded_and_recomputed(place, first, rank):
     one = learner(rank, strategy="fsdp", cpu_offload=True, activation_checkpointing=True)
     one.warm_up(batch(1))
-    assert resume.newest(request(place), rank, one).step == 2
+    assert initial_state.newest(request(place), rank, one).step == 2
     for each in (first, one):
         each.step(2, (batch(200 + number) for number in each.assigned))
     expected, found = values(first), values(one)
@@ -202,7 +202,7 @@ def goes_on_offloaded_and_recomputed(place, first, rank):
 
 def damage_that_one_rank_reads(folder, rank):
     """All ranks take the older checkpoint; and none, if that is damaged too."""
-    resume.store_at = lambda folder, **_: DiskStore(folder)
+    initial_state.store_at = lambda folder, **_: DiskStore(folder)
     for module in (manifest, part, recovery, saved, reading):
         module.BLOCK = 4096
     one = learner(rank, strategy="fsdp")
@@ -215,13 +215,13 @@ def damage_that_one_rank_reads(folder, rank):
             commit(Path(folder), tensors, scalars, step, rank.world_size)
         flip_last(Path(folder), 2, rank.world_size - 1)
     rank.exchange(None, within_s=60)
-    assert resume.newest(request(folder), rank, one).step == 1
+    assert initial_state.newest(request(folder), rank, one).step == 1
     assert same(values(one), older[0])
     rank.exchange(None, within_s=60)
     if rank.leads:
         flip_last(Path(folder), 1, 0)
     rank.exchange(None, within_s=60)
-    assert resume.newest(request(folder), rank, one) is None and one.spoilt
+    assert initial_state.newest(request(folder), rank, one) is None and one.spoilt
 
 
 def request(folder):

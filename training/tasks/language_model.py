@@ -20,8 +20,7 @@ from vgp.data import text
 from vgp.data.task import Batch, Task, WeightedLoss, fusable
 from vgp.data.text import Passage, split_of
 from vgp.data.tokens import MOST_TOKENS, learn, tokens
-from vgp.networks.shape import HEAD_WIDTHS, WIDTH_PER_LAYER, Shape, head_width
-from vgp.networks.workload import Workload
+from vgp.networks.shape import HEAD_WIDTHS, WIDTH_PER_LAYER, Shape, Workload, head_width
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -222,7 +221,7 @@ class LanguageModel(Task):
 
     def sample(self, model: "nn.Module", data: "Manifest") -> str:
         """Text that the model writes after the option `prompt`, drawn at temperature 0.8 from seed 0."""
-        from vgp.networks.sampling import continued
+        from vgp.networks.transformer import continued
 
         coder = tokens(data.statistics["vocabulary"])
         prompt = [coder.size - 1, *coder.encode(str(self.chosen["prompt"]).encode())[0].tolist()]

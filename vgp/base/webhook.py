@@ -11,11 +11,12 @@ import os
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
+
+from vgp.base.retry import Pauses, poll
 
 #: Seconds that one try may take in all, from the look-up of the name on; tries; and the pause between them.
 TRY_S, TRIES, PAUSE_S = 10.0, 2, 2.0
@@ -87,17 +88,20 @@ def post(url: str, body: Mapping[str, Any], key: str) -> int:
         Undelivered: no try was answered by 2xx.
     """
     checked(url)
-    for number in range(TRIES):
-        time.sleep(PAUSE_S if number else 0)
+    outcomes: list[int | Exception] = []
+
+    def send() -> int | None:
         outcome = _within(TRY_S, lambda: _try(url, json.dumps(body).encode(), key))
         if isinstance(outcome, Refused):
             raise outcome
-        if isinstance(outcome, int) and (200 <= outcome < 300 or not _may_pass(outcome)):
-            break
-    if isinstance(outcome, int) and 200 <= outcome < 300:
-        return outcome
-    tries = f"{number + 1} {'try' if number == 0 else 'tries'}"
-    raise Undelivered(f"{urlsplit(url).hostname} {_words(outcome)} ({tries}).")
+        outcomes.append(outcome)
+        return outcome if isinstance(outcome, int) and not _may_pass(outcome) else None
+
+    status = poll(send, Pauses(PAUSE_S, PAUSE_S, tries=TRIES))
+    if status is not None and 200 <= status < 300:
+        return status
+    tries = f"{len(outcomes)} {'try' if len(outcomes) == 1 else 'tries'}"
+    raise Undelivered(f"{urlsplit(url).hostname} {_words(outcomes[-1])} ({tries}).")
 
 
 def _may_pass(status: int) -> bool:

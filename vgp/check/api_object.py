@@ -2,15 +2,15 @@
 
 import math
 import re
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, spellings, whole_number
-from vgp.check import custom_job, job_extras, persistent_resource
+from vgp.check import custom_job
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import judge_machine
-from vgp.check.terms import Terms, judge_region, price_of
-from vgp.check.worker_pool import judge_reservation
-from vgp.machines.placement.nearest_machine import Conditions
+from vgp.check.terms import Terms, judge_region, misplaced, price_of
+from vgp.check.worker_pool import judge_reservation, judge_resource_pools
+from vgp.machines.placement.search import Conditions
 
 #: Fields by which an object is recognised, most telling first.
 TELLING = (
@@ -25,7 +25,7 @@ _ENVELOPES = (
 _PARENT = re.compile(r"projects/[^/]+/locations/([^/]+)(?:/.*)?")
 
 
-def telling_field(value: Any) -> str | None:
+def telling_field(value: object) -> str | None:
     """The field that tells what the object is, or the envelope around one; None if it is nothing of ours."""
     if not isinstance(value, dict):
         return None
@@ -33,18 +33,18 @@ def telling_field(value: Any) -> str | None:
     return own or _envelope(value)
 
 
-def _envelope(value: dict[Any, Any]) -> str | None:
+def _envelope(value: JsonObject) -> str | None:
     """The field of a request body {parent, customJob: {...}} in which there is something of ours."""
     held = ((name, value.get(spelled)) for name in _ENVELOPES for spelled in spellings(name))
     return next((name for name, inner in held if _is_own(inner)), None)
 
 
-def _is_own(value: Any) -> bool:
+def _is_own(value: object) -> bool:
     """Whether the object itself tells what it is: envelopes hold no envelopes."""
     return isinstance(value, dict) and any(spelled in value for name in TELLING for spelled in spellings(name))
 
 
-def is_pool_list(value: Any) -> bool:
+def is_pool_list(value: object) -> bool:
     """worker_pool_specs as the SDK takes them."""
     return isinstance(value, list) and any(telling_field(item) == "machineSpec" for item in value)
 
@@ -69,7 +69,7 @@ def judge(judgement: Judgement, step: str, node: Node, *, location: Node | None 
     elif kind == "deployedModels":
         _deployed_models(judgement, step, node.get(kind).decoded(), location)
     elif kind == "resourcePools":
-        persistent_resource.judge(judgement, step, node, location)
+        judge_resource_pools(judgement, step, node, location)
     elif kind == "workerPoolSpecs":
         custom_job.judge(judgement, step, node, location=location, strict_list=strict)
     elif (inner := Reader(judgement, step).object(node.get(kind), kind)) is not None:
@@ -107,7 +107,7 @@ def _inside(judgement: Judgement, step: str, kind: str, node: Node, inner: Node,
     """What the telling field holds."""
     reader = Reader(judgement, step)
     if kind in ("jobSpec", "trialJobSpec"):
-        job_extras.misplaced(reader, node, "scheduling")
+        misplaced(reader, node, "scheduling")
     if kind == "trialJobSpec":
         count = node.get("parallelTrialCount")
         for name in ("parallelTrialCount", "maxTrialCount"):
@@ -200,7 +200,7 @@ def _way(reader: Reader, resources: Node, spec: Node) -> str | None:
     if isinstance(spot.value, bool) and spot.value:
         return "spot"
     if spot.value is not None and not isinstance(spot.value, bool):
-        reader.judgement.malformed(reader.step, spot, "spot", "true or false")
+        reader.malformed(spot, "spot", "true or false")
         return None
     if flex_start.value is not None:
         return "flex_start"
@@ -225,7 +225,5 @@ def _serving_replicas(reader: Reader, resources: Node) -> int | None:
     most = counts["maxReplicaCount"] or least
     if most < least:
         text = f"maxReplicaCount is {most}, below the {least} that it starts with."
-        reader.judgement.add(
-            reader.step, resources.get("maxReplicaCount"), "GPU007", text, f"Set it to {least} or more."
-        )
+        reader.add(resources.get("maxReplicaCount"), "GPU007", text, f"Set it to {least} or more.")
     return max(most, least)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
-from vgp.check.services import Service
+from vgp.check.container_facts import Service
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement.combination import Combination, known
 from vgp.machines.placement.dearest import Held

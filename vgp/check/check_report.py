@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from rich.console import Console
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import plural
 from vgp.base.text.printable import one_line
 from vgp.check.check_finding import Finding, StepRow
@@ -56,7 +56,7 @@ class Report:
         }  # fmt: skip
         return ", ".join(plural(count, word) for word, count in counts.items()) + "."
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         lines = self.lines()
         return {
             "findings": [{**finding.as_json(), "line": lines.get(id(finding), 1)} for finding in self.findings],
@@ -119,7 +119,7 @@ def _end(field: str) -> str:
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def sarif(report: Report, rules_url: str = "") -> dict[str, Any]:
+def sarif(report: Report, rules_url: str = "") -> JsonObject:
     """The log with one run. `rules_url`: the folder on the web that has a page for each rule; empty: not known."""
     lines = report.lines()
     rules = sorted({finding.rule for finding in report.findings})
@@ -134,7 +134,7 @@ def sarif(report: Report, rules_url: str = "") -> dict[str, Any]:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _sarif_rule(rule: Rule, rules_url: str) -> dict[str, Any]:
+def _sarif_rule(rule: Rule, rules_url: str) -> JsonObject:
     page = f"{rules_url.rstrip('/')}/{rule.id}.md" if rules_url else ""
     return {
         "id": rule.id,
@@ -146,7 +146,7 @@ def _sarif_rule(rule: Rule, rules_url: str) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding, rule_index: int, line: int) -> dict[str, Any]:
+def _sarif_result(finding: Finding, rule_index: int, line: int) -> JsonObject:
     physical = {"artifactLocation": {"uri": _uri(finding.file)}, "region": {"startLine": line}}
     logical = {"name": finding.step, "fullyQualifiedName": finding.field or finding.step}
     return {

@@ -19,8 +19,8 @@ from vgp.base.documents.toml_text import settings_file
 from vgp.base.errors import RequestError
 from vgp.check import document_kinds
 from vgp.check.check_report import Report
+from vgp.check.document_kinds import PROGRAMS, SPECS, is_program, load, parse
 from vgp.check.judgement import Judgement
-from vgp.check.sources.source_files import PROGRAMS, SPECS, is_program, load, parse
 from vgp.machines.placement.machine_rules import rule
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_known
 

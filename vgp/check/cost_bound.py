@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from itertools import chain
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import dollars, listed, took, usd
 from vgp.base.text.table import above, table
@@ -50,7 +51,7 @@ def unpriced(rows: Sequence[StepRow]) -> dict[str, str]:
     return {row.step: row.not_known for row in rows if row.max_usd is None}
 
 
-def as_json(rows: Sequence[StepRow]) -> dict[str, Any]:
+def as_json(rows: Sequence[StepRow]) -> JsonObject:
     """`max_usd` is the bound, null where there is none: then the priced steps' part of it, and the others by name."""
     left_out = unpriced(rows)
     most = most_usd(rows)
@@ -147,7 +148,9 @@ def steps_table(
     shared = _shared(lines) if width < _WIDE else {}
     titles = [title for title in _COLUMNS if title not in shared]
     drawn_lines = [
-        each for line, row in zip(lines, rows, strict=True) for each in (line, *_services(row), *_rungs(row))
+        each
+        for line, row in zip(lines, rows, strict=True)
+        for each in (line, *_services(row), *chain.from_iterable(map(_rung, row.rungs)))
     ]
     cells: list[list[str | Text]] = [[line[title] for title in titles] for line in drawn_lines]
     if len(rows) > 1:
@@ -156,7 +159,7 @@ def steps_table(
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
     below += [f"not counted: {'; '.join(not_counted(rows))}"] if rows else []
-    below += [*_shuffled(rows), *_ladders(rows)]
+    below += [*_shuffled(rows), *chain.from_iterable(map(_ladder, rows))]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
     return above(drawn, below)
 
@@ -175,12 +178,8 @@ def _services(row: StepRow) -> list[dict[str, str]]:
     ]
 
 
-def _rungs(row: StepRow) -> list[dict[str, str]]:
-    """The rungs of a step with a ladder, as lines below that of the machine that climbs it."""
-    return [line for rung in row.rungs for line in _rung(rung)]
-
-
 def _rung(rung: RungRow) -> list[dict[str, str]]:
+    """A rung of a step's ladder, as lines below that of the machine that climbs it."""
     lines = [
         line_of(each) | {"step": "", "at most": ""} | ({"provisioning": "persistent"} if each.is_persistent else {})
         for each in rung.rows
@@ -191,15 +190,12 @@ def _rung(rung: RungRow) -> list[dict[str, str]]:
     return lines
 
 
-def _ladders(rows: Sequence[StepRow]) -> list[str]:
+def _ladder(row: StepRow) -> Iterator[str]:
     """What the ceiling of a step with a ladder counts."""
-    return [line for row in rows if row.rungs and row.ladder_s for line in _ladder(row, row.ladder_s)]
-
-
-def _ladder(row: StepRow, ladder_s: float) -> Iterator[str]:
-    yield f"{row.step}: {_counted(row, ladder_s)}"
-    if handover := _handover(row):
-        yield f"{row.step}: {handover}"
+    if row.rungs and row.ladder_s:
+        yield f"{row.step}: {_counted(row, row.ladder_s)}"
+        if handover := _handover(row):
+            yield f"{row.step}: {handover}"
 
 
 def _handover(row: StepRow) -> str:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from operator import itemgetter
 
 from vgp.base.documents.node import Node
-from vgp.check import job_extras, services
+from vgp.check import container_facts
 from vgp.check.check_finding import StepRow, unknown_machine
 from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import MachineSpec
-from vgp.check.terms import Terms, judge_durations, persistent_resource, price_of, terms, tpu_price
+from vgp.check.terms import Terms, judge_durations, judge_extras, persistent_resource, price_of, terms, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import provisioning
@@ -41,7 +41,7 @@ def judge(
     """
     reader = Reader(judgement, step)
     job_terms = terms(reader, spec, location)
-    job_extras.judge(reader, job_terms, spec)
+    judge_extras(reader, job_terms, spec)
     nodes = _pools(reader, spec, pools if pools is not None else spec.get("workerPoolSpecs"), strict_list)
     if nodes is None:
         judgement.steps.append(unknown_machine(step, job_terms.strategy, job_terms.regions))
@@ -62,8 +62,8 @@ def judge(
         _quota(reader, job_terms, judged, trials)
     rows = _rows(step, job_terms, judged, trials, rounds, timeout_s)
     if rows and nodes:  # the chief alone speaks to other services
-        used = services.of(nodes[0].get("containerSpec").get("env"))
-        judgement.report(step, job_terms.scheduling, *services.ended_early(used, timeout_s))
+        used = container_facts.services_of(nodes[0].get("containerSpec").get("env"))
+        judgement.report(step, job_terms.scheduling, *container_facts.ended_early(used, timeout_s))
         rows[0] = replace(rows[0], services=used)
     named = bool(spec.get("persistentResourceId").text()) or (judgement.on_resource and job_terms.is_persistent)
     judgement.steps += [replace(row, is_persistent=named) for row in rows]
@@ -73,20 +73,20 @@ def _pools(reader: Reader, spec: Node, node: Node, strict_list: bool) -> list[No
     """The worker pools; None where there is no list of them, which is reported."""
     node = node.decoded()
     if not node.known:
-        reader.judgement.unknown(reader.step, node, "workerPoolSpecs")
+        reader.unknown(node, "workerPoolSpecs")
         return None
     if isinstance(node.value, dict):
         text = "workerPoolSpecs is a mapping: gcloud takes it for one pool, Google's Python client refuses it."
         level = "error" if strict_list else "warning"
-        reader.judgement.add(reader.step, node, "GPU026", text, "Write a list: '- machineSpec: ...'.", level)
+        reader.add(node, "GPU026", text, "Write a list: '- machineSpec: ...'.", level)
         return [node]
     if not isinstance(node.value, list):
         if node.value is None and persistent_resource(spec).value:
             return []
-        reader.judgement.malformed(reader.step, node, "workerPoolSpecs", "a list of worker pools")
+        reader.malformed(node, "workerPoolSpecs", "a list of worker pools")
         return None
     if not node.value:
-        reader.judgement.malformed(reader.step, node, "workerPoolSpecs", "a list with at least one pool")
+        reader.malformed(node, "workerPoolSpecs", "a list with at least one pool")
     return [pool.decoded() for pool in node.items()]
 
 
@@ -95,10 +95,10 @@ def _shape(reader: Reader, pools: list[Node]) -> None:
         text = f"A job has at most {MAX_POOLS} worker pools ({', '.join(ROLES)}); this one has {len(pools):,}."
         text += f" The first {MOST_JUDGED} are judged." if len(pools) > MOST_JUDGED else ""
         fix = "More machines of one kind are a higher replicaCount, not more pools."
-        reader.judgement.add(reader.step, pools[MAX_POOLS], "GPU007", text, fix)
+        reader.add(pools[MAX_POOLS], "GPU007", text, fix)
     if pools and pools[0].value in ({}, None):
         text = "Pool 0 is empty; it holds the chief, which every job needs."
-        reader.judgement.add(reader.step, pools[0], "GPU007", text, "Describe the chief in pool 0.")
+        reader.add(pools[0], "GPU007", text, "Describe the chief in pool 0.")
 
 
 def _tpus(reader: Reader, pools: list[Pool]) -> None:
@@ -109,7 +109,7 @@ def _tpus(reader: Reader, pools: list[Pool]) -> None:
             f"A job on {chief.spec.machine_type} has one worker pool with one replica; this one has {len(pools)} pools."
         )
         fix = "Keep that pool: its topology, or count, says how many machines there are."
-        reader.judgement.add(reader.step, next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
+        reader.add(next(pool.at for pool in pools if pool is not chief), "GPU007", text, fix)
 
 
 def _one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
@@ -118,7 +118,7 @@ def _one_zone(reader: Reader, job_terms: Terms, pools: list[Pool]) -> None:
     if len(set(kinds)) > 1:
         other = next(pool for pool in pools if pool.spec.accelerator not in (None, kinds[0]))
         where = job_terms.regions or [catalog.DEFAULT_REGION]
-        reader.judgement.report(reader.step, other.at, *provisioning.one_zone(list(dict.fromkeys(kinds)), where))
+        reader.report(other.at, *provisioning.one_zone(list(dict.fromkeys(kinds)), where))
 
 
 def _flex_start(reader: Reader, pools: list[Pool]) -> None:
@@ -127,7 +127,7 @@ def _flex_start(reader: Reader, pools: list[Pool]) -> None:
         first, spec = pools[0].spec, pool.spec
         if first.complete and spec.complete and first.names != spec.names:
             text = f"Flex-start needs the same machine in every pool: {first} and {spec} differ."
-            reader.judgement.add(reader.step, pool.at, "GPU008", text, "Use one machine everywhere, or Spot.")
+            reader.add(pool.at, "GPU008", text, "Use one machine everywhere, or Spot.")
 
 
 def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | None) -> None:
@@ -144,7 +144,7 @@ def _quota(reader: Reader, job_terms: Terms, pools: list[Pool], trials: int | No
         _, largest, combination = max(drawn, key=itemgetter(0))
         amount = sum(each for each, _, _ in drawn)
         problems = provisioning.quota_problems(combination, amount, job_terms.regions, job_terms.strategy)
-        reader.judgement.report(reader.step, largest.at, *problems)
+        reader.report(largest.at, *problems)
 
 
 def _rows(
@@ -184,9 +184,7 @@ def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequen
     known = all(pool.spec.complete and pool.replicas is not None for pool in pools)
     if known and sum(pool.replicas or 0 for pool in with_gpus) < 2:
         text = "Reduction servers sum gradients of several machines with GPUs; this job has fewer than two."
-        reader.judgement.add(
-            reader.step, nodes[2], UNUSED_SERVERS, text, "Drop the third pool, or add workers with GPUs."
-        )
+        reader.add(nodes[2], UNUSED_SERVERS, text, "Drop the third pool, or add workers with GPUs.")
         return
     for node in nodes[:2]:
         image = _image(node)
@@ -197,7 +195,7 @@ def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequen
                 "reduction servers, which cost all the same."
             )
             fix = "Install the package in the image (docs/rules/GPU036.md), or drop the third pool."
-            reader.judgement.add(reader.step, image, UNUSED_SERVERS, text, fix)
+            reader.add(image, UNUSED_SERVERS, text, fix)
             return
 
 

@@ -1,13 +1,74 @@
-"""The kind of a document, recognised by its content, and the judge of that kind."""
+"""The kind of a file by its name and its beginning, the kind of a document by its content, and the judge of that kind.
 
-from typing import Any
+Files are JSON, YAML, Python, notebooks, shell scripts and Terraform.
+"""
 
-from vgp.base.documents.bounded_text import Unreadable
+from pathlib import Path
+
+from vgp.base.documents import document
+from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Node, spellings
 from vgp.check import api_object, legacy, pipeline, plain_step
 from vgp.check.judgement import Judgement
-from vgp.check.sources import source_files
+from vgp.check.sources import notebook, python_code, shell_commands, shell_script, terraform
+from vgp.check.sources.hcl_blocks import SUFFIXES as TERRAFORM
+
+#: Suffixes of the files of a folder that are looked at.
+SPECS, PROGRAMS = (".json", ".yaml", ".yml"), (".py", ".ipynb", ".sh", ".bash", ".tf")
+
+
+def load(path: Path) -> list[Document]:
+    """The documents of a file; of a program there may be none. Raises Unreadable."""
+    return parse(str(path), read(path, instead="; give - and the text on standard input"), path.parent)
+
+
+def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
+    """Likewise of a text; `folder`: where the files lie that it names."""
+    form = _form(name, text)
+    if form == "terraform":
+        return terraform.documents(name, text, folder)
+    if form == "python":
+        return python_code.documents(name, text)
+    if form == "shell":
+        own = text.lstrip()
+        return shell_script.documents(name, own.removeprefix("$ ") if own.startswith("$ ") else text, folder)
+    return notebook.documents(name, text, folder) if form == "notebook" else document.parse(name, text)
+
+
+def _form(name: str, text: str) -> str:
+    """terraform, python, shell, notebook or spec, by the name of the file and how it begins."""
+    if is_terraform(name):
+        return "terraform"
+    suffix = Path(name).suffix.lower()
+    started_by = text.split("\n", 1)[0] if text.startswith("#!") and suffix not in SPECS else ""
+    if suffix == ".py" or "python" in started_by:
+        return "python"
+    if suffix in (".sh", ".bash") or "sh" in started_by:
+        return "shell"
+    if suffix == ".ipynb" or suffix == ".json" and notebook.is_notebook(text[:100_000]):
+        return "notebook"
+    is_command = suffix not in SPECS and text.lstrip().removeprefix("$ ").startswith("gcloud ")
+    return "shell" if is_command else "spec"
+
+
+def is_program(name: str) -> bool:
+    return Path(name).suffix.lower() in PROGRAMS or is_terraform(name)
+
+
+def is_terraform(name: str) -> bool:
+    return name.lower().endswith(TERRAFORM)
+
+
+def program_may_ask(name: str, text: str) -> bool | None:
+    """Whether a program, notebook or script has a word of a request for machines; None: it is none of these."""
+    form = _form(name, text)
+    if form == "terraform":
+        return terraform.may_ask(text)
+    if form == "spec":
+        return None
+    return form != "python" and shell_commands.may_ask(text) or form != "shell" and python_code.may_ask(text)
+
 
 #: Each request that is written as JSON or YAML has one of these words.
 _WORDS = (
@@ -30,7 +91,7 @@ def recognises(document: Document) -> bool:
 
 def may_ask(file: str, text: str) -> bool:
     """Whether a text has a word by which requests are recognised."""
-    asks = source_files.may_ask(file, text)
+    asks = program_may_ask(file, text)
     return any(word in text for word in _WORDS) if asks is None else asks
 
 
@@ -50,7 +111,7 @@ def judge(judgement: Judgement) -> None:
         legacy.judge(judgement)
     elif api_object.telling_field(data):
         api_object.judge(judgement, "", node)
-    elif _is_container(data):
+    elif isinstance(data, dict) and set(data) == {"container"}:  # a plain step of a program
         plain_step.judge(judgement, document.default_step, node.get("container"))
     elif api_object.is_pool_list(data):
         api_object.judge_pools(judgement, "", node)
@@ -60,14 +121,9 @@ def judge(judgement: Judgement) -> None:
         raise Unreadable(document.file, _why_not(data))
 
 
-def _is_list(data: Any) -> bool:
+def _is_list(data: object) -> bool:
     """A list of objects of the API."""
     return isinstance(data, list) and any(api_object.telling_field(item) for item in data)
-
-
-def _is_container(data: Any) -> bool:
-    """The container of a plain step, as it is read of a program."""
-    return isinstance(data, dict) and set(data) == {"container"}
 
 
 def _objects(judgement: Judgement, node: Node) -> None:
@@ -78,7 +134,7 @@ def _objects(judgement: Judgement, node: Node) -> None:
             api_object.judge(judgement, step, item)
 
 
-def _why_not(data: Any) -> str:
+def _why_not(data: object) -> str:
     if isinstance(data, dict) and str(data.get("apiVersion", "")).startswith("argoproj.io"):
         return "an Argo workflow of KFP 1; Vertex AI runs pipelines compiled by KFP 2"
     what = "it is plain text" if isinstance(data, str) else f"it is {type(data).__name__}"

@@ -2,11 +2,11 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from vgp.base.documents.budget import spend
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
-from vgp.check import api_object, image_names, plain_step, task_inputs
+from vgp.check import api_object, container_facts, plain_step, task_inputs
 from vgp.check.check_finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.check.spec import spec_ladder
@@ -17,7 +17,7 @@ from vgp.machines.placement.dearest import Held, Terms, dearest_way
 
 def judge(judgement: Judgement, step: str, executor: Node) -> None:
     """An executor of the deployment spec, with the inputs of its task as scope."""
-    kinds: dict[str, Any] = executor.value
+    kinds: JsonObject = executor.value
     if kinds.get("customJob") is not None:
         job = executor.get("customJob")
         inner = job.get("customJob")
@@ -33,7 +33,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
     if position(container.value) is not None:
         judge_ladder(judgement, step, container)
         return
-    if image_names.sends_mail(container.get("image").text() or "", container.get("command").value):
+    if container_facts.sends_mail(container.get("image").text() or "", container.get("command").value):
         return
     job = task_inputs.launched_job(container) or job_of_method(container)
     if job is not None:
@@ -42,7 +42,7 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
         judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
-    elif image_names.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
+    elif container_facts.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
         # The machine that the job would ask for is not the one of the step.
         text = "The job that the launcher starts is not checkable: its text is no JSON."
         judgement.add(step, unread, "GPU024", text, severity="warning")
@@ -95,7 +95,7 @@ def job_of_method(container: Node) -> Node | None:
     return None if value is None else Node(value, (*container.path, "args"), container.scope)
 
 
-def _options_of_method(args: Any) -> dict[str, Any]:
+def _options_of_method(args: object) -> JsonObject:
     """Last part of the option's name -> its value as written: --method.machine_type x."""
     items = args if isinstance(args, list) else []
     return {
@@ -105,9 +105,9 @@ def _options_of_method(args: Any) -> dict[str, Any]:
     }
 
 
-def _object_of_method(options: dict[str, Any]) -> dict[str, Any] | None:
+def _object_of_method(options: JsonObject) -> JsonObject | None:
     kind, method = str(options["cls_name"]), str(options.get("method_name", ""))
-    machine: dict[str, Any] = {
+    machine: JsonObject = {
         name: options[name] for name in ("machine_type", "accelerator_type", "accelerator_count") if name in options
     }
     if "TrainingJob" in kind and kind.startswith("Custom"):
@@ -121,9 +121,9 @@ def _object_of_method(options: dict[str, Any]) -> dict[str, Any] | None:
     return {"deployed_model": {"dedicated_resources": {"machine_spec": machine}}} if method == "deploy" else None
 
 
-def _pools_of_method(machine: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+def _pools_of_method(machine: JsonObject, options: JsonObject) -> list[JsonObject]:
     image = options.get("container_uri", options.get("image_uri", ""))
-    pool: dict[str, Any] = {"machine_spec": machine, "replica_count": 1, "container_spec": {"image_uri": image}}
+    pool: JsonObject = {"machine_spec": machine, "replica_count": 1, "container_spec": {"image_uri": image}}
     disk = {name: options[name] for name in ("boot_disk_type", "boot_disk_size_gb") if name in options}
     return [{**pool, "disk_spec": disk} if disk else pool]
 

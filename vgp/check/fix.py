@@ -19,7 +19,7 @@ from vgp.check import document_kinds
 from vgp.check.check_finding import Finding
 from vgp.check.check_report import Report
 from vgp.check.checker import check, files
-from vgp.check.sources.source_files import is_program, parse
+from vgp.check.document_kinds import is_program, parse
 
 #: A nearest may have a nearest of its own: a machine's name first, then its GPUs.
 _ROUNDS = 4

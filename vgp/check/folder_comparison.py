@@ -121,7 +121,10 @@ _NONE = "-"
 def markdown(before: State, after: State, today: date | None = None) -> str:
     """The whole text: what is wrong, then the steps that changed by file, then the schedules."""
     lines = ["### Machines, and what a run can cost at most", "", *_findings(after.report)]
-    changed = [file for file in sorted({*before.files, *after.files}) if _differs(file, before, after)]
+    rows = {
+        file: [list(side.files.get(file, ())) for side in (before, after)] for file in {*before.files, *after.files}
+    }
+    changed = [file for file, (old, new) in sorted(rows.items()) if old != new]
     left = MOST_ROWS
     for file in changed:
         table = _file(before.files.get(file, ()), after.files.get(file, ()))
@@ -151,10 +154,6 @@ def code(text: str, most: int = 120) -> str:
     # A backslash before | would say different things in a span and in a table.
     plain = one_line(text, most).replace("`", "'").replace("|", "¦").strip()
     return f"`{plain}`" if plain else "` `"
-
-
-def _differs(file: str, before: State, after: State) -> bool:
-    return list(before.files.get(file, ())) != list(after.files.get(file, ()))
 
 
 def _whether_there(file: str, before: State, after: State) -> str:

@@ -165,25 +165,37 @@ class Reader:
     def __init__(self, judgement: Judgement, step: str) -> None:
         self.judgement, self.step = judgement, step
 
+    def report(self, at: Node, *problems: Problem, parts: Mapping[str, Node] | None = None) -> None:
+        self.judgement.report(self.step, at, *problems, parts=parts)
+
+    def add(self, at: Node, rule: str, message: str, suggestion: str = "", severity: str = "") -> None:
+        self.judgement.add(self.step, at, rule, message, suggestion, severity)
+
+    def unknown(self, at: Node, what: str) -> None:
+        self.judgement.unknown(self.step, at, what)
+
+    def malformed(self, at: Node, what: str, rule: str) -> None:
+        self.judgement.malformed(self.step, at, what, rule)
+
     def text(self, node: Node, what: str) -> str | None:
         """A text; None if it is missing, not known, or no text (which is reported)."""
         if not node.known:
-            self.judgement.unknown(self.step, node, what)
+            self.unknown(node, what)
         elif node.value is not None and not isinstance(node.value, str):
-            self.judgement.malformed(self.step, node, what, "a text")
+            self.malformed(node, what, "a text")
         spend("characters", len(node.text() or ""))
         return node.text()
 
     def number(self, node: Node, what: str) -> int | None:
         """A whole number of 0 or more."""
         if not node.known:
-            self.judgement.unknown(self.step, node, what)
+            self.unknown(node, what)
             return None
         if node.value is None or node.value == "":
             return None
         number = whole_number(node.value)
         if number is None or number < 0:
-            self.judgement.malformed(self.step, node, what, "a whole number of 0 or more")
+            self.malformed(node, what, "a whole number of 0 or more")
             return None
         return number
 
@@ -198,11 +210,11 @@ class Reader:
         """An object, also as JSON text; None if it is missing or none."""
         node = node.decoded()
         if not node.known:
-            self.judgement.unknown(self.step, node, what)
+            self.unknown(node, what)
             return None
         if node.value is None or isinstance(node.value, dict):
             return node if node.value is not None else None
-        self.judgement.malformed(self.step, node, what, "an object")
+        self.malformed(node, what, "an object")
         return None
 
     def words(self, node: Node, *names: str) -> str:
@@ -211,7 +223,7 @@ class Reader:
         for name in names:
             values = node.get(name)
             if values.known and values.value is not None and not isinstance(values.value, list):
-                self.judgement.malformed(self.step, values, name, "a list")
+                self.malformed(values, name, "a list")
             words += [str(item) for item in (values.value if isinstance(values.value, list) else ()) if item]
             spend("characters", sum(map(len, words)))
         return " ".join(words)
@@ -223,7 +235,7 @@ class Reader:
             if value.known and is_secret_variable(name[:200], value.value):
                 text = f"The variable {name} looks like a credential: whoever sees the spec or the job can read it."
                 fix = "Keep it in Secret Manager, and give the container its name: projects/PROJECT/secrets/NAME."
-                self.judgement.add(self.step, value, "GPU033", text, fix)
+                self.add(value, "GPU033", text, fix)
 
     def keys(self, node: Node, message: str) -> None:
         """Reports keys that the API's message does not have: the API refuses them, gcloud sends them."""
@@ -233,10 +245,10 @@ class Reader:
         where, fields = dotted(node.path) or message, f"Fields: {', '.join(known)}."
         if len(unknown) > MAX_UNKNOWN:
             text = f"{where} has {len(unknown):,} fields that the API does not know."
-            self.judgement.add(self.step, node, "GPU025", text, fields, "warning")
+            self.add(node, "GPU025", text, fields, "warning")
         for key in unknown[:MAX_UNKNOWN]:
             near = nearest(str(key), right, cutoff=0.75)
             text = f"{where} has a field '{str(key)[:60]}' that the API does not know."
             at = Node(None, (*node.path, key if isinstance(key, str | int) else str(key)))
             hint = f"Did you mean {near}?" if near else fields
-            self.judgement.add(self.step, at, "GPU025", text, hint, "error" if near else "warning")
+            self.add(at, "GPU025", text, hint, "error" if near else "warning")

@@ -5,9 +5,9 @@ The service is shut down; `vgp convert` turns such a file into a custom job.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
 from vgp.check import machine_spec, terms
 from vgp.check.judgement import Judgement, Reader
@@ -34,14 +34,14 @@ class Role:
     config_at: Node
 
 
-def recognises(data: Any) -> bool:
+def recognises(data: object) -> bool:
     if not isinstance(data, dict):
         return False
     inner = data.get("trainingInput")
     return isinstance(inner, dict) or any(key in data for key in _TELLING)
 
 
-def training_input(data: dict[str, Any]) -> Node:
+def training_input(data: JsonObject) -> Node:
     """The trainingInput in the file, with its place."""
     if isinstance(data.get("trainingInput"), dict):
         return Node(data["trainingInput"], ("trainingInput",))
@@ -55,7 +55,7 @@ def roles(node: Node, reader: Reader) -> Iterator[Role]:
     tiers = catalog.document("legacy.json")["scale_tiers"]
     if tier != "CUSTOM" and tier not in tiers:
         fix = f"Tiers: {', '.join([*tiers, 'CUSTOM'])}."
-        reader.judgement.add(reader.step, tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
+        reader.add(tier_node, "GPU025", f"No scale tier is called '{tier}'.", fix)
         return
     for name in ROLES:
         role = _role(node, reader, name, None if tier == "CUSTOM" else tiers[tier])
@@ -63,7 +63,7 @@ def roles(node: Node, reader: Reader) -> Iterator[Role]:
             yield role
 
 
-def _role(node: Node, reader: Reader, name: str, tier: dict[str, Any] | None) -> Role | None:
+def _role(node: Node, reader: Reader, name: str, tier: JsonObject | None) -> Role | None:
     config = reader.object(node.get(f"{name}Config"), f"{name}Config")
     config = config if config is not None else Node(None, (*node.path, f"{name}Config"))
     replicas = 1 if name == "master" else reader.number(node.get(f"{name}Count"), f"{name}Count")
@@ -86,7 +86,7 @@ def _own_machine(node: Node, reader: Reader, name: str, replicas: int | None, co
         if kind_node.missing:
             text = f"{name}Type must be given with scaleTier CUSTOM; it is missing."
             is_file = reader.judgement.document.places is None  # its command may have a flag for it
-            reader.judgement.add(reader.step, kind_node, "GPU025", text, severity="warning" if is_file else "")
+            reader.add(kind_node, "GPU025", text, severity="warning" if is_file else "")
         return None
     return _resolved(reader, name, kind, replicas, kind_node, config)
 

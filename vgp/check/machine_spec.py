@@ -7,12 +7,12 @@ from vgp.base.documents.node import Node
 from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog, tpu_machines
-from vgp.machines.catalog.hardware import Machine
-from vgp.machines.placement import compatibility, nearest_machine, tpu_rules
+from vgp.machines.catalog.catalog import Machine
+from vgp.machines.placement import compatibility, tpu_rules
 from vgp.machines.placement.combination import Combination, counts_of, known
 from vgp.machines.placement.machine_rules import Problem, first_error
-from vgp.machines.placement.nearest_machine import Conditions
 from vgp.machines.placement.provisioning import is_preemptible, region_known
+from vgp.machines.placement.search import Conditions, nearest_combination
 
 #: Series of machines that serve, and do not train.
 _SERVING_SERIES = ("c3", "c3d", "c4", "n2d", "c2d", "e2", "n4", "h3")
@@ -85,11 +85,11 @@ class _Fields:
     def _judge_machine_type(self, reader: Reader) -> None:
         node = self.nodes[compatibility.MACHINE]
         if self.machine_type is None and node.missing:
-            reader.judgement.malformed(reader.step, node, compatibility.MACHINE, "given")
+            reader.malformed(node, compatibility.MACHINE, "given")
             self.complete = False
         if self.machine_type == "" and node.assumed:
             text = f"machineType is not checkable: the default of '{node.assumed}' is empty."
-            reader.judgement.add(reader.step, node, "GPU024", text, "Give the parameter a default.")
+            reader.add(node, "GPU024", text, "Give the parameter a default.")
             self.machine_type, self.complete = None, False
             self.unread.add(compatibility.MACHINE)
 
@@ -236,7 +236,7 @@ def _nearest(
     if wanted is None or wanted.kind != "gpu":
         return None
     count = (count if accelerator else machine.gpus if machine else 0) or 1
-    return nearest_machine.combination(machine, wanted, count, as_of=as_of, conditions=conditions)
+    return nearest_combination(machine, wanted, count, as_of=as_of, conditions=conditions)
 
 
 def _shared(problem: Problem, machine_type: str | None, count: int) -> Problem:

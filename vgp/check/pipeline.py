@@ -5,25 +5,27 @@ placeholders, in the arguments of a launcher container.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import spend
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, whole_number
-from vgp.check import executor, persistent_resource
+from vgp.base.text import google_names
+from vgp.check import executor
 from vgp.check.check_finding import StepRow
-from vgp.check.judgement import Judgement
+from vgp.check.judgement import Judgement, Reader
 from vgp.check.spec.dag import Component, Task
 from vgp.check.task_inputs import MAX_NESTING, Inputs, declared, run_values
+from vgp.machines.placement.machine_rules import Problem
 
 
-def recognises(data: Any) -> bool:
+def recognises(data: object) -> bool:
     return isinstance(data, dict) and any(
         isinstance(_spec_of(data).get(key), dict) for key in ("root", "deploymentSpec")
     )
 
 
-def _spec_of(data: dict[str, Any]) -> dict[str, Any]:
+def _spec_of(data: JsonObject) -> JsonObject:
     inner = data.get("pipelineSpec", data.get("pipeline_spec"))
     return inner if isinstance(inner, dict) else data
 
@@ -36,7 +38,7 @@ def judge(judgement: Judgement) -> None:
     """
     data = judgement.document.data
     at: FieldPath = next(((key,) for key in ("pipelineSpec", "pipeline_spec") if isinstance(data.get(key), dict)), ())
-    judgement.on_resource = persistent_resource.stays_on_resource(judgement)
+    judgement.on_resource = _stays_on_resource(judgement)
     pipeline = _Pipeline(judgement, data[at[0]] if at else data, at)
     root = pipeline.mapping(pipeline.spec, "root", at)
     arguments, arguments_at = run_values(data)
@@ -53,7 +55,7 @@ def judge(judgement: Judgement) -> None:
 class _Pipeline:
     """A spec, and where in it the judgement stands."""
 
-    def __init__(self, judgement: Judgement, spec: dict[str, Any], at: FieldPath) -> None:
+    def __init__(self, judgement: Judgement, spec: JsonObject, at: FieldPath) -> None:
         self.judgement, self.spec, self.at = judgement, spec, at
         self.components = self.mapping(spec, "components", at)
         deployment = self.mapping(spec, "deploymentSpec", at)
@@ -66,23 +68,23 @@ class _Pipeline:
         #: How often the groups around it are tried.
         self.tries = 1
 
-    def mapping(self, parent: dict[str, Any], key: str, at: FieldPath) -> dict[str, Any]:
+    def mapping(self, parent: JsonObject, key: str, at: FieldPath) -> JsonObject:
         """The object under that key; raises Unreadable where it is none."""
         return self.object(parent.get(key, {}), (*at, key))
 
-    def object(self, value: Any, at: FieldPath) -> dict[str, Any]:
+    def object(self, value: object, at: FieldPath) -> JsonObject:
         if not isinstance(value, dict):
             raise Unreadable(self.judgement.document.file, "must be an object", at)
         return value
 
-    def dag(self, component: dict[str, Any], at: FieldPath, inputs: Inputs, prefix: str) -> None:
+    def dag(self, component: JsonObject, at: FieldPath, inputs: Inputs, prefix: str) -> None:
         """Every task of the component; `prefix` goes before the names of steps that others have too."""
         dag = self.mapping(component, "dag", at)
         for key, task in self.mapping(dag, "tasks", (*at, "dag")).items():
             where = (*at, "dag", "tasks", str(key))
             self._task(str(key), self.object(task, where), where, inputs, prefix)
 
-    def _task(self, key: str, task: dict[str, Any], at: FieldPath, parent: Inputs, prefix: str) -> None:
+    def _task(self, key: str, task: JsonObject, at: FieldPath, parent: Inputs, prefix: str) -> None:
         spend("steps")
         reference = self.mapping(task, "componentRef", at).get("name")
         component = self.components.get(reference) if isinstance(reference, str) else None
@@ -108,7 +110,7 @@ class _Pipeline:
             self._step(step, component, at, inputs, turns, tries)
 
     def _step(
-        self, step: str, component: dict[str, Any], at: FieldPath, inputs: Inputs, turns: int | None, tries: int
+        self, step: str, component: JsonObject, at: FieldPath, inputs: Inputs, turns: int | None, tries: int
     ) -> None:
         """A task that runs something; its rows are multiplied by the loops around it and by its retries."""
         rows = self.judgement.steps
@@ -117,9 +119,7 @@ class _Pipeline:
             self.executor(step, component, inputs)
         rows[before:] = [_repeated(row, turns, tries) for row in rows[before:]]
 
-    def _inside(
-        self, step: str, name: str, component: dict[str, Any], at: FieldPath, inputs: Inputs, prefix: str
-    ) -> None:
+    def _inside(self, step: str, name: str, component: JsonObject, at: FieldPath, inputs: Inputs, prefix: str) -> None:
         """The tasks of a component that is a DAG itself."""
         where = Node(None, (*at, "componentRef"))
         if name in self.around:
@@ -133,7 +133,7 @@ class _Pipeline:
             self.dag(component, (*self.at, "components", name), inputs, prefix)
             self.around.pop()
 
-    def executor(self, step: str, component: dict[str, Any], inputs: Inputs) -> None:
+    def executor(self, step: str, component: JsonObject, inputs: Inputs) -> None:
         label = component.get("executorLabel")
         spec = self.executors.get(label) if isinstance(label, str) else None
         at = (*self.at, "deploymentSpec", "executors")
@@ -148,18 +148,18 @@ def _repeated(row: StepRow, turns: int | None, tries: int) -> StepRow:
     return replace(row, turns=turns, tries=row.tries if row.rungs else _product(row.tries, tries))
 
 
-def _loop_items(task: dict[str, Any]) -> frozenset[str]:
+def _loop_items(task: JsonObject) -> frozenset[str]:
     iterator = task.get("parameterIterator")
     item = iterator.get("itemInput") if isinstance(iterator, dict) else None
     return frozenset([item]) if isinstance(item, str) else frozenset()
 
 
-def _retries(task: dict[str, Any]) -> int:
+def _retries(task: JsonObject) -> int:
     policy = task.get("retryPolicy")
     return max(0, whole_number(policy.get("maxRetryCount")) or 0) if isinstance(policy, dict) else 0
 
 
-def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:
+def _turns(task: JsonObject, inputs: Inputs) -> int | None:
     """How often the loop of the task turns: as often as its list is long. 1 without a loop, None if it is not known."""
     if task.get("artifactIterator"):
         return None
@@ -176,3 +176,46 @@ def _turns(task: dict[str, Any], inputs: Inputs) -> int | None:
 
 def _product(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else first * second
+
+
+#: A field of v1beta1 alone:
+#: https://cloud.google.com/python/docs/reference/aiplatform/latest/google.cloud.aiplatform_v1beta1.types.PipelineJob.RuntimeConfig.PersistentResourceRuntimeDetail
+_FALLS_BACK = ("FALL_BACK_TO_ON_DEMAND", 2)
+#: What is done with a step that waits longer than it may; by its number too, and where nothing is said it fails.
+_BEHAVIOURS = (None, "FAIL", "TASK_RESOURCE_UNAVAILABLE_TIMEOUT_BEHAVIOR_UNSPECIFIED", 0, 1, *_FALLS_BACK)
+_STEP = "pipeline"
+
+
+def _stays_on_resource(judgement: Judgement) -> bool:
+    """Whether the steps run on a persistent resource, and never on machines that they ask for themselves."""
+    reader = Reader(judgement, _STEP)
+    config = reader.object(Node(judgement.document.data).get("runtimeConfig"), "runtimeConfig")
+    runtime = reader.object(config.get("defaultRuntime"), "defaultRuntime") if config else None
+    field = "persistentResourceRuntimeDetail"
+    detail = reader.object(runtime.get(field), field) if runtime else None
+    if detail is None:
+        return False
+    _resource_name(reader, detail.get("persistentResourceName"))
+    reader.number(detail.get("taskResourceUnavailableWaitTimeMs"), "taskResourceUnavailableWaitTimeMs")
+    behaviour = detail.get("taskResourceUnavailableTimeoutBehavior")
+    if behaviour.known and behaviour.value not in _BEHAVIOURS:
+        reader.judgement.malformed(_STEP, behaviour, str(behaviour.path[-1]), "FAIL or FALL_BACK_TO_ON_DEMAND")
+    return behaviour.known and behaviour.value not in _FALLS_BACK
+
+
+def _resource_name(reader: Reader, node: Node) -> None:
+    """The resource's whole name, in a region of the run."""
+    name, regions = reader.text(node, "persistentResourceName"), reader.judgement.regions
+    if node.missing:
+        reader.judgement.malformed(_STEP, node, "persistentResourceName", "given")
+    if not name:
+        return
+    try:
+        region = google_names.whole_persistent_resource(name)
+    except ValueError as error:
+        text = f"persistentResourceName: {error}"
+    else:
+        if not regions or region in regions:
+            return
+        text = f"persistentResourceName is in {region}, the run in {', '.join(regions)}."
+    reader.judgement.report(_STEP, node, Problem("GPU035", "", text, severity="warning"))

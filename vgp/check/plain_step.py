@@ -5,7 +5,7 @@ import re
 
 from vgp.base.documents.json_text import MAX_DIGITS
 from vgp.base.documents.node import Node, whole_number
-from vgp.check import image_names, services
+from vgp.check import container_facts
 from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
@@ -78,8 +78,8 @@ def judge(judgement: Judgement, step: str, container: Node) -> None:
         _region(judgement, step, kind, combination, accelerator if sound else None)
     _image(reader, container, accelerator if sound else None)
     reader.variables(container.get("env"))
-    used, timeout_s = services.of(container.get("env")), _timeout_s(container)
-    judgement.report(step, container.get("env"), *services.ended_early(used, timeout_s or plain.MAX_TIMEOUT_S))
+    used, timeout_s = container_facts.services_of(container.get("env")), _timeout_s(container)
+    judgement.report(step, container.get("env"), *container_facts.ended_early(used, timeout_s or plain.MAX_TIMEOUT_S))
     _row(judgement, step, combination, accelerator, count or 0, timeout_s, used)
 
 
@@ -92,14 +92,14 @@ def _newer(node: Node, new: str, old: str) -> Node:
 def _amount(reader: Reader, resources: Node, new: str, old: str) -> float | None:
     node = _newer(resources, new, old)
     if not node.known:
-        reader.judgement.unknown(reader.step, node, old)
+        reader.unknown(node, old)
         return None
     if node.value in (None, "", 0):
         return None
     amount = (vcpu_of if old == "cpuLimit" else memory_gb_of)(node.value)
     if amount is None:
         rule = "a number of vCPU like '4' or '500m'" if old == "cpuLimit" else "an amount like '16G' or '512Mi'"
-        reader.judgement.malformed(reader.step, node, old, rule)
+        reader.malformed(node, old, rule)
     return amount
 
 
@@ -128,7 +128,7 @@ def _region(
 def _image(reader: Reader, container: Node, accelerator: str | None) -> None:
     node = container.get("image")
     image, command = reader.text(node, "image") or "", reader.words(container, "command", "args")
-    reader.judgement.report(reader.step, node, *image_names.problems(image, command, accelerator, None))
+    reader.report(node, *container_facts.image_problems(image, command, accelerator, None))
 
 
 def _timeout_s(container: Node) -> int | None:
@@ -158,7 +158,7 @@ def _row(
     accelerator: str | None,
     count: int,
     timeout_s: int | None,
-    used: tuple[services.Service, ...],
+    used: tuple[container_facts.Service, ...],
 ) -> None:
     region = judgement.regions[0] if judgement.regions else catalog.DEFAULT_REGION
     price = combination.price("standard", region) if combination else None

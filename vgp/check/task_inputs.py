@@ -8,12 +8,12 @@ The text is made of placeholders and of kfp's {"Concat": [...]} and {"IfPresent"
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.budget import spend
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, Scope
 from vgp.check.api_object import telling_field
 
@@ -24,9 +24,9 @@ MAX_NESTING = 50
 class Inputs:
     """The inputs of one task. The root's `arguments` are the run's own parameter values."""
 
-    declared: Mapping[str, Any]
+    declared: JsonObject
     declared_at: FieldPath
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     arguments_at: FieldPath
     loop_items: frozenset[str]
     parent: "Inputs | None"
@@ -76,7 +76,7 @@ class Inputs:
             return Node(None, path, runtime=f"it is an output of the step '{output.get('producerTask')}'")
         return Node(None, path, runtime=f"the run gives '{name}' its value")
 
-    def _constant(self, value: dict[str, Any], path: FieldPath, depth: int) -> Node:
+    def _constant(self, value: JsonObject, path: FieldPath, depth: int) -> Node:
         for key in ("constant", "constantValue"):
             if key in value:
                 where = (*path, "runtimeValue", key)
@@ -87,7 +87,7 @@ class Inputs:
         return Node(None, path, runtime="the run gives it its value")
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrapped(value: object) -> Any:
     """kfp 1.8 wraps values: {"stringValue": "x"}."""
     if isinstance(value, dict) and len(value) == 1:
         for key in ("stringValue", "intValue", "doubleValue"):
@@ -96,14 +96,14 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def declared(component: dict[str, Any]) -> dict[str, Any]:
+def declared(component: JsonObject) -> JsonObject:
     """The parameters that a component declares."""
     definitions = component.get("inputDefinitions")
     parameters = definitions.get("parameters") if isinstance(definitions, dict) else None
     return parameters if isinstance(parameters, dict) else {}
 
 
-def run_values(data: dict[str, Any]) -> tuple[dict[str, Any], FieldPath]:
+def run_values(data: JsonObject) -> tuple[JsonObject, FieldPath]:
     """The parameter values of the run, and where they stand."""
     config = data.get("runtimeConfig", data.get("runtime_config"))
     if isinstance(config, dict):
@@ -143,7 +143,7 @@ def option(container: Node, name: str) -> Node | None:
     return None
 
 
-def _names_a_job(argument: Any) -> bool:
+def _names_a_job(argument: object) -> bool:
     return isinstance(argument, str) and any(word in argument for word in _WORDS)
 
 
@@ -160,7 +160,7 @@ def _joined(text: str, scope: Scope | None) -> str:
     return _concat(value, scope) if value is not None else text
 
 
-def _concat(value: Any, scope: Scope | None, depth: int = 0) -> str:
+def _concat(value: object, scope: Scope | None, depth: int = 0) -> str:
     if isinstance(value, str) or depth > MAX_NESTING:
         return str(value)
     if not isinstance(value, dict):

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from vgp.base.documents.budget import spend
 from vgp.base.documents.node import Node
-from vgp.check import image_names
-from vgp.check.judgement import Reader
+from vgp.check import container_facts
+from vgp.check.judgement import Judgement, Reader
 from vgp.check.machine_spec import UNKNOWN, MachineSpec, judge_machine
 from vgp.check.spec.container_settings import read
-from vgp.check.terms import Terms, judge_region
+from vgp.check.terms import Terms, judge_region, price_of
 from vgp.machines.placement import job_fields, provisioning, tpu_rules
-from vgp.machines.placement.nearest_machine import Conditions
+from vgp.machines.placement.search import Conditions
 
 ROLES = ("the chief", "the workers", "parameter or reduction servers", "the evaluators")
 
@@ -42,7 +42,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
             node.get("machineType"),
         )
     elif pool.get("machineSpec").missing:
-        reader.judgement.malformed(reader.step, pool.get("machineSpec"), "machineSpec", "given")
+        reader.malformed(pool.get("machineSpec"), "machineSpec", "given")
     result = Pool(at, spec, replicas, is_reserved)
     _provisioning(reader, terms, result)
     judge_disk(reader, pool, spec)
@@ -63,17 +63,17 @@ def _replicas(reader: Reader, index: int, pool: Node) -> int | None:
     if node.missing or replicas is None:
         if node.missing:
             text = f"Pool {index} says no replicaCount, which the API reads as 0."
-            reader.judgement.add(reader.step, pool, "GPU007", text, "Set replicaCount to 1.", "warning")
+            reader.add(pool, "GPU007", text, "Set replicaCount to 1.", "warning")
         return 1 if node.missing else None
     if index == 0 and replicas < 1:
         text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
-        reader.judgement.add(reader.step, node, "GPU007", text, "Set replicaCount to 1.")
+        reader.add(node, "GPU007", text, "Set replicaCount to 1.")
     elif index == 0 and replicas > 1:
         text = f"Pool 0 is the chief and has exactly 1 replica, not {replicas}."
-        reader.judgement.add(reader.step, node, "GPU007", text, f"Put the other {replicas - 1} into pool 1.")
+        reader.add(node, "GPU007", text, f"Put the other {replicas - 1} into pool 1.")
     elif replicas == 0:
         text = f"Pool {index} ({ROLES[min(index, 3)]}) has 0 replicas."
-        reader.judgement.add(reader.step, node, "GPU007", text, "Leave the pool out, or write {} to skip it.")
+        reader.add(node, "GPU007", text, "Leave the pool out, or write {} to skip it.")
     return replicas
 
 
@@ -81,11 +81,11 @@ def _provisioning(reader: Reader, terms: Terms, pool: Pool) -> None:
     """Whether the machine is offered with the job's strategy, and in its regions."""
     spec = UNKNOWN if terms.is_persistent else pool.spec
     if spec.is_tpu and provisioning.is_preemptible(terms.strategy):
-        reader.judgement.report(reader.step, pool.at, *tpu_rules.spot(*spec.names, spec.topology))
+        reader.report(pool.at, *tpu_rules.spot(*spec.names, spec.topology))
     if spec.combination and terms.strategy_known:
         strategy = terms.scheduling.get("strategy")
         problems = provisioning.strategy(spec.combination, terms.strategy, pool.is_reserved)
-        reader.judgement.report(reader.step, strategy if strategy.value is not None else pool.at, *problems)
+        reader.report(strategy if strategy.value is not None else pool.at, *problems)
     judge_region(reader.judgement, reader.step, terms.location or pool.at, spec, terms.regions, serving=False)
 
 
@@ -105,7 +105,7 @@ def judge_reservation(reader: Reader, terms: Terms, spec: Node) -> bool | None:
     problems = job_fields.reservation(name, reader.text(key, "key"), names, terms.strategy, terms.regions)
     is_whole = len(names) == len(items) and values.known and key.known
     told = [each for each in problems if is_whole or not each.field.endswith((".key", ".values"))]
-    reader.judgement.report(reader.step, affinity, *told)
+    reader.report(affinity, *told)
     return name in ("ANY_RESERVATION", "SPECIFIC_RESERVATION")
 
 
@@ -126,7 +126,7 @@ def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
     size_gb = reader.number(size, "bootDiskSizeGb") or None
     for problem in job_fields.disk(spec.machine, reader.text(kind, "bootDiskType"), size_gb):
         parts = {"bootDiskType": kind, "bootDiskSizeGb": size}
-        reader.judgement.report(reader.step, parts[problem.field], problem, parts=parts)
+        reader.report(parts[problem.field], problem, parts=parts)
 
 
 #: Words of commands that start a process for each GPU.
@@ -142,14 +142,14 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     package = reader.object(pool.get("pythonPackageSpec"), "pythonPackageSpec")
     if container is not None and package is not None:
         text = "A pool runs containerSpec or pythonPackageSpec, not both."
-        reader.judgement.add(reader.step, package, "GPU007", text, "Keep one of them.")
+        reader.add(package, "GPU007", text, "Keep one of them.")
     body = container if container is not None else package
     if body is not None:
         reader.variables(body.get("env"))
     if body is None:
         if pool.get("containerSpec").known and pool.get("pythonPackageSpec").known:
             text = "The pool has neither containerSpec nor pythonPackageSpec: it has nothing to run."
-            reader.judgement.add(reader.step, pool, "GPU007", text, "Add containerSpec.imageUri.")
+            reader.add(pool, "GPU007", text, "Add containerSpec.imageUri.")
         return
     field = "imageUri" if container is not None else "executorImageUri"
     node = body.get(field)
@@ -157,15 +157,15 @@ def judge_body(reader: Reader, pool: Node, spec: MachineSpec, *, is_chief: bool)
     # A program may leave it to what it calls: a component's own image, a script that is built into one.
     if node.value in (None, "") and node.known and not node.assumed and reader.judgement.document.places is None:
         text = f"The pool has no {field}: it has nothing to run."
-        reader.judgement.add(reader.step, node if node.value == "" else body, "GPU007", text, "Name the image.")
+        reader.add(node if node.value == "" else body, "GPU007", text, "Name the image.")
     command = _command(reader, body)
-    problems = image_names.problems(image or "", command, spec.gpu, spec.machine)
-    reader.judgement.report(reader.step, node, *problems)
+    problems = container_facts.image_problems(image or "", command, spec.gpu, spec.machine)
+    reader.report(node, *problems)
     script = spec.machine.nccl_script if spec.machine and not is_chief else None
     if spec.machine and script and command.strip() and script not in command:
         text = f"{spec.machine.name} has GPUDirect-RDMA, and NCCL needs to be told how to use it between machines."
         fix = f"Begin the command with: source {script}"
-        reader.judgement.add(reader.step, body.get("command"), "GPU022", text, fix)
+        reader.add(body.get("command"), "GPU022", text, fix)
     if is_chief and spec.combination and spec.count > 1:
         _several_gpus(reader, body, command, spec)
 
@@ -187,11 +187,73 @@ def _several_gpus(reader: Reader, body: Node, command: str, spec: MachineSpec) -
     if command.strip() and not is_component and not any(word in command for word in _LAUNCHES):
         text = f"The command starts one process for {spec.count} GPUs; DDP uses one GPU per process."
         fix = f"Start it with torchrun --nproc_per_node={spec.count}."
-        reader.judgement.add(reader.step, at, "GPU022", text, fix)
+        reader.add(at, "GPU022", text, fix)
     if spec.machine is not None and spec.machine.nccl and "NCCL_P2P_LEVEL" not in env:
         text = f"On {spec.machine.name} NCCL needs to be told how far peer-to-peer traffic may go."
-        reader.judgement.add(reader.step, body, "GPU022", text, f"Set {spec.machine.nccl} in env.")
+        reader.add(body, "GPU022", text, f"Set {spec.machine.nccl} in env.")
     text = f"{spec.count} GPUs mean many DataLoader workers, and /dev/shm cannot be made larger."
     fix = "Keep workers few, or torch.multiprocessing.set_sharing_strategy('file_system')."
     if "sharing_strategy" not in command:
-        reader.judgement.add(reader.step, body, "GPU023", text, fix)
+        reader.add(body, "GPU023", text, fix)
+
+
+def judge_resource_pools(judgement: Judgement, step: str, resource: Node, location: Node | None) -> None:
+    """Every pool; without quota and strategy, of which a persistent resource has its own."""
+    reader, pools = Reader(judgement, step), resource.get("resourcePools").decoded()
+    if not pools.known:
+        judgement.unknown(step, pools, "resourcePools")
+    elif not isinstance(pools.value, list) or not pools.value:
+        judgement.malformed(step, pools, "resourcePools", "a list with at least one pool")
+    region = location.text() if location is not None else None
+    regions = [region] if region else list(judgement.regions)
+    terms = Terms(location if region else None, regions, Node(None), "STANDARD", False)
+    is_ray = bool(resource.get("resourceRuntimeSpec").get("raySpec").value)
+    for index, item in enumerate(pools.items()):
+        spend("steps")
+        pool = reader.object(item, f"resourcePools[{index}]")
+        if pool is not None:
+            _resource_pool(reader, terms, pool, is_ray)
+
+
+def _resource_pool(reader: Reader, terms: Terms, pool: Node, is_ray: bool) -> None:
+    reader.keys(pool, "resourcePool")
+    replicas = _resource_replicas(reader, pool, 0 if is_ray else 1)
+    node = reader.object(pool.get("machineSpec"), "machineSpec")
+    if node is None:
+        if pool.get("machineSpec").missing:
+            reader.malformed(pool.get("machineSpec"), "machineSpec", "given")
+        return
+    reader.keys(node, "machineSpec")
+    is_reserved = judge_reservation(reader, terms, node)
+    spec = judge_machine(reader.judgement, reader.step, node, conditions=Conditions(tuple(terms.regions)))
+    judge_region(
+        reader.judgement, reader.step, terms.location or node.get("machineType"), spec, terms.regions, serving=False
+    )  # fmt: skip
+    judge_disk(reader, pool, spec)
+    usd, region = price_of(spec, terms.regions, "reservation" if is_reserved else "standard")
+    # It costs until somebody deletes it: there is no most.
+    reader.judgement.steps.append(spec.row(reader.step, replicas, "STANDARD", usd, region))
+
+
+def _resource_replicas(reader: Reader, pool: Node, least_allowed: int) -> int | None:
+    """The most machines that the pool can have; None where only the run knows."""
+    count, scaling = pool.get("replicaCount"), reader.object(pool.get("autoscalingSpec"), "autoscalingSpec")
+    replicas = reader.number(count, "replicaCount")
+    if replicas == 0 and scaling is None:
+        text = "The pool has 0 replicas: there is no machine to run a job on."
+        reader.add(count, "GPU007", text, "Set replicaCount to 1 or more.")
+    if scaling is None:
+        return replicas if replicas is not None or not count.missing else 1
+    reader.keys(scaling, "autoscalingSpec")
+    least, most = (reader.number(scaling.get(name), name) for name in ("minReplicaCount", "maxReplicaCount"))
+    if least is not None and least < least_allowed:
+        text = f"minReplicaCount is {least}; only Ray clusters may go down to 0."
+        reader.add(scaling.get("minReplicaCount"), "GPU007", text, "Set minReplicaCount to 1.")
+    if least is not None and most is not None and most <= least:
+        text = f"maxReplicaCount is {most}; it must be above minReplicaCount, which is {least}."
+        reader.add(scaling.get("maxReplicaCount"), "GPU007", text, f"Set it to {least + 1} or more.")
+    elif replicas is not None and most is not None and most < replicas:
+        text = f"maxReplicaCount is {most}, below the replicaCount of {replicas}."
+        fix = f"Set it to {replicas} or more."
+        reader.add(scaling.get("maxReplicaCount"), "GPU007", text, fix)
+    return most

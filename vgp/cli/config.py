@@ -11,6 +11,8 @@ from vgp.base.errors import RequestError
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from vgp.settings.first_file import Answers, Question
 
 app = typer.Typer()
@@ -26,30 +28,47 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Show the settings in effect, and where each came from: file and line, variable, or default."""
-    from vgp.settings import effective
+    from vgp.settings import settings_loading
 
     loaded = load_settings(settings, environment)
     if key is not None:
-        rows = effective.below(loaded, key)
+        rows = settings_loading.below(loaded, key)
         single = rows[0]["key"] == key
         if as_json:
             print_json(rows[0] if single else rows)
         elif single:
-            print(effective.shown(rows[0]["value"]))
+            print(settings_loading.shown(rows[0]["value"]))
         else:
-            console().print(effective.settings_table(rows))
+            console().print(_settings_table(rows))
         return
-    overview = effective.overview(loaded)
+    overview = settings_loading.overview(loaded)
     if as_json:
         print_json(overview)
         return
-    console().print(effective.settings_table(overview["values"]))
+    console().print(_settings_table(overview["values"]))
     declared = ", ".join(overview["environments"]) or "none"
     if loaded.registry_root and not loaded.registry:
         console().print(f"\nregistry of models: {loaded.registry_root}", highlight=False, markup=False, soft_wrap=True)
     for line in loaded.registry_warnings():
         console().print(f"\n{line}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console().print(f"\nenvironments: {declared}; file: {overview['file'] or 'none'}", highlight=False, markup=False)
+
+
+def _settings_table(rows: list[dict[str, object]]) -> "Table":
+    from rich.text import Text
+
+    from vgp.base.text.printable import printable
+    from vgp.base.text.table import table
+    from vgp.settings.settings_loading import shown
+
+    cells = [
+        [
+            Text(printable(str(cell)), "dim" if row["source"] == "default" else "")
+            for cell in (row["key"], "-" if row["value"] is None else shown(row["value"]), row["place"])
+        ]
+        for row in rows
+    ]
+    return table(("setting", "value", "from"), cells)
 
 
 @app.command(epilog="Example: vgp init --project my-project --region europe-west4 --yes")

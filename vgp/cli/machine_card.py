@@ -13,7 +13,7 @@ from vgp.base.text import times
 from vgp.base.text.figures import dollars, listed
 from vgp.base.text.table import facts, table
 from vgp.machines.catalog import catalog, tpu_machines
-from vgp.machines.catalog.hardware import Accelerator, Machine, Quota
+from vgp.machines.catalog.catalog import Accelerator, Machine, Quota
 from vgp.machines.catalog.prices import Price, source
 from vgp.machines.placement import compatibility, tpu_rules
 from vgp.machines.placement.combination import Combination, of_machine

@@ -10,7 +10,7 @@ from vgp.base.text import times
 from vgp.base.text.figures import dollars, listed
 from vgp.base.text.table import above, table
 from vgp.machines.catalog import catalog, tpu_machines
-from vgp.machines.catalog.hardware import short_name
+from vgp.machines.catalog.catalog import short_name
 from vgp.machines.catalog.prices import PROVISIONING
 from vgp.machines.placement import compatibility, provisioning, refusal
 from vgp.machines.placement.machine_rules import PlacementError, refuse

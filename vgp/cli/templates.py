@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from vgp.base.documents.bounded_text import refuse_address
 from vgp.base.text import whole_files
 from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
-from vgp.settings.template_reference import parse
+from vgp.settings.schedule_settings import parse
 
 if TYPE_CHECKING:
     from vgp.vertex.templates.upload import Uploaded

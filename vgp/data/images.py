@@ -19,9 +19,10 @@ from vgp.base.options import nearest
 from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
 from vgp.base.text.printable import listed, quoted
-from vgp.data import image_labels, place, raw
+from vgp.data import image_labels, place
 from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
 from vgp.data.task import Task
+from vgp.data.tasks.files import find_files
 from vgp.protocol.manifest import SourceFile
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -85,12 +86,12 @@ class ImageTask(Task):
         self.others: tuple[str, ...] = ()
 
     def files(self, data: str) -> Sequence[File]:
-        return [replace(file, title=name) for name, file in raw.find(data).items()]
+        return [replace(file, title=name) for name, file in find_files(data).items()]
 
     # ---- preparation
 
     def shards(self, data: str) -> Sequence[tuple[Picture, ...]]:
-        found = {name: storage.versioned(file) for name, file in raw.find(data).items()}
+        found = {name: storage.versioned(file) for name, file in find_files(data).items()}
         images = {name: file for name, file in found.items() if name.lower().endswith(SUFFIXES)}
         if not images:
             raise UserError(f"{data or 'no data'} holds no image: their names end in {', '.join(SUFFIXES)}.")

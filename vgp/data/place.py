@@ -1,10 +1,18 @@
-"""What a process is at: the file and the record that a message names if it fails, and if it dies."""
+"""What a process is at: the file and the record that a message names if it fails, and if it dies.
+
+Run as a program, with a title and the file of `keep`, this file is the witness of a process that works alone: it waits
+for the end of its stdin. It then imports nothing but the standard library, so that it starts in a few hundredths of a
+second.
+"""
 
 import mmap
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vgp.base.text.printable import printable
-
+_OVER = b"over"
 _BYTES = 1 << 10
 _current = ""
 _kept: mmap.mmap | None = None
@@ -38,8 +46,45 @@ def last(path: Path) -> str:
 
 
 def _set(text: str) -> None:
+    from vgp.base.text.printable import printable
+
     global _current
     _current = printable(text)
     if _kept is not None:
         encoded = _current.encode(errors="replace")[:_BYTES]
         _kept[:] = encoded + bytes(_BYTES - len(encoded))
+
+
+@contextmanager
+def witnessed(title: str, path: Path) -> Iterator[None]:
+    """While the block runs, a small process reports a death of this one on stderr, with its last place.
+
+    Args:
+        title: What this process does meanwhile: "making rows".
+        path: A file for its places.
+    """
+    keep(path)
+    # In a session of its own: what ends this process's group must not end the one that tells of it.
+    command = [sys.executable, "-IS", __file__, title, str(path)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the witness was ended
+            process.communicate(_OVER)
+
+
+def _report_death(title: str, path: str) -> None:
+    if sys.stdin.buffer.read() == _OVER:
+        return
+    with suppress(OSError):
+        where = f" ({at})" if (at := last(Path(path))) else ""
+        print(
+            f"error: the process died while {title}{where}. If nobody stopped it, it lacked memory (try smaller "
+            "shards, or a larger machine), or a library crashed there.",
+            file=sys.stderr,
+        )
+
+
+if __name__ == "__main__":
+    _report_death(*sys.argv[1:])

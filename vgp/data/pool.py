@@ -1,4 +1,4 @@
-"""Work on many shards in a pool of processes, with its progress on stderr."""
+"""Work on many shards in a pool of processes, and the progress of long work on stderr."""
 
 import multiprocessing
 import os
@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
@@ -19,12 +19,12 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from vgp.base.exits import UserError
 from vgp.data import place
-from vgp.data.witness import witnessed
 from vgp.protocol.cluster import cores
 
 Item = TypeVar("Item")
@@ -78,7 +78,7 @@ class WorkerPool:
                 results = self._pool(workers).map(call, items)
                 yield from progress(title, results, len(items))
                 return
-            with witnessed(title, self.scratch / f"place-{os.getpid()}") if self.scratch else nullcontext():
+            with place.witnessed(title, self.scratch / f"place-{os.getpid()}") if self.scratch else nullcontext():
                 yield from progress(title, map(call, items), len(items))
 
     def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
@@ -209,3 +209,56 @@ def progress(title: str, results: Iterator[Result], total: int) -> Iterator[Resu
             last = time.monotonic()
             print(f"{title}: {done} of {total} shards", file=sys.stderr, flush=True)
         yield result
+
+
+# ---- stages of long work: a line that moves on a terminal, else one now and then, as in a log
+
+
+@dataclass
+class Stage:
+    title: str
+    #: Rows that are done, and how many there will be; 0 = unknown.
+    rows: int = 0
+    total: int = 0
+
+    def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Passes the batches on."""
+        for batch in batches:
+            yield batch
+            self.rows += batch.num_rows
+
+    def __str__(self) -> str:
+        of = f" of {self.total:,}" if self.total else ""
+        return f"{self.title}: {self.rows:,}{of} rows" if self.rows else self.title
+
+
+@contextmanager
+def stage(title: str) -> Iterator[Stage]:
+    """Shows that the stage goes on, for as long as it does."""
+    work = Stage(title)
+    show = _on_terminal if sys.stderr.isatty() else _in_log
+    ended = threading.Event()
+    shown = threading.Thread(target=show, args=(work, ended), daemon=True)
+    shown.start()
+    try:
+        yield work
+    finally:
+        ended.set()
+        shown.join()
+
+
+def _on_terminal(work: Stage, ended: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as line:
+        task = line.add_task(work.title, total=None)
+        while not ended.wait(0.2):
+            line.update(task, description=str(work))
+
+
+def _in_log(work: Stage, ended: threading.Event) -> None:
+    started = time.monotonic()
+    while not ended.wait(LINE_EVERY_S):
+        print(f"{work} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)

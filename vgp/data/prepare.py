@@ -16,13 +16,16 @@ from typing import Any
 from vgp.base import engine_settings as settings
 from vgp.base.exits import UserError
 from vgp.data import destination as scratch
-from vgp.data import raw, tasks
+from vgp.data import task_names, tasks
 from vgp.data.destination import Destination
-from vgp.data.processes import Processes
+from vgp.data.shards import Processes
 from vgp.data.tables import rebased
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
+from vgp.data.tasks.files import copy_files
+from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest
+from vgp.protocol.pins import DataPins
 
 #: The exit codes of a program that was told to stop, from without.
 STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
@@ -67,7 +70,7 @@ def prepare(
 
 def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifest:
     started = time.monotonic()
-    made = raw.copy(name, task, data, target)
+    made = copy_files(name, task, data, target)
     size, seconds = sum(source.bytes for source in made.sources), time.monotonic() - started
     plural = "s" * (len(made.sources) != 1)
     copied = f"copied {len(made.sources):,} file{plural}, {size:,} bytes, as they are" if made.sources else "no files"
@@ -102,3 +105,37 @@ def _exits_named() -> Iterator[None]:
             f"the task's code ended the program{at} ({rebased.spoken_error(error)}). "
             "Have it raise an error that says why."
         ) from None
+
+
+# ---- what later steps take from the pins of the data
+
+
+def pinned_input(uri: str, task: str) -> tuple[str, Mapping[str, Any]]:
+    """What the task's `shards` is given, and its options.
+
+    Raises:
+        UserError: the pins are of another task, or the package of its data has another version here.
+    """
+    pins = store.load(uri, DataPins)
+    if pins.task != task_names.spec(task):
+        raise UserError(f"{uri} holds the pins of the task {pins.task}, not of {task_names.spec(task)}.")
+    if pins.unpinned:
+        return pins.asked, pins.options
+    if not pins.package:
+        return uri, pins.options
+    here = tasks.load(task, pins.options).package()
+    if here != (pins.package.name, pins.package.version):
+        now = " ".join(here) if here else "nothing that tells its version"
+        raise UserError(
+            f"the data was pinned as {pins.package.name} {pins.package.version}, and here it is {now}: start a run "
+            "that resolves its data anew, or use the image of that run."
+        )
+    return "", pins.options
+
+
+def pins_of_prepared(uri: str, prepared: Manifest, folder: str | Path) -> DataPins:
+    """The pins that the data in the folder was prepared from. Raises UserError if it was not."""
+    pins = store.load(uri, DataPins)
+    if (pins.task, pins.options) != (prepared.task, prepared.options):
+        raise UserError(f"{folder} was not prepared from {uri}: its task or its options are others.")
+    return pins

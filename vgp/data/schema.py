@@ -1,15 +1,18 @@
-"""The declared columns of a table, and what to say of a file that lacks one."""
+"""The declared columns of a table: their types on every engine, and what a task over them declares."""
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
+import ibis
+import ibis.expr.datatypes as dt
 import pyarrow as pa
 
 from vgp.base.exits import UserError
+from vgp.base.options import nearest
 from vgp.base.text.printable import listed, quoted
 
 #: Column names that a missing one is compared with, and missing ones that get a hint: each comparison takes 10 us.
@@ -77,3 +80,158 @@ def _plain(name: str) -> str:
 
 def _nearest(name: str, columns: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, columns, 1, NEAR)), "")
+
+
+# ---- the types that a task's expressions see, the same on every engine, whatever the source stores
+
+
+#: Decimals of so many digits are different float64 if they are different (C11, 5.2.4.2.2: DBL_DIG).
+FLOAT64_DIGITS = 15
+TYPES = "whole numbers, floats, decimals, strings, booleans, dates and timestamps"
+
+
+def canonical_schema(fields: Sequence[Field]) -> ibis.Schema:
+    """Raises UserError for a field of a type that no engine has."""
+    return ibis.schema({field.name: canonical_type(field) for field in fields})
+
+
+def canonical_type(field: Field) -> str:
+    """Raises UserError for a type that no engine has."""
+    kind = field.type
+    if pa.types.is_dictionary(kind):
+        raise UserError(f"the column {field.name} is declared as {kind}: declare what it holds, {kind.value_type}.")
+    if pa.types.is_decimal256(kind):
+        raise UserError(
+            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float64()."
+        )
+    if pa.types.is_integer(kind):
+        return "int64"
+    if pa.types.is_float16(kind):
+        raise UserError(
+            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float32()."
+        )
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "float64"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "string"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_date(kind):
+        return "date"
+    if pa.types.is_timestamp(kind):
+        return "timestamp('UTC')" if kind.tz else "timestamp"
+    raise UserError(f"the column {field.name} is declared as {field.type}: a table's columns are {TYPES}.")
+
+
+def arrow_schema(columns: ibis.Schema) -> pa.Schema:
+    """The columns of an expression as Arrow has them. (Ibis's own way to say it needs a package of its backends.)"""
+    return pa.schema([pa.field(name, _arrow(kind)) for name, kind in columns.items()])
+
+
+def _arrow(kind: dt.DataType) -> pa.DataType:
+    if isinstance(kind, dt.Timestamp):
+        return pa.timestamp("us", tz="UTC" if kind.timezone else None)
+    if isinstance(kind, dt.Decimal):
+        return pa.decimal128(kind.precision or 38, kind.scale or 0)
+    simple = {dt.Date: pa.date32(), dt.String: pa.string(), dt.Boolean: pa.bool_()}
+    return simple.get(type(kind)) or pa.type_for_alias(str(kind.copy(nullable=True)))
+
+
+# ---- what the class of a tabular task declares about its columns; checked before any file is opened
+
+
+#: The column of the day of each row, of a task with a time that groups its rows by it: whole days from 1970-01-01 on.
+DAY = "_day"
+#: Columns of our own beside the declared ones, on the way.
+RESERVED = re.compile(
+    r"_(file|record|row_id|split|label|day|mark|kind|when|past|hour|rows|known|total|asked|text|copy|again|where|other)"
+    r"|_(size|near|step|part)_\d+"
+)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """The class attributes of a tabular task that name columns."""
+
+    #: The name of the class.
+    task: str
+    schema: tuple[Field, ...]
+    key: tuple[str, ...]
+    time: str
+    #: The first column that the class names as `group`; "" if it names none.
+    group: str
+    target: str
+    #: Whether the class has methods of its own in place of the columns `time` and `target`.
+    own_days: bool
+    own_labels: bool
+    #: Whether the target is a number to predict, and no class.
+    regression: bool = False
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The columns known before the outcome."""
+        return tuple(field.name for field in self.schema if field.known == "before")
+
+    def check(self) -> None:
+        """Raises UserError if the names do not fit the schema."""
+        fields = {field.name: field for field in self.schema}
+        if not fields:
+            raise UserError(f"{self.task} declares no schema: name the columns of the table and their types.")
+        if not self.before:
+            raise UserError(
+                f"{self.task}.schema has no column known before the outcome: there is nothing to learn from."
+            )
+        self._check_names()
+        canonical_schema(self.schema)
+        for attribute, names in (("key", self.key), ("time", [self.time]), ("target", [self.target])):
+            for name in filter(None, names):
+                if name not in fields:
+                    raise UserError(f"{self.task}.{attribute} names {name!r}. {nearest(name, fields)}")
+        self._check_target(fields)
+        for name in filter(fields.__contains__, (*self.key, self.group)):
+            self._check_digits(fields[name])
+        for name in filter(None, (*self.key, self.time)):
+            if fields[name].nullable:
+                raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
+        if self.time and not pa.types.is_temporal(fields[self.time].type) and not self.own_days:
+            raise UserError(f"{self.task}.time must be a date or a timestamp; {self.time} is {fields[self.time].type}.")
+
+    def _check_names(self) -> None:
+        """Engines do not tell upper from lower case in the names of columns."""
+        spelled = dict[str, str]()
+        for name in [field.name for field in self.schema]:
+            other = spelled.get(name.lower(), "")
+            if not name or other == name:
+                raise UserError(f"{self.task}.schema names {name!r}, which is empty or stands there twice.")
+            if RESERVED.fullmatch(name.lower()):
+                raise UserError(f"{self.task}.schema: {name} is a name that preparing needs itself: rename the column.")
+            if other:
+                raise UserError(
+                    f"{self.task}.schema has both {other} and {name}: no two names may differ in case only."
+                )
+            spelled[name.lower()] = name
+
+    def _check_digits(self, field: Field) -> None:
+        """Engines compute with decimals as float64."""
+        if pa.types.is_decimal(field.type) and field.type.precision > FLOAT64_DIGITS:
+            raise UserError(
+                f"{self.task}: the key or group {field.name} is {field.type}, computed as float64: two of them of more "
+                f"than {FLOAT64_DIGITS} digits could become one. Declare pa.int64() if it has no fraction; "
+                "else write it as text (in a .sql file CAST(... AS STRING)), and declare pa.string()."
+            )
+
+    def _check_target(self, fields: Mapping[str, Field]) -> None:
+        if not self.target and not self.own_labels:
+            raise UserError(f"{self.task} needs `target`, the column of the outcome, or a method `labels`.")
+        if self.target and fields[self.target].known == "before":
+            raise UserError(f"{self.task}: the target {self.target} must be declared with known='after'.")
+        if self.regression and self.target and not self.own_labels and not _is_number(fields[self.target].type):
+            raise UserError(
+                f"{self.task}: the target {self.target} is {fields[self.target].type}, and `quantiles` make it a "
+                "regression, which predicts a number: declare it as one, name `classes` instead, or write `labels`."
+            )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    return any(test(kind) for test in tests)

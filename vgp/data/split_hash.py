@@ -19,8 +19,8 @@ import ibis
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.data.declaration import DAY, Declaration
 from vgp.data.engine import ID, Engine
+from vgp.data.schema import DAY, Declaration
 from vgp.data.shares import NAMES, Kinds, nonzero, percent, require_labelled
 
 #: Rows that are alike are worth a word from this share of all on.

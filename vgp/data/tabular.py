@@ -30,11 +30,9 @@ import pyarrow as pa
 from vgp.base.exits import UserError
 from vgp.base.storage.storage import File
 from vgp.data import splits
-from vgp.data.declaration import DAY, Declaration
 from vgp.data.events import Events
-from vgp.data.schema import Field
-from vgp.data.sources.reading import Reading
-from vgp.data.sources.resolve import resolve
+from vgp.data.schema import DAY, Declaration, Field
+from vgp.data.sources.resolve import Reading, resolve
 from vgp.data.task import Task
 
 if TYPE_CHECKING:
@@ -189,7 +187,7 @@ class TabularTask(Task):
     # ---- a network that fits any table
 
     def model(self, data: "Manifest") -> "nn.Module":
-        from vgp.networks.networks import QuantileNetwork, TabularNetwork
+        from vgp.networks.tabular import QuantileNetwork, TabularNetwork
 
         columns = [c for c in data.columns if c.kind in ("number", "category") and c.name not in self.groups]
         setting = {**self.settings, **self.options}
@@ -202,7 +200,7 @@ class TabularTask(Task):
     def loss(self, model: "nn.Module", batch: "Batch") -> "Tensor":
         from torch.nn.functional import cross_entropy
 
-        from vgp.networks.quantiles import quantile_loss
+        from vgp.networks.tabular import quantile_loss
 
         if self.regression:
             predicted, scale = model(batch)

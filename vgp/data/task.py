@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 from vgp.base.exits import UserError
 from vgp.base.options import check
 from vgp.base.storage import storage
-from vgp.networks.workload import Workload
+from vgp.networks.shape import Workload
 from vgp.protocol import outcome
 
 if TYPE_CHECKING:  # a task that only prepares data must not pay for torch

@@ -1,11 +1,10 @@
-"""What is done with a trained model: the gate, the report, the release, and whether to train at all.
+"""The gate, its report, the release, and the decision whether a run trains at all.
 
 decide.py     the decision, from the figures and bounds of a comparison
-decision.py   the content of decision.json
-levels.py     by how much the new model's loss is lower, and how sure one of a year's tests must be
+decision.py   the content of decision.json; the terms of a promotion, checked
+levels.py     how sure one of a year's tests must be, and the bounds of the gain at that level
+vetoes.py     calibration, slices and constants, which keep a better model from being promoted
 reason.py     the decision in a sentence
-terms.py      by which rule a model is promoted, and by whom
-vetoes.py     calibration and slices
 release/      a better model becomes a version: copied, checked, champion
 report/       one page of HTML
 retraining/   whether a night trains: what moved since the champion"""

@@ -1,15 +1,21 @@
-"""What was decided, and what it rests on: the content of `decision.json`."""
+"""What was decided, and the figures behind it: the content of `decision.json`, and the terms of a promotion."""
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
+
+from pydantic import ValidationError
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files
-from vgp.evaluation.slices import Slice
+from vgp.base.text.printable import quoted
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
+from vgp.protocol.outcome import Slice
+from vgp.registry import model_name as names
+from vgp.registry import reigning
 
 FILE_NAME = file_names.DECISION
 #: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.
@@ -240,3 +246,42 @@ def read(path: str | Path) -> Decision:
         raise UserError(f"{path} is not there: the step decide writes it.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as a decision: {error}") from None
+
+
+# ---- the terms of a promotion, which the steps decide and register receive
+
+
+class Terms(Frozen):
+    """The terms of a promotion; `read_terms` checks them."""
+
+    #: What the lower confidence bound of the gain must exceed.
+    margin: float = 0.0
+    #: That no model is promoted by luck, over all decisions of a year together.
+    confidence: float = 0.95
+    #: Decisions planned for a year.
+    nights: int = NIGHTS
+    approve: Approval = "auto"
+
+
+def read_terms(values: Mapping[str, Any]) -> Terms:
+    """Returns the terms that the values state. Raises UserError for a value that breaks its rule."""
+    check_release("", "", values.get("approve", "auto"))
+    try:
+        terms = Terms.model_validate(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"{'.'.join(map(str, first['loc']))} = {first['input']!r}: {first['msg']}.") from None
+    check(terms.margin, terms.confidence, terms.nights)
+    return terms
+
+
+def check_release(champion: str, model_name: str, approve: str) -> None:
+    """Raises UserError for a champion, a name or an approval that cannot be."""
+    reigning.check(champion)
+    names.check(model_name)
+    if approve not in get_args(Approval):
+        raise UserError(
+            f"approve = {quoted(approve)}: auto, where a model that is better becomes the champion at once, unless a "
+            "simple model such as gradient boosting is better still; manual, where it waits as a candidate for "
+            "vgp models promote; or despite_rivals, where it becomes the champion whatever simple models do."
+        )

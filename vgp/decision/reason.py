@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from vgp.base.text.figures import percent, significant
 from vgp.decision.decision import Decision, Reference, RivalCheck
-from vgp.evaluation.amounts import number, percent
 from vgp.evaluation.regression import LOSSES
 
 
@@ -31,7 +31,7 @@ def amount(decision: Decision, value: float, digits: int = 5) -> str:
     """A loss as people read it: four decimals of nats and bits, of a regression so many digits that tell."""
     if decision.metric not in LOSSES:
         return f"{value:z.4f}"
-    return number(value, digits)
+    return significant(value, digits)
 
 
 def verdict(promote: bool, reference: Reference | None, *, decided: bool = True, candidate: bool = False) -> str:

@@ -1,4 +1,6 @@
-"""The baseline: logistic regression on one-hot categories and standardised numbers, fitted in seconds.
+"""The baseline: linear models on one-hot categories and standardised numbers, fitted in seconds.
+
+Of classes it is logistic regression (`fit`), of a number a line with quantiles (`fit_regression`).
 
 What a careful analyst would try first. A network that does not beat it has not earned its GPUs. How strong its penalty
 is, and whether numbers are scaled by mean and deviation or by median and quartiles with far values drawn in, is chosen
@@ -7,17 +9,20 @@ on rows that it is not fitted on: a dozen values far outside would otherwise dec
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import cast
 
 import numpy as np
 from scipy import sparse, special
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
+from threadpoolctl import threadpool_limits
 
 from vgp.data.rows import Rows, Shards
 from vgp.data.task import Task
 from vgp.evaluation.ranked import SMALLEST_PROBABILITY
+from vgp.evaluation.regression import Loss, losses
 from vgp.protocol.manifest import Column, Manifest
 
 #: Bounds on the work, so that a baseline never takes longer than seconds: rows, and non-zero inputs over all rows.
@@ -239,3 +244,100 @@ def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
     missing = np.isnan(table)
     scaled = np.where(missing, 0.0, (table.clip(column.minimum, column.maximum) - column.mean) / (column.std or 1.0))
     return np.hstack([scaled, missing]) if column.missing else scaled
+
+
+# ---- the baseline of a regression: a line for the mean, and quantiles that lie as far from it as labels did
+#
+# Quantiles are the mean plus the quantiles of its residuals on rows that it was not fitted on, as in split conformal
+# prediction (Lei et al. 2018, https://doi.org/10.1080/01621459.2017.1307116). They are calibrated over all rows,
+# whatever the label's distribution; they are as wide everywhere, which a better model improves on. Quantile regression
+# is a linear programme, which takes minutes where this takes seconds. In the robust scale labels far from all others
+# are drawn in as well, for the line: the mean and the quantiles are those of the labels as they are.
+
+
+FOLDS = 5
+#: Rows up to which each fold is left out once; of more, one fold's residuals are many enough.
+MOST_CROSSED_ROWS = 20_000
+#: Bound on the work of a fit: at 200 steps the mean of the flights' delays is as good to five digits as at 1,000.
+RIDGE_ITERATIONS = 200
+#: Labels farther from the median than so many robust deviations are drawn in.
+LABEL_REACH = 10.0
+
+
+@dataclass(frozen=True)
+class LinearBaseline:
+    """A fitted linear model, and how far the mean and each quantile lie from it, float64 (1 + Q,)."""
+
+    columns: tuple[Column, ...]
+    coefficients: np.ndarray
+    intercept: float
+    apart: np.ndarray
+    rows: int
+
+    def __call__(self, batch: Batch) -> np.ndarray:
+        """Mean and quantiles, float64 (B, 1 + Q)."""
+        return np.asarray(self.middle(batch) + self.apart)
+
+    def middle(self, batch: Batch) -> np.ndarray:
+        """What the line gives, float64 (B, 1)."""
+        return self.intercept + summed(batch, self.columns, self.coefficients[:, None])
+
+
+def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> LinearBaseline:
+    """Fits it on rows of the train split, the same for the same rows.
+
+    Args:
+        columns: The inputs: numbers, categories and vectors.
+        sample: Some train rows.
+        task: Names the label and the quantiles.
+        held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
+    """
+
+    def loss(setting: Setting, learn: Batch, rows: Batch) -> float:
+        line, label = _line(columns, learn, task, setting), rows[task.label]
+        apart = np.r_[line.apart[0], np.quantile(label - line.middle(rows)[:, 0], task.quantiles)]
+        predicted = (line.middle(rows) + apart).T
+        return float(losses(cast(Loss, task.decided_by), label, predicted, task.quantiles).mean())
+
+    with threadpool_limits(1, "blas"):  # it adds up in another order with other numbers of threads
+        setting = choose(columns, sample, held, task, loss)
+        line = _line(columns, sample, task, setting)
+        apart = np.quantile(_residuals(line.columns, sample, task, setting), task.quantiles)
+    return replace(line, apart=np.r_[line.apart[0], apart])
+
+
+def _line(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> LinearBaseline:
+    """A line through the labels, without its quantiles. Where far labels are drawn in, the mean makes up for it."""
+    columns, label = setting.columns(columns, sample), sample[task.label]
+    near = _drawn_in(label) if setting.robust else label
+    model = _ridge(inputs(sample, columns), near, setting)
+    shift = float((label - near).mean())
+    return LinearBaseline(columns, np.asarray(model.coef_), float(model.intercept_), np.array([shift]), len(label))
+
+
+def _drawn_in(label: np.ndarray) -> np.ndarray:
+    """The labels, those that lie far from the middle half of them drawn in."""
+    lower, middle, upper = np.quantile(label, [0.25, 0.5, 0.75])
+    reach = LABEL_REACH * (upper - lower) / QUARTILES_APART
+    return np.asarray(label.clip(middle - reach, middle + reach)) if reach else label
+
+
+def _residuals(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> np.ndarray:
+    """Label minus line of rows that the line was not fitted on, float64 (n,): of all rows, or of one fold of many.
+
+    Rows of one group are in one fold.
+    """
+    table, label = inputs(sample, columns), sample[task.label]
+    near = _drawn_in(label) if setting.robust else label
+    group = sample.get(task.groups[0]) if task.groups else None
+    fold = (np.arange(len(label)) if group is None else np.unique(group, return_inverse=True)[1]) % FOLDS
+    residuals = []
+    for number in range(FOLDS if len(label) <= MOST_CROSSED_ROWS else 1):
+        out = fold == number
+        if out.any() and not out.all():
+            residuals.append(label[out] - _ridge(table[~out], near[~out], setting).predict(table[out]))
+    return np.concatenate(residuals or [label - label.mean()])
+
+
+def _ridge(table: sparse.csr_matrix, label: np.ndarray, setting: Setting) -> Ridge:
+    return Ridge(alpha=setting.penalty, solver="lsqr", max_iter=RIDGE_ITERATIONS).fit(table, label)

@@ -21,7 +21,7 @@ from vgp.base.storage import pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
 from vgp.data.periods import spoken
 from vgp.data.windows import dated
-from vgp.evaluation.script.collected import PREDICTIONS
+from vgp.evaluation.collected import PREDICTIONS
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import ChampionPins
 

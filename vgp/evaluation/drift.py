@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from vgp.data import columns as bins
-from vgp.data import sampling
+from vgp.data.rows import read_sample
 from vgp.protocol.manifest import Column, Frozen, Manifest
 
 MODERATE, LARGE = 0.1, 0.25
@@ -69,7 +69,7 @@ def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str]
     learned = [c for c in dataset.columns if is_measured(c) and c.name not in groups][:MOST_COLUMNS]
     label = [c for c in dataset.columns if c.kind == "label"]
     files = [dataset.splits.get(name, ()) for name in ("train", split)]
-    train, test = (sampling.sample(data, each, [*learned, *label], MOST_ROWS) for each in files)
+    train, test = (read_sample(data, each, [*learned, *label], MOST_ROWS) for each in files)
     if not train or not test:
         return None
     columns = [_column(column, train[column.name], test[column.name]) for column in learned]

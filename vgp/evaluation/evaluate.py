@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import numpy as np
+
 from vgp.base.exits import UserError
-from vgp.data import task_names, tasks
-from vgp.data.rows import Shards
+from vgp.data import operating, task_names, tasks
+from vgp.data.rows import Shards, read_sample
 from vgp.data.task import Task
 from vgp.evaluation import (
     champion_problem,
-    findings,
+    collected,
     measure,
     predictions,
     predictions_writer,
@@ -21,14 +23,17 @@ from vgp.evaluation import (
     rivals,
     score,
     script_model,
+    thresholds,
 )
 from vgp.evaluation.champion_problem import Problem
+from vgp.evaluation.drift import drift
+from vgp.evaluation.examples import examples
+from vgp.evaluation.importance import importance
 from vgp.evaluation.predictions import Header
+from vgp.evaluation.predictions_writer import Scorer
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.regression import Loss
-from vgp.evaluation.rivals import Scorer
 from vgp.evaluation.score import TrainedModel
-from vgp.evaluation.script import collected
 from vgp.evaluation.script_model import ScriptModel
 from vgp.evaluation.thresholds import OperatingPoint
 from vgp.protocol import file_names, manifest, outcome
@@ -36,6 +41,8 @@ from vgp.protocol.manifest import Manifest
 
 __all__ = ["Evaluation", "evaluate"]
 
+#: The split on which a threshold is chosen.
+VALIDATION = "validation"
 #: Challenger, and champion if there is one.
 Models = dict[str, ScriptModel | TrainedModel]
 
@@ -96,7 +103,7 @@ def evaluate(
             models, problem = {"challenger": challenger}, champion_problem.of(champion, error)
     notes += (problem.note,) if problem else ()
     rows = Shards(Path(data), dataset, split)
-    namers = rivals.namers(rows, task)
+    namers = predictions_writer.namers(rows, task)
     constant, far = rivals.constant(data, dataset, task)
     notes += far
     if baseline:
@@ -105,13 +112,13 @@ def evaluate(
     for note in notes:
         if note.startswith(rivals.OUTLIERS):
             print(note, file=sys.stderr, flush=True)
-    operating = findings.operating_point(challenger, data, dataset, task)
+    operating = _operating_point(challenger, data, dataset, task)
     header = _header(dataset, task, split, models, tuple(scorers), notes, operating, problem, constant)
-    batches = rivals.scored_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
+    batches = predictions_writer.scored_batches(rows, task, header, namers, scorers, batch_rows or task.batch_rows)
     record.discard(destination)
     predictions_writer.write(destination, header, batches)
     measured = measure.measure(destination)
-    return findings.add(measured, destination, challenger, data, dataset, task)
+    return _with_findings(measured, destination, challenger, data, dataset, task)
 
 
 def _header(
@@ -204,3 +211,44 @@ def _same(models: Models) -> bool:
 
 def _row_counts(dataset: Manifest) -> str:
     return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"
+
+
+# ---- findings beyond figures of merit, where there are prepared rows: why, where, and what has changed
+
+
+def _operating_point(
+    model: TrainedModel | ScriptModel, data: str | Path, dataset: Manifest, task: Task
+) -> OperatingPoint | None:
+    """The threshold by the task's rule, chosen on validation rows; None unless there are two classes.
+
+    A script's predictions are of test rows only, so a threshold of it is only known where the task gives it.
+    """
+    if task.likelihood or task.regression or len(task.classes) != 2:
+        return None
+    rule, files = operating.parse(task.operating_point), dataset.splits.get(VALIDATION, ())
+    known = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)
+    rows = read_sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
+    if not rows or isinstance(model, ScriptModel):
+        return thresholds.choose(rule, "", np.zeros(0, np.int64), np.zeros(0))
+    count = len(rows[task.label])
+    second = [model({n: v[start : start + task.batch_rows] for n, v in rows.items()})[:, 1]
+              for start in range(0, count, task.batch_rows)]  # fmt: skip
+    return thresholds.choose(rule, VALIDATION, rows[task.label], np.concatenate(second))
+
+
+def _with_findings(
+    measured: Evaluation,
+    directory: str | Path,
+    model: TrainedModel | ScriptModel,
+    data: str | Path,
+    dataset: Manifest,
+    task: Task,
+) -> Evaluation:
+    """The record with importance, examples and drift, also in the directory of the evaluation."""
+    worth = importance(model, data, dataset, measured.split) if isinstance(model, TrainedModel) else None
+    first = [column.column for column in worth.columns] if worth else []
+    shown = examples(predictions.read(directory), data, dataset, task, first)
+    changed = drift(data, dataset, measured.split, task.groups)
+    result = measured.model_copy(update={"importance": worth, "examples": shown, "drift": changed})
+    record.save(result, directory)
+    return result

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from vgp.base.text.figures import significant
 from vgp.base.text.printable import printable
-from vgp.data import sampling
-from vgp.data.declaration import DAY
+from vgp.data.rows import read_rows
+from vgp.data.schema import DAY
 from vgp.data.task import Task
-from vgp.evaluation.amounts import number
-from vgp.evaluation.names import MISSING
 from vgp.evaluation.predictions import Predictions
+from vgp.evaluation.predictions_writer import MISSING
 from vgp.evaluation.ranked import hits_of, scores_of
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Frozen, Manifest
@@ -50,7 +50,7 @@ class Described:
     ) -> "Described":  # fmt: skip
         """Reads the rows with these numbers, rising; `first` are the columns that are shown before others."""
         files = dataset.splits[measured.header.split]
-        known = sampling.at(data, files, dataset.columns, rows)
+        known = read_rows(data, files, dataset.columns, rows)
         spare = (task.label, task.weight, "row_id", DAY, *task.private)
         shown = [c for c in dataset.columns if c.kind in ("number", "category", "id") and c.name not in spare]
         order = {name: place for place, name in enumerate(first)}
@@ -94,8 +94,8 @@ def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
     told = []
     for i, label in enumerate(measured.label[rows]):
-        between = f" ({number(outer[0][i], 5)} to {number(outer[1][i], 5)})" if outer else ""
-        told.append((f"{number(label, 5)}{unit}", f"{number(mean[i], 5)}{between}"))
+        between = f" ({significant(outer[0][i], 5)} to {significant(outer[1][i], 5)})" if outer else ""
+        told.append((f"{significant(label, 5)}{unit}", f"{significant(mean[i], 5)}{between}"))
     return told
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from vgp.data import sampling
+from vgp.data.rows import read_sample
 from vgp.data.task import Task
 from vgp.evaluation import regression
 from vgp.evaluation.ranked import scored
@@ -72,7 +72,7 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
     rows = int(OPERATIONS / (max(1, weights) * len(names) * REPEATS))
     if rows * MOST_TIMES < LEAST_ROWS:
         return Importance(note=f"Not computed for a model of this size: {weights:,} weights multiply each row.")
-    batch = sampling.sample(data, dataset.splits[split], dataset.columns, min(MOST_ROWS, max(LEAST_ROWS, rows)))
+    batch = read_sample(data, dataset.splits[split], dataset.columns, min(MOST_ROWS, max(LEAST_ROWS, rows)))
     plain = _mean_loss(model, batch)
     grown = {name: np.array([_mean_loss(model, _shuffled(batch, name, n)) - plain for n in range(REPEATS)])
              for name in names}  # fmt: skip

@@ -30,9 +30,9 @@ import pyarrow.parquet as pq
 from vgp.base.exits import UserError
 from vgp.base.storage import files
 from vgp.evaluation import regression
+from vgp.evaluation.collected import Collected
 from vgp.evaluation.ranked import Scored, chosen, normalised, packed, scored
 from vgp.evaluation.regression import Loss
-from vgp.evaluation.script.collected import Collected
 from vgp.evaluation.thresholds import OperatingPoint
 from vgp.protocol.manifest import Frozen
 

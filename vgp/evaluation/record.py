@@ -5,14 +5,14 @@ from pathlib import Path
 
 from vgp.base.exits import UserError
 from vgp.base.storage import files
+from vgp.evaluation.collected import Collected
 from vgp.evaluation.drift import Drift
 from vgp.evaluation.examples import Examples
 from vgp.evaluation.importance import Importance
 from vgp.evaluation.regression import RegressionFigures
-from vgp.evaluation.script.collected import Collected
-from vgp.evaluation.slices import Slice
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol.manifest import Frozen
+from vgp.protocol.outcome import Slice
 
 # ---- rows where a column has one value, as figures and the decision name them
 

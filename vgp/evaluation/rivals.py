@@ -3,98 +3,18 @@
 The simplest is a constant, what the train labels say without any column: a model that is worse is never promoted.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from vgp.base.exits import UserError
-from vgp.data.declaration import DAY
+from vgp.base.text.figures import significant
 from vgp.data.rows import Shards, open_rows
 from vgp.data.task import Task
-from vgp.evaluation import baseline, baseline_linear, boosting
-from vgp.evaluation.amounts import number
-from vgp.evaluation.names import Namer, group_namer, namer
-from vgp.evaluation.predictions import GROUPS, Header
+from vgp.evaluation import baseline, boosting
+from vgp.evaluation.predictions_writer import Scorer
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Manifest
-
-# ---- rows of a split beside what every model says of them, a batch at a time
-
-
-#: Columns of B rows -> class probabilities (B, C), mean and quantiles (B, 1 + Q), or losses (B,).
-Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
-
-
-def namers(rows: Shards, task: Task) -> dict[str, tuple[str, Namer]]:
-    """Column of the predictions -> column of the dataset, and what names its values: the task's slices and its groups.
-
-    Raises:
-        UserError: the task names a column that the dataset does not have.
-    """
-    slices = {name: (name, namer(_column(rows.dataset, name), partial(rows.column, name))) for name in task.slices}
-    groups = zip(GROUPS, task.groups, strict=False)
-    return slices | {column: (name, group_namer(_column(rows.dataset, name))) for column, name in groups}
-
-
-def _column(dataset: Manifest, name: str) -> Column:
-    """The dataset's column behind a slice or group."""
-    column = next((column for column in dataset.columns if column.name == name), None)
-    if column is None and name == DAY:
-        raise UserError(
-            "the data was prepared without the day of its rows, by which a task with a time groups them unless it says "
-            'otherwise: prepare it again, or declare group = "row", with which every row counts by itself.'
-        )
-    if column is None:
-        raise UserError(f"the task slices or groups by {name}, a column that the data does not have.")
-    return column
-
-
-def scored_batches(
-    rows: Shards,
-    task: Task,
-    header: Header,
-    namers: dict[str, tuple[str, Namer]],
-    scorers: dict[str, Scorer],
-    batch_rows: int,
-) -> Iterator[dict[str, Any]]:
-    """What `predictions_writer.write` takes, a batch of rows at a time, in the order of the split.
-
-    Raises:
-        UserError: a row has a label that is none of the task's classes.
-    """
-    for place, batch in enumerate(rows.batches(batch_rows)):
-        yield {
-            "row_id": batch["row_id"],
-            **_outcome(batch, task, header, place * batch_rows),
-            **{column: name(batch[source]) for column, (source, name) in namers.items()},
-            **{model: scorer(batch) for model, scorer in scorers.items()},
-        }
-
-
-def _outcome(batch: dict[str, np.ndarray], task: Task, header: Header, start: int) -> dict[str, np.ndarray]:
-    """What the rows are held against: their classes, or how much each counts."""
-    if task.likelihood:
-        rows = len(batch["row_id"])
-        return {"weight": batch[task.weight].astype(np.int64) if task.weight else np.ones(rows, np.int64)}
-    if task.regression:
-        return {"label": batch[task.label]}
-    label = batch[task.label].astype(np.int64)
-    _check_labels(label, header, start)
-    return {"label": label}
-
-
-def _check_labels(label: np.ndarray, header: Header, start: int) -> None:
-    wrong = np.flatnonzero((label < 0) | (label >= len(header.classes)))
-    if len(wrong):
-        raise UserError(
-            f"row {start + wrong[0]} of the {header.split} split has label {label[wrong[0]]}; "
-            f"{header.task} has the classes 0 to {len(header.classes) - 1}."
-        )
-
 
 #: Values farther from the median than so many times the distance of the quartiles are far, and outliers where they are
 #: no larger a share of all than `FEW` and make more than half of all squares. So many are named.
@@ -117,7 +37,7 @@ def fit(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scor
         columns, sample = baseline.sampled(dataset, Shards(Path(data), dataset, "train"), task)
         held = _held(data, dataset, task)
         notes += _far_inputs(columns, sample, task)
-        fitted = (baseline_linear.fit if task.regression else baseline.fit)(columns, sample, task, held)
+        fitted = (baseline.fit_regression if task.regression else baseline.fit)(columns, sample, task, held)
         rivals["baseline"] = fitted
         notes += [_of_a_sample("The baseline", fitted.rows, rows)] if fitted.rows < rows else []
     except ValueError as error:
@@ -181,7 +101,7 @@ def _far(values: np.ndarray) -> Far | None:
 def _told(far: Far, task: Task, column: str) -> str:
     hidden = {"*", outcome.target(task) if column == task.label else column} & {*task.private}
     named = "" if hidden else f": {', '.join(f'{value:,.6g}' for value in far.farthest)}"
-    return f"{far.count:,} of {far.rows:,} lie farther than {number(far.beyond, 3)} from the median{named}"
+    return f"{far.count:,} of {far.rows:,} lie farther than {significant(far.beyond, 3)} from the median{named}"
 
 
 def _held(data: str | Path, dataset: Manifest, task: Task) -> dict[str, np.ndarray] | None:

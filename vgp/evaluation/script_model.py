@@ -9,14 +9,12 @@ import numpy as np
 
 from vgp.base.exits import UserError
 from vgp.data.task import Task
-from vgp.evaluation import champion_problem, measure, predictions_writer, record
+from vgp.evaluation import champion_problem, collect, collected, measure, predictions_writer, record, test_rows
+from vgp.evaluation.collected import PREDICTIONS, Collected
 from vgp.evaluation.predictions import Header
 from vgp.evaluation.record import Evaluation
-from vgp.evaluation.script import collect, collected, test_rows
-from vgp.evaluation.script.collected import PREDICTIONS, Collected
-from vgp.evaluation.script.script_columns import LABEL
-from vgp.evaluation.script.script_predictions import Predictions
-from vgp.evaluation.script.test_rows import Aligned
+from vgp.evaluation.script_predictions import LABEL, Predictions
+from vgp.evaluation.test_rows import Aligned
 from vgp.protocol.manifest import Manifest
 
 

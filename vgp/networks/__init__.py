@@ -1,10 +1,8 @@
 """Networks, and what the loop must know of them.
 
-quantiles.py    mean and quantiles of a number as outputs, and their loss
-networks.py      a network for any table
-transformer.py   a decoder-only transformer
-shape.py         its sizes
+tabular.py       a network for any table: classes, or mean and quantiles of a number
+transformer.py   a decoder-only transformer, and the text that it writes
 head.py          its head and loss, a chunk of tokens at a time
-sampling.py      text that it writes
+shape.py         its sizes, and what a row is to the hardware
 blocks.py        the repeated blocks of a model
-workload.py      what a row is to the hardware"""
+"""

@@ -1,10 +1,12 @@
-"""The sizes of a transformer, all from its depth; without torch, so that the desk can compare two models.
+"""What a model is to the hardware: a row of its data, and the sizes of a transformer, all from its depth.
+
+No torch here, so that the desk can compare two models.
 
 Legend: D width, H heads, K width of a head, T positions, L depth, V vocabulary.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: The width that a layer adds to the model, as in nanochat (scripts/base_train.py).
 WIDTH_PER_LAYER = 64
@@ -66,3 +68,21 @@ class Shape:
         """
         attention = 12 * self.depth * self.width * self.sequence_length
         return float(self.sequence_length * (6 * self.parameters + attention))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What one row of the data is to the hardware."""
+
+    #: What throughput is counted in, and how many of it a row is.
+    unit: str = "samples"
+    units_per_row: float = 1
+    #: Floating-point operations of training on one row, forward and backward; 0 = not known, and no MFU is shown.
+    flops_per_row: float = 0.0
+    #: Whether the weight of the task's loss counts the units: what fills up a row is then none.
+    weighed: bool = False
+
+    def filled(self, units_per_row: float) -> "Workload":
+        """The same of rows that hold so many units in the mean; operations on what fills them up do not count."""
+        share = units_per_row / self.units_per_row
+        return replace(self, units_per_row=units_per_row, flops_per_row=self.flops_per_row * share)

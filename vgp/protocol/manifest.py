@@ -8,7 +8,7 @@ Layout of a prepared dataset:
 
 Every table has `row_id` (int64, unique over the dataset) and whatever columns the task wrote.
 The manifest is written last: a directory without it is an unfinished preparation.
-A dataset of files as they are (`vgp.data.raw`) holds these, and its manifest as .manifest.json.
+A dataset of files as they are (`vgp.data.tasks.files`) holds these, and its manifest as .manifest.json.
 """
 
 import json

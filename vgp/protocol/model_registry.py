@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from vgp.base import google_api
 from vgp.base.clock import Clock
+from vgp.base.retry import Failure, Pauses, poll, retry
 from vgp.protocol import model_upload
 from vgp.protocol.model_plan import Move, Relabel, Remove, Step, Take, Upload, notes, steps
 from vgp.protocol.model_service import ModelService
@@ -103,24 +104,24 @@ class _Reconciliation:
 
     def run(self) -> list[str]:
         """Rounds until nothing is left to do."""
-        waited, pause = 0.0, FIRST_S
-        while True:
-            try:
-                if not self.round():
-                    return self.done
-                waited, pause = 0.0, FIRST_S
-            except Exception as error:
-                if waited >= _patience_s(error):
-                    raise
-                self.clock.pause(pause)
-                waited, pause = waited + pause, min(2 * pause, LONGEST_S)
+
+        def give_up(failure: Failure) -> None:
+            if failure.lasted_s >= _patience_s(failure.error):
+                raise failure.error
+
+        pauses = Pauses(FIRST_S, LONGEST_S)
+        while retry(
+            self.round, pauses, is_transient=lambda error: _patience_s(error) > 0, clock=self.clock, on_failure=give_up
+        ):
+            pass
+        return self.done
 
     def round(self) -> bool:
         """Takes the first step that there is; False if there is none."""
         record = self.read()
         model = model_upload.model_id(record)
         live = self.service.versions(model) if record["versions"] else []
-        step = next(steps(record, live, mine=self.mine, now=self.clock.now()), None)
+        step = next(steps(record, live, mine=self.mine, now=self.clock.moment()), None)
         if step is None:
             self.done += notes(record, live)
             return False
@@ -148,7 +149,7 @@ class _Reconciliation:
         number = int(step.version["number"])
         if self.awaited.get(number):
             self.awaited[number] -= 1
-            return self.clock.pause(LONGEST_S / LOOKS)
+            return self.clock.sleep(LONGEST_S / LOOKS)
         failed = f"version {number} of {model} was not uploaded"
         if self.sent.get(number, 0) == UPLOADS:
             raise Refused(f"{failed}: it was sent {UPLOADS} times, and Vertex AI does not list it.")
@@ -194,15 +195,18 @@ class _Reconciliation:
 
     def finish(self, operation: Json, failed: str) -> None:
         """Waits until the operation has ended."""
-        waited, pause = 0.0, FIRST_S
-        while not operation.get("done"):
-            if waited >= OPERATION_S:
-                raise Refused(f"{failed}: {operation.get('name')} still runs after {OPERATION_S / 60:g} minutes.")
-            self.clock.pause(pause)
-            waited, pause = waited + pause, min(1.5 * pause, LONGEST_S)
-            operation = self.service.operation(str(operation["name"]))
-        if "error" in operation:
-            raise _failure(operation["error"], failed)
+        name, known = str(operation.get("name")), [operation]
+
+        def look() -> Json | None:
+            state = known.pop() if known else self.service.operation(name)
+            return state if state.get("done") else None
+
+        pauses = Pauses(FIRST_S, LONGEST_S, factor=1.5, deadline_s=OPERATION_S)
+        ended = poll(look, pauses, clock=self.clock)
+        if ended is None:
+            raise Refused(f"{failed}: {name} still runs after {OPERATION_S / 60:g} minutes.")
+        if "error" in ended:
+            raise _failure(ended["error"], failed)
 
 
 def _patience_s(error: Exception) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 from vgp.base.exits import UserError
+from vgp.protocol.manifest import Frozen
 
 #: The losses of a regression that a decision may test.
 LOSSES = ("pinball", "squared", "absolute")
@@ -88,3 +89,16 @@ def loss_unit(label_unit: str, label: str, decided_by: str) -> str:
 
 def _is_share(value: Any) -> bool:
     return isinstance(value, int | float) and 0 < value < 1
+
+
+class Slice(Frozen):
+    """The rows where one column has one value."""
+
+    column: str
+    value: str
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """As people read it: `plan = basic`, since neither a column's name nor a value need be one word."""
+        return f"{self.column} = {self.value}"

@@ -7,13 +7,12 @@ reach across, as those of NFS 4 do.
 import errno
 import fcntl
 import os
-import random
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.retry import Pauses, retry
 from vgp.base.storage import files
 from vgp.registry.documents import MOST_RECORD_BYTES
 
@@ -73,23 +72,23 @@ def locked(path: Path, deadline_s: float) -> Iterator[None]:
 
 
 def _lock(descriptor: int, path: Path, deadline_s: float) -> None:
-    end = time.monotonic() + deadline_s
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise ProcessFailed(
-                    f"{path} was held by another process for {deadline_s:.0f} s: `fuser {path}` names it."
-                ) from None
-        except OSError as error:
-            if error.errno not in _UNKNOWN:
-                raise
-            raise UserError(
-                f"{path.parent} is on a file system without locks ({error.strerror}), so two runs could overwrite each "
-                "other's changes: keep the registry on a local disk or in a bucket, gs://."
-            ) from None
-        time.sleep(random.uniform(0, _PAUSE_S))
+    pauses = Pauses(_PAUSE_S, _PAUSE_S, deadline_s=deadline_s, jitter=True)
+    try:
+        retry(
+            lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB), pauses,
+            is_transient=lambda error: isinstance(error, BlockingIOError),
+        )  # fmt: skip
+    except BlockingIOError:
+        raise ProcessFailed(
+            f"{path} was held by another process for {deadline_s:.0f} s: `fuser {path}` names it."
+        ) from None
+    except OSError as error:
+        if error.errno not in _UNKNOWN:
+            raise
+        raise UserError(
+            f"{path.parent} is on a file system without locks ({error.strerror}), so two runs could overwrite each "
+            "other's changes: keep the registry on a local disk or in a bucket, gs://."
+        ) from None
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -1,15 +1,15 @@
 """A registry of one model's versions: its record is read, and changed by whoever has seen what it replaces."""
 
 import os
-import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.retry import Pauses, poll
 from vgp.base.storage import foreign, storage
 from vgp.base.storage.client import READ_DEADLINE_S
 from vgp.base.storage.objects import Folder
@@ -32,7 +32,7 @@ from vgp.registry.documents import (
 #: For so long a change is tried again: Cloud Storage takes about one write a second to one object, so a hundred runs
 #: that end at once are through in two minutes. https://cloud.google.com/storage/quotas#objects
 DEADLINE_S = 900.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 4.0
+_PAUSES = Pauses(first_s=0.1, longest_s=4.0, deadline_s=DEADLINE_S, jitter=True)
 
 
 class BucketRecord:
@@ -56,17 +56,16 @@ class BucketRecord:
         It is called again for as long as others are faster. A write whose answer was lost looks like another's: the
         function finds in the bytes that it is done.
         """
-        end, pause_s = time.monotonic() + DEADLINE_S, _FIRST_PAUSE_S
+
+        def change() -> Literal[True] | None:
+            there = self.slot.read()
+            data = function(there.data if there else None)
+            done = data is None or self.slot.put(data, there.generation if there else 0) is not None
+            return True if done else None
+
         with _in_words(self.path):
-            while True:
-                there = self.slot.read()
-                data = function(there.data if there else None)
-                if data is None or self.slot.put(data, there.generation if there else 0) is not None:
-                    return
-                if time.monotonic() > end:
-                    raise ProcessFailed(f"{self.path} was changed by others all the time, for {DEADLINE_S:.0f} s.")
-                time.sleep(random.uniform(0, pause_s))
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            if poll(change, _PAUSES) is None:
+                raise ProcessFailed(f"{self.path} was changed by others all the time, for {DEADLINE_S:.0f} s.")
 
     def require_writable(self) -> None:
         """Raises UserError if objects cannot be made and deleted beside it."""

@@ -16,8 +16,8 @@ from vgp.base.storage import files, finding, storage
 from vgp.base.storage.pinned import PinnedFile, PinnedObject
 from vgp.base.text.printable import quoted
 from vgp.data.bundle import CARD, WEIGHTS
-from vgp.evaluation.script import collected
-from vgp.evaluation.script.collected import PREDICTIONS
+from vgp.evaluation import collected
+from vgp.evaluation.collected import PREDICTIONS
 from vgp.protocol import run_folder
 from vgp.protocol.pins import ChampionPins, Earlier
 from vgp.registry import registry as registries

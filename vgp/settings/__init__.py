@@ -11,18 +11,15 @@ project = "my-project-prod"
 
 Every key: docs/settings.md. What is in effect, and why: `vgp config`.
 
-settings_loading.py  file, environment, variables and flags become `Settings`, or one message
-repository.py   the repository that a command serves, and the workflows in it
-settings_text.py  the file as text: values, the line of each, one value written
-layers.py       settings of several places laid over one another, environment variables among them
-settings_model.py  the settings as all code sees them
-schedule_settings.py  a recurring run, as the file declares it
-notify.py       who is told of runs: people, an MLflow server
-value_rules.py  what one value must look like
-messages.py     what is wrong with a value, as one line
-effective.py    `vgp config`: every value and its place
-first_file.py   `vgp init`: what it asks, gcloud's project, and the text that it writes
-template_reference.py   training:latest, training@sha256:..., an address"""
+settings_loading.py   file, environment, variables and flags become `Settings`, or one message; `vgp config`
+settings_model.py     the settings as all code sees them, with who is told of runs: people, an MLflow server
+schedule_settings.py  a recurring run, as the file declares it, and the template that it may run
+value_rules.py        what one value must look like
+messages.py           what is wrong with a value, as one line
+layers.py             settings of several places laid over one another, environment variables among them
+settings_text.py      the file as text: values, the line of each, one value written
+repository.py         the repository that a command serves, and the workflows in it
+first_file.py         `vgp init`: what it asks, gcloud's project, and the text that it writes"""
 
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.settings.layers import Source

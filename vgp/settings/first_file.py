@@ -66,9 +66,12 @@ QUESTIONS = (
     ),
     Question("region", "Region (its GPUs: vgp machines --region ...)", value_rules.region, lambda _: Settings().region),
     Question("bucket", "Bucket of the runs", value_rules.bucket, lambda answers: f"gs://{_short(answers['project'])}-pipelines"),
+    # example.com:my-project is example.com/my-project: https://cloud.google.com/artifact-registry/docs/docker/names
     Question(
         "image", "Image of the steps", image_name,
-        lambda known: f"{known['region']}-docker.pkg.dev/{_path(known['project'])}/pipelines-images/training:0.1.0",
+        lambda known: (
+            f"{known['region']}-docker.pkg.dev/{known['project'].replace(':', '/')}/pipelines-images/training:0.1.0"
+        ),
     ),
     Question(
         "template_repository", "Repository of pipeline templates", value_rules.template_repository,
@@ -128,11 +131,6 @@ def steps_of(paths: list[Path]) -> str:
 def _short(project: str) -> str:
     """example.com:my-project -> my-project"""
     return project.rsplit(":", 1)[-1]
-
-
-def _path(project: str) -> str:
-    """example.com:my-project -> example.com/my-project, https://cloud.google.com/artifact-registry/docs/docker/names"""
-    return project.replace(":", "/")
 
 
 _DEV_REGISTRY = """\

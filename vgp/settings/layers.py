@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
-from vgp.machines.placement.rung import NEEDS
+from vgp.machines.placement.request_parts import NEEDS
 from vgp.settings.settings_text import Document, Keys
 
 #: A ladder asks for machines, too.
@@ -49,7 +50,7 @@ class Layer:
     """The settings of one place, as a tree of tables."""
 
     kind: Literal["default", "file", "variable", "flag"]
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     document: Document | None = None
     #: The table of the file that the tree is: () or ("environments", "prod").
     table: Keys = ()
@@ -68,7 +69,7 @@ class Layer:
 class Merged:
     """The tree of all layers, and the layer of every value."""
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
     origins: dict[Keys, Layer] = field(default_factory=dict, compare=False)
     #: Names of the environments that the file declares, and the file.
     environments: tuple[str, ...] = ()
@@ -93,7 +94,7 @@ def merge(layers: Sequence[Layer]) -> Merged:
     return merged
 
 
-def put(values: dict[str, Any], keys: Keys, value: Any) -> None:
+def put(values: JsonObject, keys: Keys, value: object) -> None:
     """Sets a value in a tree of tables; the ways to it that are no tables give way."""
     table = values
     for key in keys[:-1]:
@@ -102,7 +103,7 @@ def put(values: dict[str, Any], keys: Keys, value: Any) -> None:
     table[keys[-1]] = value
 
 
-def _lay_over(merged: Merged, base: dict[str, Any], stronger: Mapping[str, Any], at: Keys, layer: Layer) -> None:
+def _lay_over(merged: Merged, base: JsonObject, stronger: Mapping[str, object], at: Keys, layer: Layer) -> None:
     for key in _given_way(at, stronger):
         base.pop(key, None)
         merged.origins.pop((*at, key), None)
@@ -130,7 +131,7 @@ def is_whole(keys: Keys) -> bool:
     return len(keys) > 3 and keys[0] == "schedules" and keys[2] == "parameters"
 
 
-def _given_way(at: Keys, stronger: Mapping[str, Any]) -> tuple[str, ...]:
+def _given_way(at: Keys, stronger: Mapping[str, object]) -> tuple[str, ...]:
     """What a weaker place said about a step and no longer holds, now that a stronger one asks for another machine."""
     if len(at) != 2 or at[0] != "steps":
         return ()
@@ -149,13 +150,13 @@ PREFIX = "PIPELINES_"
 ENVIRONMENT = "PIPELINES_ENV"
 
 
-def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[str, Any]) -> Layer:
+def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declared: Mapping[str, object]) -> Layer:
     """The variables that are settings. `declared` are the file's values: names with `-` are found there.
 
     Raises:
         RequestError: a name close to that of a setting, but not it; a table that is no JSON object.
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     names: dict[Keys, str] = {}
     for name in sorted(environ):  # the longer name is the stronger one, and comes later
         keys = _keys_of_variable(name, set(fields), declared)
@@ -165,7 +166,7 @@ def layer_of_variables(environ: Mapping[str, str], fields: Iterable[str], declar
     return Layer("variable", values, names=names)
 
 
-def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, Any]) -> Keys | None:
+def _keys_of_variable(name: str, fields: set[str], declared: Mapping[str, object]) -> Keys | None:
     """The keys that a variable names; None if it is not ours."""
     if not name.startswith(PREFIX) or name == ENVIRONMENT:
         return None
@@ -187,7 +188,7 @@ def _refuse_near(name: str, key: str, fields: set[str]) -> None:
         raise RequestError(f"{name}: there is no such setting. Did you mean {meant}?")
 
 
-def _as_declared(keys: Keys, declared: Mapping[str, Any]) -> Keys:
+def _as_declared(keys: Keys, declared: Mapping[str, object]) -> Keys:
     """A variable's name cannot hold `-`: a step or schedule of the file is found with `_` for it."""
     table = declared.get(keys[0])
     if len(keys) < 2 or keys[0] not in ("steps", "schedules") or not isinstance(table, Mapping) or keys[1] in table:

@@ -9,18 +9,15 @@ from pydantic import BaseModel, ValidationError
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
-from vgp.machines.placement import custom_job_fields
-from vgp.machines.placement.engine_request import BigQuery, Dataflow
+from vgp.machines.placement import job_fields
 from vgp.machines.placement.job_options import PrivateServiceConnect
-from vgp.machines.placement.rung import Rung, Size
-from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.request_parts import BigQuery, Dataflow, ParameterServer, Rung, Size
 from vgp.machines.placement.step_request import ReductionServer, Request
 from vgp.protocol import placeholders
 from vgp.settings import value_rules
 from vgp.settings.layers import Merged, Source
-from vgp.settings.notify import Mlflow, Notify
 from vgp.settings.schedule_settings import Schedule
-from vgp.settings.settings_model import Settings
+from vgp.settings.settings_model import Mlflow, Notify, Settings
 from vgp.settings.settings_text import Keys
 
 #: pydantic's kinds of mistakes, as a person says them.
@@ -81,7 +78,7 @@ def refuse_hosts(merged: Merged) -> list[str]:
     return wrong
 
 
-def _tables_of_variables(value: Any, at: Keys) -> Iterator[tuple[Keys, Mapping[str, Any]]]:
+def _tables_of_variables(value: object, at: Keys) -> Iterator[tuple[Keys, Mapping[str, object]]]:
     """The tables `env` of the steps, also of their rungs and sizes."""
     if isinstance(value, list):
         for number, inner in enumerate(value, 1):
@@ -93,7 +90,7 @@ def _tables_of_variables(value: Any, at: Keys) -> Iterator[tuple[Keys, Mapping[s
             yield from [(here, inner)] if is_env else _tables_of_variables(inner, here)
 
 
-def _holding(value: Any, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
+def _holding(value: object, matches: Callable[[Any], object], at: Keys = ()) -> Iterator[Keys]:
     """The keys of each text that matches; of a key that does, the keys of its table."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -112,7 +109,7 @@ def line(source: Source, keys: Keys, message: str) -> str:
     return f"{source.name}: {message}" if len(keys) == 1 else f"{source.name}: {'.'.join(keys)}: {message}"
 
 
-def _keys(location: tuple[int | str, ...], values: Any) -> Keys:
+def _keys(location: tuple[int | str, ...], values: object) -> Keys:
     """pydantic's location as keys of the file: without the branch of a union, and the mark of a key.
 
     A table in a list is known by its number there, from 1: steps.train.capacity.2.
@@ -143,7 +140,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
         case "extra_forbidden" if keys[2:3] == ("capacity",) and keys[-1] in Request.model_fields.keys() - {"region"}:
             return "is no key of a rung. Write it beside capacity: it holds for all rungs."
         case "extra_forbidden":
-            told = custom_job_fields.told(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
+            told = job_fields.explain_field(keys[-1]) if keys[0] == "steps" and len(keys) == 3 else ""
             return told or f"there is no such setting. {did_you_mean(keys[-1], _fields(keys))}"
         case "missing":
             return "is missing."
@@ -159,7 +156,7 @@ def _message(keys: Keys, details: list[Any]) -> str:
     return str(detail["msg"].removeprefix("Value error, "))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return (

@@ -1,34 +1,149 @@
-"""A recurring run as pipelines.toml declares it.
+"""A recurring run as pipelines.toml declares it, and the name of the template that it may run.
 
-[schedules.nightly]
-pipeline = "training"
-cron = "30 2 * * *"
-time_zone = "Europe/Berlin"
-parameters = {epochs = 3.0}
+    [schedules.nightly]
+    pipeline = "training"
+    cron = "30 2 * * *"
+    time_zone = "Europe/Berlin"
+    parameters = {epochs = 3.0}
+
+The name of a template is checked here, before any of it becomes part of a URL:
+
+    training                 the version that has the tag `latest`
+    training:v3              the version that has the tag v3; training@v3 means the same
+    training@sha256:4be6...  exactly this version; eight digits of the digest are enough
+    https://us-central1-kfp.pkg.dev/my-project/templates/training/v3
+    gs://my-bucket/templates/training/4be6....json
+    training@URI             a URI, which must be of this template
 """
 
 import json
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from vgp.base.documents.json_text import JsonObject
+from vgp.base.errors import RequestError
+from vgp.base.text.google_names import matching
 from vgp.base.text.nearest import nearest
+from vgp.base.text.printable import PASSWORD
 from vgp.settings.repository import Repository, known
-from vgp.settings.template_reference import parse
 from vgp.settings.value_rules import optional
+
+LATEST = "latest"
+PREFIX = "sha256:"
+#: https://github.com/kubeflow/pipelines/issues/7382: a version is named by the SHA-256 of its content.
+_DIGEST = re.compile(r"sha256:[0-9a-f]{8,64}")
+#: https://cloud.google.com/vertex-ai/docs/pipelines/create-pipeline-template
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{3,127}")
+#: Narrower than Artifact Registry's [a-zA-Z0-9-._~:@], so that a reference can be read in one way only.
+_TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}")
+_URI = re.compile(r"(?P<place>https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+)/(?P<name>[^/]+)/(?P<version>[^/]+)")
+_OBJECT = re.compile(r"(?P<place>gs://.+)/(?P<name>[^/]+)/(?P<version>[0-9a-f]{64})\.json")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A template version as a person or a file names it: by tag or by digest."""
+
+    name: str
+    tag: str | None
+    #: `sha256:` and 8 to 64 hex digits.
+    digest: str | None
+    #: The repository or bucket folder that it lies in; None: that of the settings.
+    place: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.tag}" if self.tag else f"{self.name}@{self.digest}"
+
+
+def parse(given: str) -> Reference:
+    """`given` as a reference.
+
+    Raises:
+        RequestError: it names no template, or breaks a rule of names.
+    """
+    if PASSWORD.search(given):
+        raise RequestError("a template's address must not hold a user or password: who asks is who is signed in.")
+    name, sign, version = given.partition("@")
+    if there := _located(given):
+        return there
+    if there := _located(version):
+        if there.name != name:
+            raise RequestError(f"{version} is a version of {there.name}, not of {name!r}.")
+        return there
+    if "://" in given:
+        raise RequestError(
+            f"{given} is no template. Write NAME, NAME:TAG, NAME@sha256:..., "
+            "https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/TAG, or gs://BUCKET/FOLDER/NAME/SHA256.json."
+        )
+    if not sign:
+        name, sign, version = given.partition(":")
+    return _reference(name, version if sign else LATEST, None)
+
+
+def _located(uri: str) -> Reference | None:
+    if found := _URI.fullmatch(uri):
+        return _reference(found["name"], found["version"], found["place"])
+    if found := _OBJECT.fullmatch(uri):
+        return _reference(found["name"], PREFIX + found["version"], found["place"])
+    return None
+
+
+def _reference(name: str, version: str, place: str | None) -> Reference:
+    if version.startswith(PREFIX):
+        return Reference(package(name), None, digest(version), place)
+    return Reference(package(name), tag(version), None, place)
+
+
+def package(given: str) -> str:
+    """`given` as the name of a template.
+
+    Raises:
+        RequestError: Artifact Registry would not take it.
+    """
+    if not _NAME.fullmatch(given):
+        raise RequestError(
+            f"{given!r} cannot be a template's name: 4 to 128 lower-case letters, digits and -, no - first. "
+            "It is the name of the pipeline: @dsl.pipeline(name=...)."
+        )
+    return given
+
+
+def tag(given: str) -> str:
+    """`given` as a tag.
+
+    Raises:
+        RequestError: it cannot be one.
+    """
+    if not _TAG.fullmatch(given):
+        raise RequestError(
+            f"{given!r} cannot be a tag: at most 128 letters, digits, . _ and -, no . or - first. "
+            "A digest is written NAME@sha256:..."
+        )
+    return given
+
+
+def digest(given: str) -> str:
+    """`given` as a version's digest, in full or its first eight digits or more.
+
+    Raises:
+        RequestError: it is none.
+    """
+    if not _DIGEST.fullmatch(given):
+        raise RequestError(f"{given!r} is no digest: write sha256: and at least 8 of its 64 hex digits, in lower case.")
+    return given
+
 
 #: Of a schedule and of an environment.
 NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _CRON = "minute hour day month weekday, as in 30 2 * * 1-5"
 
 
-def name(value: str) -> str:
-    if not NAME.fullmatch(value):
-        raise ValueError(f"'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
-    return value
+name = matching(NAME.pattern, "'{value}' is no name: at most 40 lower-case letters, digits and -, a letter first.")
 
 
 def pipeline(value: str, info: ValidationInfo) -> str:
@@ -81,7 +196,7 @@ def _time_zones() -> frozenset[str]:
     return frozenset(available_timezones())  # reads hundreds of files
 
 
-def moment(value: Any, zone: str) -> datetime | None:
+def moment(value: object, zone: str) -> datetime | None:
     """A day or time in UTC; without an offset it is local to `zone`, and a day begins at midnight."""
     from zoneinfo import ZoneInfo
 
@@ -123,7 +238,7 @@ class Schedule(BaseModel):
     cron: Cron
     time_zone: TimeZone = "UTC"
     #: Parameters of the pipeline; names and types are checked against its spec.
-    parameters: dict[str, Any] = {}
+    parameters: JsonObject = {}
     #: First and last moment of a run, in UTC; None: now, and without end.
     start: datetime | None = None
     end: datetime | None = None
@@ -139,7 +254,7 @@ class Schedule(BaseModel):
 
     @field_validator("parameters")
     @classmethod
-    def _as_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _as_json(cls, value: JsonObject) -> JsonObject:
         for name, parameter in value.items():
             try:
                 json.dumps(parameter, allow_nan=False)
@@ -149,7 +264,7 @@ class Schedule(BaseModel):
 
     @field_validator("start", "end", mode="before")
     @classmethod
-    def _moment(cls, value: Any, info: ValidationInfo) -> datetime | None:
+    def _moment(cls, value: object, info: ValidationInfo) -> datetime | None:
         return moment(value, info.data.get("time_zone", "UTC"))
 
     @field_validator("end")

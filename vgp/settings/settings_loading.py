@@ -1,18 +1,24 @@
-"""Reads, merges and checks: file, environment, variables and flags become `Settings`, or one message."""
+"""Reads, merges and checks: file, environment, variables and flags become `Settings`, or one message.
 
+Also the rows of `vgp config`: every effective value, and its origin.
+"""
+
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.toml_text import settings_file
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
 from vgp.settings import value_rules
-from vgp.settings.layers import ENVIRONMENT, Layer, layer_of_variables, merge, put
+from vgp.settings.layers import ENVIRONMENT, Layer, is_whole, layer_of_variables, merge, put
 from vgp.settings.messages import explain, line, refuse_hosts, refuse_texts
 from vgp.settings.repository import MISSING, Repository
 from vgp.settings.schedule_settings import NAME
@@ -25,7 +31,7 @@ _FIELDS = frozenset(Settings.model_fields) - set(_TOP)
 
 
 def load(
-    path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, Any] | None = None
+    path: Path | None = None, *, environment: str | None = None, overrides: Mapping[str, object] | None = None
 ) -> Settings:
     """The effective settings.
 
@@ -142,13 +148,13 @@ def _file_layers(document: Document | None, choice: Layer | None) -> list[Layer]
     top = {key: value for key, value in document.values.items() if key not in ("environment", "environments")}
     if choice is None:
         return [Layer("file", top, document)]
-    name = choice.values["environment"]
+    name = str(choice.values["environment"])
     table = document.values["environments"][name]
     return [Layer("file", top, document), Layer("file", table, document, ("environments", name)), choice]
 
 
-def _flags(overrides: Mapping[str, Any]) -> Layer:
-    values: dict[str, Any] = {}
+def _flags(overrides: Mapping[str, object]) -> Layer:
+    values: JsonObject = {}
     names: dict[Keys, str] = {}
     for key, value in overrides.items():
         if value is not None:
@@ -180,3 +186,57 @@ def _registry_of(other: Settings, chosen: Settings) -> str:
 
 def _at(document: Document, keys: Keys, message: str) -> str:
     return line(Layer("file", {}, document).source(keys), keys, message)
+
+
+def overview(settings: Settings) -> JsonObject:
+    """The file, its environments, the chosen one, and a row for each value."""
+    return {
+        "file": str(settings.file) if settings.file else None,
+        "environment": settings.environment,
+        "environments": list(settings.environments),
+        "registry": settings.registry_root or None,
+        "registry_shared_with": list(settings.registry_sharers),
+        "values": list(_rows(settings)),
+    }
+
+
+def below(settings: Settings, key: str) -> list[JsonObject]:
+    """The row of `key`, or the rows of its table.
+
+    Raises:
+        RequestError: there is no such setting, or it has no value.
+    """
+    rows = list(_rows(settings))
+    below_key = [row for row in rows if row["key"] == key or row["key"].startswith(f"{key}.")]
+    if not below_key and key.split(".")[0] not in Settings.model_fields:
+        raise RequestError(f"there is no setting '{key}'. {did_you_mean(key, [row['key'] for row in rows])}")
+    if not below_key or below_key[0]["value"] is None:
+        variable = f"PIPELINES_{key.upper().replace('-', '_').replace('.', '__')}"
+        raise RequestError(f"{key} is not set. Write it into pipelines.toml, or set {variable}.")
+    return below_key
+
+
+def shown(value: object) -> str:
+    """A value as it is written for a person or a script: text bare, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _rows(settings: Settings) -> Iterator[JsonObject]:
+    for key, value in _flat(settings.model_dump()):
+        source = settings.source(key)
+        row = {"key": key, "value": value, "source": source.kind, "place": str(source)}
+        if source.document:
+            row |= {"name": source.name, "file": str(source.document.path), "line": source.line}
+        yield row
+
+
+def _flat(values: Mapping[str, object], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Key and value of everything that has one; at the top also of what has none."""
+    for name, value in values.items():
+        key = f"{at}{name}"
+        if isinstance(value, Mapping) and value and not is_whole(tuple(key.split("."))):
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, datetime):
+            yield key, value.isoformat()
+        elif not at or not (value in (None, {}) or (value == () and at.startswith("steps."))):
+            yield key, None if value == {} else value

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import bounded_text, toml_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import whole_files
 
@@ -28,7 +29,7 @@ class Document:
     text: str
 
     @cached_property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> JsonObject:
         """Raises RequestError: the text is no TOML, or nested too deeply."""
         return toml_text.loads(self.text, str(self.path))
 
@@ -64,7 +65,7 @@ def read(path: Path) -> Document:
     return Document(path, bounded_text.read(path, toml_text.MAX_BYTES))
 
 
-def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
+def write_value(path: Path, keys: Sequence[str], value: object) -> None:
     """Sets one value, `("environments", "prod", "image")`; every other byte of the file stays. All or nothing.
 
     Raises:
@@ -84,7 +85,7 @@ def write_value(path: Path, keys: Sequence[str], value: Any) -> None:
     whole_files.write(path, text)
 
 
-def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]:
+def _with(document: Document, keys: Sequence[str], value: object) -> JsonObject:
     """The file's values as they shall be after the change."""
     values = copy.deepcopy(document.values)
     table: Any = values
@@ -96,7 +97,7 @@ def _with(document: Document, keys: Sequence[str], value: Any) -> dict[str, Any]
     return values
 
 
-def _comparable(values: dict[str, Any]) -> str:
+def _comparable(values: JsonObject) -> str:
     """Equal for equal values, nan among them, in whatever order."""
     return json.dumps(values, sort_keys=True, default=repr)
 

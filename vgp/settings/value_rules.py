@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator
 
 from vgp.base.text import google_names
-from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, cut_uri, image_name, is_bucket_uri
+from vgp.base.text.google_names import LOCATION, PROJECT, RFC1035, cut_uri, image_name, is_bucket_uri, matching
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import is_secret
+from vgp.machines.placement.job_options import none_if_empty
 from vgp.machines.placement.provisioning import region_known
 
 #: APIs whose address can be replaced; kfp_registry is the host of templates, REGION-kfp.pkg.dev.
@@ -121,12 +122,10 @@ def template_repository(value: str) -> str:
     return value.rstrip("/")
 
 
-def experiment(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,127}", value):
-        raise ValueError(
-            f"'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first."
-        )
-    return value
+experiment = matching(
+    r"[a-z0-9][a-z0-9-]{0,127}",
+    "'{value}' is no experiment's name: at most 128 lower-case letters, digits and -, no - first.",
+)
 
 
 def labels(value: dict[str, str]) -> dict[str, str]:
@@ -136,18 +135,13 @@ def labels(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
-def label_key(value: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", value):
-        raise ValueError(
-            f"'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first."
-        )
-    return value
-
-
-def label_value(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
-        raise ValueError(f"'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -.")
-    return value
+label_key = matching(
+    r"[a-z][a-z0-9_-]{0,62}",
+    "'{value}' is no label's name: at most 63 lower-case letters, digits, _ and -, a letter first.",
+)
+label_value = matching(
+    r"[a-z0-9_-]{0,63}", "'{value}' is no label's value: at most 63 lower-case letters, digits, _ and -."
+)
 
 
 def api(value: str) -> str:
@@ -206,13 +200,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _empty_is_none(value: object) -> object:
-    return None if value == "" else value
-
-
 def optional(rule: Callable[[str], str]) -> tuple[BeforeValidator, AfterValidator]:
     """Validators of a value that need not be there: an empty text takes away what a weaker place set."""
-    return BeforeValidator(_empty_is_none), AfterValidator(lambda value: value if value is None else rule(value))
+    return BeforeValidator(none_if_empty), AfterValidator(lambda value: value if value is None else rule(value))
 
 
 Workflows = Annotated[str, AfterValidator(workflows)]

@@ -9,17 +9,13 @@ runs with the next one, too: a function or an input that goes is named with what
 
 calls.py                the steps of training: prepare, train, collect, evaluate, decide, register
 resolution.py           the first step: pins, settings for the later steps, the decision
+retraining_verdict.py   whether a run trains, with its reason, also as a page
 prediction.py           the steps of batch prediction: resolve and predict
 notice.py               the exit step: the summary written, printed and sent
-notice_page.py          the summary as Markdown
-experiment.py           a run as part of a Vertex AI experiment
-following.py            Vertex AI's Model Registry brought after ours by the step that changed it
+vertex_records.py       a run in Vertex AI's Model Registry and experiments, written by its own steps
 form.py                 what a workflow file says of its form to commands
 run_request.py          the form read into typed settings, checked before anything starts
-retraining_verdict.py   whether a run trains, with its reason
-retraining_page.py      a page with the reason to train or not
-prediction_command.py   `python -m vgp.steps predict`
-pins/                   what a run works on, told once at its beginning
+pins/                   what a run works on, resolved once at its beginning
 """
 
 from importlib import import_module
@@ -27,8 +23,8 @@ from typing import Any
 
 from vgp import __version__
 
-#: Public name -> its module and its name there. Each is imported when it is first asked for: a step that only tells how
-#: a run ended needs no NumPy.
+#: Public name -> its module and its name there. Each is imported at its first use: a step that only reports how a run
+#: ended needs no NumPy.
 PUBLIC = {
     "resolve": ("vgp.steps.calls", "resolve"),
     "prepare": ("vgp.steps.calls", "prepare"),
@@ -40,7 +36,7 @@ PUBLIC = {
     "resolve_prediction": ("vgp.steps.prediction", "resolve"),
     "predict": ("vgp.steps.prediction", "predict"),
     "notify": ("vgp.steps.notice", "tell"),
-    "follow_registry": ("vgp.steps.following", "follow"),
+    "follow_registry": ("vgp.steps.vertex_records", "follow"),
     "commit_of_run": ("vgp.protocol.commit", "of_run"),
 }
 

@@ -15,16 +15,23 @@ python -m vgp.steps settings
 
 import argparse
 import json
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from vgp.base.exits import exits
+from vgp.base.exits import UserError, exits
+from vgp.data.tasks import file_options, is_file
+from vgp.protocol.run_folder import REGISTRY_VARIABLE
 from vgp.registry import command
 from vgp.serve.endpoint import command as serving
-from vgp.steps import prediction_command as predict
+from vgp.steps import calls
+from vgp.train import reference
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
+#: The registry of `vgp run` by default.
+LOCAL_REGISTRY = "runs/registry"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -101,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
     decide.add_argument("--approve", default="auto", help="auto, manual or despite_rivals; default auto")
     _table(verbs.add_parser("table", help="a table -> a task.toml that says what is learned of it"))
     command.add(verbs)
-    predict.add(verbs, task=TASK, data=DATA)
+    _add_predict(verbs, task=TASK, data=DATA)
     serving.add(verbs)
     verbs.add_parser("settings", help="every setting of train, as a table")
     return top
@@ -153,7 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
         return serving.run(values)
     _take_declaration(values)
     if verb == "predict":
-        return predict.run(values)
+        return _predict(values)
     if verb == "resolve":
         return _resolve(values)
     if verb == "table":
@@ -163,8 +170,6 @@ def main(arguments: list[str] | None = None) -> None:
         result = new.new(**values)
         return print(json.dumps(result)) if as_json else new.show(result)
     if verb == "settings":
-        from vgp.train import reference
-
         return print(reference.table(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
@@ -175,9 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
         # Beside decision.json: the working folder may have a report.html or summary.md of its own.
         for name, file in (("report", "report.html"), ("summary", "summary.md")):
             values[name] = values[name] or str(Path(values["evaluation"]) / file)
-    from vgp.steps import calls as steps
-
-    result = getattr(steps, verb)(**values)
+    result = getattr(calls, verb)(**values)
     if verb == "decide":
         print(f"{result.reason}\nreport: {values['report']}")
     elif verb == "train":
@@ -187,27 +190,78 @@ def main(arguments: list[str] | None = None) -> None:
 @exits
 def _take_declaration(values: dict[str, Any]) -> None:
     """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
-    from vgp.data.tasks import task_file
-
-    if task_file.is_file(values.get("task", "")):
-        told = task_file.options(values["task"], values.get("options", {}))
+    if is_file(values.get("task", "")):
+        told = file_options(values["task"], values.get("options", {}))
         values["task"] = "table"
         if "options" in values:
             values["options"] = told
 
 
 def _resolve(values: dict[str, Any]) -> None:
-    from vgp.steps import calls as steps
-
     as_json = values.pop("json")
     values["task_options"] = values.pop("options")
     values |= dict(values.pop("settings"))
-    result = steps.resolve(**values)
+    result = calls.resolve(**values)
     if as_json:
         told = {name: getattr(result, name) for name in ("digest", "uri", "data", "champion", "words")}
         print(json.dumps({**told, "config": result.outputs.config, "terms": result.outputs.terms}))
     else:
         print(f"pins: {result.uri}\ndata: {result.data}")
+
+
+# ---- `predict`: new data and a model from a shell -> predictions, safe to repeat and to kill
+
+
+def _add_predict(verbs: Any, *, task: str, data: str) -> None:
+    """The parser of `predict`; `task` and `data` are what is said of these options."""
+    predict = verbs.add_parser("predict", help="new data, model -> predictions")
+    predict.add_argument("data", nargs="?", default="", help=data)
+    predict.add_argument("--model", default="champion", help="champion, a version's number, an alias, or a folder")
+    predict.add_argument("--out", required=True, dest="destination", help="folder, gs://..., or bq://P.DATASET.TABLE")
+    predict.add_argument("--staging", default="", help="of a table: gs://... that its rows are loaded from")
+    predict.add_argument("--task", default="flights", help=task)
+    predict.add_argument("--options", type=json.loads, default={}, metavar="JSON", help=argparse.SUPPRESS)
+    predict.add_argument("--registry", default="", help=f"root of the registry; default: {LOCAL_REGISTRY}")
+    predict.add_argument("--model-name", default="", help="the model's name in the registry; default: by the task")
+    predict.add_argument("--window", default="", help="days that are predicted, such as 2013-08; default: all rows")
+    predict.add_argument("--as-of", default="", help="a day or a moment; what came later is left out")
+    predict.add_argument("--run", default="", help="a name that stands in every row; default: none")
+    predict.add_argument("--shard-rows", type=int, default=0, help="rows of a shard; default: by their width")
+    predict.add_argument("--stop-on-drift", action="store_true", help="score nothing if columns have shifted much")
+    predict.add_argument("--nproc", type=int, help="processes; default: one per GPU, or per core")
+    predict.add_argument("--json", action="store_true", help="print {folder, rows, version, metrics}")
+
+
+def _predict(values: dict[str, Any]) -> None:
+    """Pins data and model, predicts, and prints what came of it."""
+    as_json, nproc, staging = values.pop("json"), values.pop("nproc"), values.pop("staging")
+    _find_registry(values)
+    from vgp.steps import prediction as step
+
+    with tempfile.TemporaryDirectory(prefix="pins-") as pins:
+        resolved = step.resolve(to=pins, task_options=values.pop("options"), **values)
+        own = {name: values[name] for name in ("task", "window", "run", "shard_rows", "stop_on_drift")}
+        made = step.predict(
+            data=resolved.data, model=resolved.model, model_name=resolved.model_name, nproc=nproc, staging=staging,
+            destination=resolved.destination, **own,
+        )  # fmt: skip
+    told = {"folder": made.folder.path, **made.metadata, "metrics": made.metrics}
+    print(json.dumps(told) if as_json else f"{told['rows']:,} rows in {told['shards']:,} shards: {told['folder']}")
+
+
+@exits
+def _find_registry(values: dict[str, Any]) -> None:
+    """Finds the registry, if the model is of one; raises UserError if there is none."""
+    if "/" in values["model"] or values["model"].startswith((".", "~")) or values["registry"]:
+        return
+    values["registry"] = os.environ.get(REGISTRY_VARIABLE, "") or (
+        LOCAL_REGISTRY if Path(LOCAL_REGISTRY).is_dir() else ""
+    )
+    if not values["registry"]:
+        raise UserError(
+            f"model = {values['model']} is of a registry, and none is here ({LOCAL_REGISTRY}): give --registry ROOT, "
+            "or a model's folder (with a /)."
+        )
 
 
 if __name__ == "__main__":

@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, pinned, storage
 from vgp.base.text.printable import report
-from vgp.data import task_names, tasks
-from vgp.decision.decision import Decision
+from vgp.data import bundle, task_names, tasks
+from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
-from vgp.decision.release import release_request
-from vgp.decision.terms import read_terms
 from vgp.protocol import manifest, run_folder
+from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
 from vgp.registry import reigning
 from vgp.steps import run_request
 from vgp.steps.pins import weights
-from vgp.train import checkpoint_place
+from vgp.train import fit, mlflow_run
 from vgp.train.config import parse
 from vgp.train.processes.launch import THREADS
 
@@ -67,9 +66,9 @@ def resolve(
         form: All other parameters of the workflow, by name.
     """
     asked = run_request.read_form(form)
-    import vgp.steps.resolution
+    from vgp.steps import resolution
 
-    return vgp.steps.resolution.resolve(
+    return resolution.resolve(
         asked, str(record), str(look), to=to, project=project, dry_run=dry_run,
         pipeline=pipeline, run=run, scheduled=scheduled, as_of=as_of, pins=pins,
     )  # fmt: skip
@@ -89,15 +88,15 @@ def prepare(
     Args:
         pins: URI of the data's pins; they say what is read, and the options of the task.
     """
-    import vgp.data.prepare
-
     if pins and (data or options):
         raise UserError("the pins say what is read and with which options: give pins, or data and options.")
     if pins:
-        from vgp.data import reading
+        from vgp.data.prepare import pinned_input
 
-        data, options = reading.data(pins, task)
-    return vgp.data.prepare.prepare(task, data, destination, options=run_request.whole(options or {}))
+        data, options = pinned_input(pins, task)
+    from vgp.data import prepare as preparation
+
+    return preparation.prepare(task, data, destination, options=run_request.whole(options or {}))
 
 
 @exits
@@ -132,12 +131,9 @@ def train(
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         report(said)
-    import vgp.train.fit
-
-    kept = checkpoint_place.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
-    figures = vgp.train.fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc,
-                                 job=kept.job, owner=kept.owner, tags={"pins": pins},
-                                 warm_start_pins=begun)  # fmt: skip
+    kept = fit.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    figures = fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc, job=kept.job,
+                        owner=kept.owner, tags={"pins": pins}, warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
 
 
@@ -163,9 +159,9 @@ def collect(
     if pins:
         _computed_from(pins, prepared, data)
     work = tasks.load(_trusted_task(data, prepared, task), prepared.options)
-    import vgp.evaluation.script.collect
+    from vgp.evaluation import collect as collection
 
-    collected = vgp.evaluation.script.collect.collect(str(model), str(checkpoints), data, work)
+    collected = collection.collect(str(model), str(checkpoints), data, work)
     return Taken(
         collected.launched.checkpoints,
         {"files": collected.files, "bytes": collected.bytes, "predictions": collected.predictions},
@@ -200,9 +196,9 @@ def evaluate(
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
     tasks.find(_trusted_task(data, manifest.load(data), task))
-    import vgp.evaluation.evaluate
+    from vgp.evaluation import evaluate as evaluation
 
-    return vgp.evaluation.evaluate.evaluate(data, model, destination, champion=champion)
+    return evaluation.evaluate(data, model, destination, champion=champion)
 
 
 @exits
@@ -223,27 +219,21 @@ def decide(
         to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
             replace.
         champion: URI of the champion's pins, for the report; "" = none.
-        terms: Fields of `vgp.decision.terms.Terms`.
+        terms: Fields of `vgp.decision.decision.Terms`.
     """
     by = read_terms(terms)
-    import vgp.data.bundle
-    import vgp.decision.decide
-    import vgp.decision.report.report
-    import vgp.evaluation.record
-    import vgp.train.tracking.judged
+    from vgp.decision.decide import decide as decide_by
+    from vgp.decision.report import report as page
+    from vgp.evaluation import record
 
-    decision = vgp.decision.decide.decide(
-        evaluation, margin=by.margin, confidence=by.confidence, nights=by.nights, approve=by.approve
-    )
-    vgp.decision.report.report.write(
-        report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion
-    )
-    files.write(summary, vgp.decision.report.report.markdown(evaluation=evaluation, decision=decision))
+    decision = decide_by(evaluation, margin=by.margin, confidence=by.confidence, nights=by.nights, approve=by.approve)
+    page.write(report, data=data, model=model, evaluation=evaluation, decision=decision, champion=champion)
+    files.write(summary, page.markdown(evaluation=evaluation, decision=decision))
     if to:
         write_decision(decision, to)
     print(decision.reason, file=sys.stderr, flush=True)
-    vgp.train.tracking.judged.tell(
-        Path(model) / vgp.data.bundle.CARD, vgp.evaluation.record.load(evaluation).scalars,
+    mlflow_run.tell(
+        Path(model) / bundle.CARD, record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip
     return decision
@@ -275,18 +265,18 @@ def register(
         run: Who releases it; the same name again is the same release, tried again.
         champion: URI of the pins of what the model was compared with; "" = nothing.
         commit: Of the code; "" = what the environment tells, as of a run on this machine.
-        terms: Fields of `vgp.decision.terms.Terms`; with approve = manual a better model waits as a candidate.
+        terms: Fields of `vgp.decision.decision.Terms`; with approve = manual a better model waits as a candidate.
     """
     approve = read_terms(terms).approve
-    release_request.check("", model_name, approve)
-    import vgp.decision.release.release
+    check_release("", model_name, approve)
+    from vgp.decision.release import release
 
     place = run_folder.parse(summary)
-    inputs = vgp.decision.release.release.Inputs(
+    inputs = release.Inputs(
         str(data), str(model), str(evaluation), str(decision), str(report), champion=champion, pins=pins, task=task,
         run=run, pipeline=pipeline, project=place.project if place else "", commit=commit,
     )  # fmt: skip
-    outcome = vgp.decision.release.release.release(inputs, registry, model_name, approve)
+    outcome = release.release(inputs, registry, model_name, approve)
     print(outcome.words, flush=True)
     if summary:
         files.write(summary, outcome.markdown)
@@ -297,10 +287,9 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
     return task_names.trusted(prepared.task, f"{data}/{manifest.FILE_NAME}", task)
 
 
-def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> "tuple[DataPins, str]":
+def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
     """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
-    from vgp.data import reading
-    from vgp.protocol import pin_store as store
+    from vgp.data.prepare import pins_of_prepared
 
-    document = reading.of_prepared(pins, prepared, data)
+    document = pins_of_prepared(pins, prepared, data)
     return document, store.digest(document.model_copy(update={"epoch": 0}))

@@ -1,13 +1,21 @@
 """What a workflow says of its form to the commands that start a run: checks, files in place of names, members.
 
-A command calls these functions of a workflow by name: `check`, `expanded`, `look` and `members`. Each imports what it
-needs when it is called, since compiling a workflow needs no package of the training.
+A command calls these functions of a workflow by name: `check`, `expanded`, `look` and `members`. Compiling a workflow
+needs no package of the training, so nothing heavy is imported.
 """
 
 import importlib.util
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+from vgp.base.exits import UserError
+from vgp.base.storage import foreign, storage
+from vgp.base.storage.bigquery import names
+from vgp.data.tasks import file_options, is_file
+from vgp.registry import model_name, reigning
+from vgp.steps.run_request import check_request
+from vgp.train.config import TrainConfig
 
 #: What such settings say besides paths.
 _WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_start": ("champion",)}
@@ -35,8 +43,6 @@ def check(
     Raises:
         ValueError: says what was given, the rule, and the choices.
     """
-    from vgp.steps.run_request import check_request
-
     if remote:
         refuse_local_paths(parameters)
         if "prepare" not in bigquery:
@@ -55,14 +61,14 @@ def check_prediction(
     Args:
         parameters: Its form; the others are those of `check`.
     """
-    from vgp.steps.prediction import check_request
+    from vgp.steps import prediction  # it needs the packages of the training
 
     if remote:
         refuse_local_paths({name: parameters[name] for name in ("data", "registry", "pins")})
         _refuse_local_outputs(parameters)
         if not {"prepare", "predict"} & set(bigquery):
             refuse_bigquery(parameters["data"])
-    check_request(**parameters, with_task=not remote or importlib.util.find_spec("torch") is not None)
+    prediction.check_request(**parameters, with_task=not remote or importlib.util.find_spec("torch") is not None)
 
 
 def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -73,14 +79,11 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: there is no such file in `folder`, or it says what cannot be.
     """
-    from vgp.base.exits import UserError
-    from vgp.data.tasks import task_file
-
-    if not task_file.is_file(parameters.get("task", "")):
+    if not is_file(parameters.get("task", "")):
         return parameters
     given = {name: value for name, value in parameters.get("task_options", {}).items() if name != "declaration"}
     try:
-        return {**parameters, "task": "table", "task_options": task_file.options(parameters["task"], given, folder)}
+        return {**parameters, "task": "table", "task_options": file_options(parameters["task"], given, folder)}
     except UserError as error:
         raise ValueError(str(error)) from None
 
@@ -91,9 +94,6 @@ def look(parameters: dict[str, Any]) -> None:
     Raises:
         ValueError: data is not there, or the registry lacks the champion, or the model to predict with.
     """
-    from vgp.base.exits import UserError
-    from vgp.base.storage import storage
-
     for part in filter(storage.is_remote, storage.parts(parameters["data"])):
         try:
             storage.find(part)
@@ -103,9 +103,6 @@ def look(parameters: dict[str, Any]) -> None:
 
 
 def _look_for_version(parameters: dict[str, Any]) -> None:
-    from vgp.base.exits import UserError
-    from vgp.base.storage import storage
-    from vgp.registry import model_name, reigning
 
     name = "champion" if "champion" in parameters else "model"
     given, root = parameters.get(name, ""), parameters.get("registry", "")
@@ -120,15 +117,11 @@ def _look_for_version(parameters: dict[str, Any]) -> None:
 
 def members() -> dict[str, Collection[str]]:
     """Returns the names that JSON parameters take, for who gives one of them as a parameter."""
-    from vgp.train.config import TrainConfig
-
     return {"training_options": TrainConfig.model_fields.keys() - {"task", "options"}}
 
 
 def refuse_bigquery(data: str) -> None:
     """Raises ValueError for BigQuery as data where the settings do not say how much it may read."""
-    from vgp.base.storage.bigquery import names
-
     for part in filter(names.is_bigquery, map(str.strip, data.split(","))):
         raise ValueError(
             f"data = {part}: BigQuery bills what queries read. Write into pipelines.toml how much that may be, in GiB: "
@@ -138,10 +131,6 @@ def refuse_bigquery(data: str) -> None:
 
 def refuse_local_paths(parameters: dict[str, Any]) -> None:
     """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
-    from vgp.base.exits import UserError
-    from vgp.base.storage import foreign
-    from vgp.base.storage.bigquery import names
-
     options = parameters.get("training_options", {})  # templates that are older than it do not have it
     given = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}
     given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}

@@ -11,11 +11,16 @@ from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, foreign, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.base.text.printable import quoted
-from vgp.data import reading, task_names, tasks
+from vgp.data import bundle, task_names, tasks
+from vgp.data.periods import parse
+from vgp.data.prepare import pinned_input
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
 from vgp.registry.model_name import chosen
+from vgp.serve.prediction import output as bigquery
+from vgp.serve.prediction import rows
+from vgp.steps import run_request
 from vgp.steps.pins import prediction as pins_of
 from vgp.steps.pins.prediction import Resolved
 from vgp.train.processes.launch import THREADS
@@ -59,8 +64,6 @@ def check_request(
 
 
 def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
-    from vgp.data.periods import parse
-
     if not model.strip():
         raise UserError("model is empty: champion, the number of a version, an alias, or a folder (with a /).")
     if not reigning.named(model):
@@ -106,7 +109,7 @@ def resolve(
     """
     _check(model, destination, window, shard_rows)
     tasks.find(task)
-    options = _whole(task_options or {})
+    options = dict(run_request.whole(task_options or {}))
     request = Request(data=data, task=task_names.spec(task), task_options=options, champion=model, registry=registry,
                       model_name=model_name)  # fmt: skip
     place = reigning.opened(registry, chosen(model_name, request.task, options), record or to)
@@ -125,17 +128,8 @@ def resolve(
 
 def _check_columns(resolved: Resolved, task: str) -> None:
     """Raises UserError if the first file lacks a column that the model needs."""
-    from vgp.data import bundle
-    from vgp.serve.prediction import rows
-
     card = bundle.load_card(resolved.model)
-    rows.check_first(tasks.load(task, card.options), card, reading.data(resolved.data, task)[0])
-
-
-def _whole(value: Mapping[str, Any]) -> dict[str, Any]:
-    from vgp.steps import run_request
-
-    return dict(run_request.whole(value))
+    rows.check_first(tasks.load(task, card.options), card, pinned_input(resolved.data, task)[0])
 
 
 def _record(resolved: Resolved, record: str) -> None:
@@ -178,14 +172,13 @@ def predict(
         os.environ.setdefault(name, value)
     _check("champion", destination, window, shard_rows)
     tasks.find(task)
-    from vgp.serve.prediction import output as bigquery
     from vgp.serve.prediction.predict import Options, predict
 
     table = names.parse(destination) if names.is_table(destination) else None
     if table:
         bigquery.check_table(table, staging or (staged(predictions) if str(predictions) else ""))
     folder = (staging or staged(predictions)) if table or not destination else destination
-    what = reading.data(data, task)[0] if pinned.digest(data) else data
+    what = pinned_input(data, task)[0] if pinned.digest(data) else data
     options = Options(window, shard_rows, stop_on_drift, run, nproc)
     made = predict(what, model, folder, model_name=model_name, task=task, options=options)
     if table:

@@ -23,8 +23,7 @@ from vgp.registry.model_name import chosen
 from vgp.steps import run_request
 from vgp.steps.pins import resolve as pins_of
 from vgp.steps.pins.resolve import Resolved
-from vgp.steps.retraining_page import html
-from vgp.steps.retraining_verdict import Verdict, verdict
+from vgp.steps.retraining_verdict import Verdict, html, verdict
 from vgp.steps.run_request import Form
 from vgp.train.loop import selection
 

@@ -7,13 +7,12 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.data import task_names, tasks
 from vgp.decision import decision
-from vgp.decision.release import release_request
+from vgp.decision.decision import Terms, read_terms
 from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
-from vgp.decision.terms import Terms, read_terms
 from vgp.protocol.pins import Request
 from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.process_counts import check_rungs
+from vgp.train.loop.order import check_rungs
 
 #: The parameters that say when a run trains.
 RULES = tuple(policy.checked.__kwdefaults__ or ())
@@ -62,7 +61,7 @@ def read_form(values: Mapping[str, Any]) -> Form:
     settings = parse(
         {"task": asked["task"], "options": dict(options), **_with_options(config, values.get("training_options"))}
     )
-    release_request.check(asked["champion"], asked["model_name"], terms.approve)
+    decision.check_release(asked["champion"], asked["model_name"], terms.approve)
     asked |= {"task": task_names.spec(asked["task"]), "task_options": whole(options)}
     return Form(Request(**asked, warm_start=settings.warm_start), settings, terms, rules, frozenset(config))
 

@@ -1,10 +1,10 @@
 """Reads that outlast the network: repeated until Google answers, with a line when it drops and one when it is back."""
 
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 from vgp.base.clock import Clock
+from vgp.base.retry import Failure, Pauses, retry
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
 
@@ -23,29 +23,20 @@ class Patience:
 
     def __call__(self, read: Callable[[], Answer]) -> Answer:
         """What `read` returns, however long it takes. `until` is called before each wait, and may raise."""
-        since: datetime | None = None
-        wait = FIRST_S
-        while True:
-            try:
-                answer = read()
-            except Exception as error:
-                if not passing(error):
-                    raise
-                if since is None:
-                    since = self.clock.now()
-                    self.tell(f"{_reason(error)}; trying again")
-                self.note = f"{_reason(error)} for {took(self._since(since))}; next try in {wait:.0f}s"
-                self.until()
-                self.clock.pause(wait)
-                wait = min(2 * wait, LONGEST_S)
-            else:
-                self.note = ""
-                if since is not None:
-                    self.tell(f"the connection is back after {took(self._since(since))}")
-                return answer
+        began = self.clock.now()
 
-    def _since(self, moment: datetime) -> float:
-        return (self.clock.now() - moment).total_seconds()
+        def note(failure: Failure) -> None:
+            reason = _reason(failure.error)
+            if not self.note:
+                self.tell(f"{reason}; trying again")
+            self.note = f"{reason} for {took(failure.lasted_s)}; next try in {failure.pause_s:.0f}s"
+            self.until()
+
+        answer = retry(read, Pauses(FIRST_S, LONGEST_S), is_transient=passing, clock=self.clock, on_failure=note)
+        if self.note:
+            self.note = ""
+            self.tell(f"the connection is back after {took(self.clock.now() - began)}")
+        return answer
 
 
 def passing(error: BaseException | None) -> bool:

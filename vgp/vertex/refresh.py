@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.machines.catalog import billing, catalog, fresh_figures, skus
+from vgp.machines.catalog import catalog, fresh_figures, skus
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.google_errors import explained
@@ -36,12 +36,12 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
             "--refresh needs --project PROJECT, or project in pipelines.toml: Google lists machine types for a project."
         )
     with explained("nothing is written", settings):
-        rates = billing.rates(_skus(settings))
+        rates = skus.rates(_skus(settings))
         types = list(_machine_types(settings))
     if not rates or not types:
         raise WorkFailed("the APIs list no prices or no machine types: nothing is written.")
     prices, machines = (copy.deepcopy(catalog.document(name)) for name in ("prices.json", "machines.json"))
-    rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), billing.machine_prices(rates))
+    rows, differences = fresh_figures.new_prices(fresh_figures.price_rows(folder), skus.machine_prices(rates))
     sku_ids, told = fresh_figures.new_skus(fresh_figures.sku_rows(folder), rates)
     differences += told
     differences += (found := fresh_figures.shapes(types))
@@ -63,7 +63,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
 def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
     query = {"currencyCode": "USD", "pageSize": 5000}
-    for service in (billing.COMPUTE_ENGINE, skus.VERTEX_AI):
+    for service in (skus.COMPUTE_ENGINE, skus.VERTEX_AI):
         for page in _pages(settings, "cloudbilling", f"v1/services/{service}/skus", query):
             yield from page.get("skus", ())
 

@@ -15,8 +15,8 @@ SMALL = Path(__file__).parents[1] / "small" / "pipelines.toml"
 @pytest.fixture
 def small(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     """A cloud whose time passes while a run is waited for."""
-    monkeypatch.setattr(Clock, "now", lambda self: cloud.clock.now())
-    monkeypatch.setattr(Clock, "pause", lambda self, seconds: cloud.clock.advance(seconds))
+    monkeypatch.setattr(Clock, "now", lambda self: cloud.clock.now().timestamp())
+    monkeypatch.setattr(Clock, "sleep", lambda self, seconds: cloud.clock.advance(seconds))
     return cloud
 
 

@@ -7,7 +7,7 @@ from vgp.__main__ import main
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Computed
 from vgp.check.checker import check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 
 PARENT = "projects/p/locations/us-central1"
 ENVELOPES = {

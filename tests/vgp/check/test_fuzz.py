@@ -84,7 +84,7 @@ def pipeline(every_kind: tuple[Path, Path]) -> Any:
     return json.loads(every_kind[0].read_text())
 
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 120))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 50))
 SAME = "FUZZ_EXAMPLES" not in os.environ
 
 
@@ -112,7 +112,7 @@ def test_a_mutated_spec_is_judged_or_unreadable(pipeline, data):
         assert "The checker failed here" not in finding.message
 
 
-@settings(max_examples=3 * EXAMPLES, deadline=None, derandomize=SAME)
+@settings(max_examples=2 * EXAMPLES, deadline=None, derandomize=SAME)
 @given(text=st.text(max_size=300) | st.binary(max_size=300).map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_read_or_unreadable(text):
     check(parse("any.yaml", text))
@@ -126,7 +126,7 @@ LINES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=3 * EXAMPLES, deadline=None, derandomize=SAME)
+@settings(max_examples=2 * EXAMPLES, deadline=None, derandomize=SAME)
 @given(lines=st.lists(LINES, max_size=12))
 def test_lines_of_jobs_in_any_order_are_read_as_yaml_reads_them(lines):
     text = "\n".join(lines)

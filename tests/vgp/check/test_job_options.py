@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vgp.check.checker import check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 
 BOARD = "projects/my-project/locations/us-central1/tensorboards/123"
 POOL = {

@@ -8,7 +8,7 @@ import yaml
 from tests.vgp.check.test_check_jobs import job, judged, pool, snake
 from vgp.base.documents.node import placeholder
 from vgp.check.checker import check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.placement import job_fields, provisioning
 

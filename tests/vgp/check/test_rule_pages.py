@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vgp.check.checker import check
-from vgp.check.sources.source_files import parse
+from vgp.check.document_kinds import parse
 from vgp.machines.placement.machine_rules import RULES
 
 PAGES = Path(__file__).parents[3] / "docs" / "rules"

@@ -22,7 +22,7 @@ import pytest
 from vgp.base.exits import UserError
 from vgp.data.identity import BITS
 from vgp.data.prepare import prepare
-from vgp.data.tables import shards, sorting
+from vgp.data.tables import preparation, sorting
 from vgp.data.task import Task
 from vgp.protocol import manifest
 
@@ -47,7 +47,7 @@ def rows_of(folder: Path) -> dict[str, list[dict]]:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Two thousand rows are several shards, and several ranges that are sorted."""
-    monkeypatch.setattr(shards, "SHARD_BYTES", 1_000)
+    monkeypatch.setattr(preparation, "SHARD_BYTES", 1_000)
     monkeypatch.setattr(sorting, "RANGE_BYTES", 10_000)
 
 
@@ -395,7 +395,7 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(visits_modul
 
 def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_path, monkeypatch):
     titles = []
-    monkeypatch.setattr("vgp.data.progress._in_log", lambda work, ended: titles.append(work.title))
+    monkeypatch.setattr("vgp.data.pool._in_log", lambda work, ended: titles.append(work.title))
     prepare(visits, str(write_csv(visit_rows())), tmp_path / "data", workers=1)
     assert titles[:3] == ["reading the source", "looking for keys that occur twice", "counting rows"]
     assert {"looking back", "computing features", "writing"} < set(titles)
@@ -403,7 +403,7 @@ def test_the_stages_of_a_table_are_named_while_they_last(visits, write_csv, tmp_
 
 def test_a_stage_prints_a_line_now_and_then_for_as_long_as_it_lasts(monkeypatch):
     from vgp.data import pool
-    from vgp.data.progress import stage
+    from vgp.data.pool import stage
 
     monkeypatch.setattr(pool, "LINE_EVERY_S", 0.001)
     monkeypatch.setattr(sys, "stderr", io.StringIO())

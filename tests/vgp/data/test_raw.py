@@ -7,8 +7,9 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.base.storage import client, download
-from vgp.data import raw, reading
-from vgp.data.prepare import prepare
+from vgp.data.prepare import pinned_input, prepare
+from vgp.data.tasks import files
+from vgp.data.tasks.files import find_files
 from vgp.protocol import manifest
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import DataPins, Request
@@ -59,14 +60,14 @@ def test_what_was_there_from_an_earlier_preparation_goes(folder, tmp_path):
 
 
 def test_a_preparation_that_fails_or_was_killed_leaves_no_file_of_its_own(folder, tmp_path, monkeypatch):
-    data, whole = tmp_path / "data", raw._copied
+    data, whole = tmp_path / "data", files._copied
 
     def breaking(file, target, name):
         if name == "empty":
             raise UserError("the disk is gone")
         return whole(file, target, name)
 
-    monkeypatch.setattr(raw, "_copied", breaking)
+    monkeypatch.setattr(files, "_copied", breaking)
     with pytest.raises(UserError, match="the disk is gone"):
         prepare("files", str(folder), data)
     assert not data.exists()
@@ -93,35 +94,35 @@ def test_without_data_the_folder_is_empty(tmp_path):
     ],
 )
 def test_names_are_paths_below_what_was_given(folder, given, names):
-    assert list(raw.find(given.format(folder))) == names
+    assert list(find_files(given.format(folder))) == names
 
 
 def test_names_that_collide_or_cannot_be_are_refused(folder, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "1.jpg").touch()
     with pytest.raises(UserError, match=r"other/1\.jpg and .*raw/a/1\.jpg are both called '1\.jpg'|both called"):
-        raw.find(f"{folder}/a,{tmp_path}/other")
+        find_files(f"{folder}/a,{tmp_path}/other")
     (tmp_path / "other" / "a").touch()
     with pytest.raises(UserError, match="other/a is a file, and .*a/1.jpg lies in a folder of that name"):
-        raw.find(f"{folder},{tmp_path}/other/a")
+        find_files(f"{folder},{tmp_path}/other/a")
     for reserved in ("UNFINISHED", ".manifest.json"):
         (tmp_path / reserved).touch()
         with pytest.raises(UserError, match="where we write one ourselves: rename it"):
-            raw.find(str(tmp_path / reserved))
+            find_files(str(tmp_path / reserved))
     with pytest.raises(UserError, match="matches no file"):
-        raw.find(str(tmp_path / "nowhere"))
+        find_files(str(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "a//x", "a/./x", ".", "x\0y"])
 def test_a_name_that_leads_out_of_the_folder_is_refused(name):
     with pytest.raises(UserError, match="which leads out of it: rename it"):
-        raw._require_safe(name, f"gs://b/{name}")
+        files._require_safe(name, f"gs://b/{name}")
 
 
 def test_a_link_above_itself_is_not_followed_for_ever(folder):
     (folder / "loop").symlink_to(folder)
     (folder / "linked.jpg").symlink_to(folder / "a" / "1.jpg")
-    assert sorted(raw.find(str(folder))) == sorted([*FILES, "linked.jpg"])
+    assert sorted(find_files(str(folder))) == sorted([*FILES, "linked.jpg"])
 
 
 def request(data):
@@ -136,7 +137,7 @@ def test_exactly_the_pinned_files_are_copied(folder, tmp_path):
     uri = pinned(folder, tmp_path)
     assert pinned(folder, tmp_path) == uri and [f.title for f in store.load(uri, DataPins).files] == sorted(FILES)
     (folder / "later").write_text("after the pins")
-    given, options = reading.data(uri, "files")
+    given, options = pinned_input(uri, "files")
     prepare("files", given, tmp_path / "data", options=options)
     assert contents(tmp_path / "data") == FILES
     (folder / "empty").write_text("written to")
@@ -148,7 +149,7 @@ def test_a_script_that_brings_its_own_data_runs_every_night(tmp_path):
     """Nothing tells whether it has changed: the pins are those of one run, so no later one takes its results."""
     first, second = (pinned("", tmp_path, run) for run in ("r", "s"))
     assert first != second and store.load(first, DataPins).unpinned
-    given, options = reading.data(first, "files")
+    given, options = pinned_input(first, "files")
     assert prepare("files", given, tmp_path / "none", options=options).sources == ()
 
 

@@ -15,14 +15,15 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from vgp.base.exits import UserError
-from vgp.data import canonical, shares, split_hash, tasks
+from vgp.data import shares, split_hash, tasks
+from vgp.data.identity import with_ids
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
-from vgp.data.schema import Field
+from vgp.data.schema import Field, canonical_type
 from vgp.data.shares import NAMES as SPLITS
 from vgp.data.split_hash import ByHash
-from vgp.data.split_time import ByTime
-from vgp.data.tables import duplicates, features
+from vgp.data.splits import ByTime
+from vgp.data.tables import features
 from vgp.data.tables.preparation import survey
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import windows
@@ -97,7 +98,7 @@ def placed(tmp_path):
         }
         table = pa.table({f.name: pa.array(values[f.name]).cast(f.type) for f in work.schema})
         with engine_of(table, tmp_path / "engine", work.schema, key=work.key or tuple(names)) as engine:
-            identified = duplicates.identified(engine, engine.source(), work.key, names)
+            identified = with_ids(engine, engine.source(), work.key, names)
             marked = features.kinded(work, features.marked(work, identified, "duckdb"), "duckdb")
             counted = survey(engine, work, marked)
             kinds = shares.count_kinds(engine, marked, features.KIND) if work.split.counts_kinds else None
@@ -118,14 +119,14 @@ def ids(task: type[TabularTask], header: list[str], rows: list[list[str]]) -> li
     """The ids of rows of text, as they are stated."""
     fields = [field for field in task.schema if not task.key or field.name in task.key]
     ordered = sorted(fields, key=lambda field: task.key.index(field.name)) if task.key else fields
-    kinds = [canonical.dtype(field) for field in ordered]
+    kinds = [canonical_type(field) for field in ordered]
     positions = [header.index(field.name) for field in ordered]
     values = [tuple(read(field, row[i]) for field, i in zip(ordered, positions, strict=True)) for row in rows if row]
     return stated_ids(values, kinds)
 
 
 def read(field: Field, text: str) -> object:
-    return READ[canonical.dtype(field)](text)
+    return READ[canonical_type(field)](text)
 
 
 READ = {

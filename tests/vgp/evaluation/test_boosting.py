@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import mean_pinball_loss, roc_auc_score
 
 from vgp.data.prepare import prepare
-from vgp.evaluation import baseline, baseline_linear, boosting, rivals
+from vgp.evaluation import baseline, boosting, rivals
 from vgp.evaluation.baseline import MOST_VALUES
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Column
@@ -40,7 +40,7 @@ def yes(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def test_it_learns_what_a_line_cannot():
     test = rows(seed=1)
-    trees, line = (fit(COLUMNS, rows(), Task)(test) for fit in (boosting.fit, baseline_linear.fit))
+    trees, line = (fit(COLUMNS, rows(), Task)(test) for fit in (boosting.fit, baseline.fit_regression))
     losses = [[mean_pinball_loss(test["label"], p[:, 1 + i], alpha=q) for i, q in enumerate(Task.quantiles)]
               for p in (trees, line)]  # fmt: skip
     assert trees.shape == line.shape == (ROWS, 4)
@@ -79,7 +79,7 @@ def test_its_work_is_bounded(monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 4, 50])
 def test_a_line_can_be_fitted_to_few_rows(count):
-    assert np.isfinite(baseline_linear.fit(COLUMNS, rows(count), Task)(rows(5, seed=2))).all()
+    assert np.isfinite(baseline.fit_regression(COLUMNS, rows(count), Task)(rows(5, seed=2))).all()
 
 
 def test_the_quantiles_of_a_line_hold_on_rows_that_it_never_saw():
@@ -87,7 +87,7 @@ def test_the_quantiles_of_a_line_hold_on_rows_that_it_never_saw():
     area = random.normal(size=6_000).astype(np.float32)
     label = 3 * area + random.exponential(size=6_000)
     first, rest = ({"area": area[part], "label": label[part]} for part in (slice(3_000), slice(3_000, None)))
-    predicted = baseline_linear.fit((AREA,), first, Task)(rest)
+    predicted = baseline.fit_regression((AREA,), first, Task)(rest)
     below = (rest["label"][:, None] <= predicted[:, 1:]).mean(axis=0)
     np.testing.assert_allclose(below, Task.quantiles, atol=0.02)
     assert abs((predicted[:, 0] - rest["label"]).mean()) < 0.05
@@ -152,7 +152,7 @@ def test_a_dozen_values_far_outside_do_not_ruin_a_line(where):
 
 
 def fit(columns, sample):
-    return baseline_linear.fit(columns, sample, Task)
+    return baseline.fit_regression(columns, sample, Task)
 
 
 def test_a_few_values_far_outside_are_named(prices, tmp_path):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.inspection import permutation_importance
 
-from vgp.data import sampling
+from vgp.data.rows import read_sample
 from vgp.evaluation import importance, score
 from vgp.protocol import manifest
 
@@ -26,7 +26,7 @@ def test_the_loss_grows_by_what_scikit_learn_finds(coin):
     assert ours["size"].increase == ours["size"].deviation == 0
     assert (found.rows, found.repeats, found.unit) == (1_200, 3, "log loss in nats")
     names = ["colour", "tilt", "size"]
-    batch = sampling.sample(data, dataset.splits["test"], dataset.columns, 5_000)
+    batch = read_sample(data, dataset.splits["test"], dataset.columns, 5_000)
     inputs = np.stack([batch[name].astype(np.float64) for name in names], axis=1)
 
     class Estimator:

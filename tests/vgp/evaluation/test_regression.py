@@ -10,9 +10,9 @@ from vgp.base.exits import UserError
 from vgp.decision import decide as deciding
 from vgp.decision.decide import decide
 from vgp.evaluation import measure, predictions, predictions_writer, record
+from vgp.evaluation.collect import collect
 from vgp.evaluation.evaluate import evaluate
 from vgp.evaluation.predictions import Header
-from vgp.evaluation.script.collect import collect
 
 from .conftest import names, uncompared
 

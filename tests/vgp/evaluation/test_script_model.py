@@ -14,9 +14,8 @@ from vgp.data.tasks import load
 from vgp.data.tasks.files import Files
 from vgp.decision.decide import decide
 from vgp.decision.report import report
-from vgp.evaluation import measure, record
+from vgp.evaluation import collect, collected, measure, record
 from vgp.evaluation.evaluate import evaluate
-from vgp.evaluation.script import collect, collected
 from vgp.protocol import manifest
 from vgp.registry import reigning
 from vgp.steps import calls as steps

@@ -6,7 +6,7 @@ from torch.profiler import profile
 
 from vgp.networks import head
 from vgp.networks.head import TiedHead
-from vgp.train.loop import building
+from vgp.train.loop import arithmetic
 
 TOKENS, WIDTH, VOCAB = 96, 8, 500
 
@@ -108,7 +108,7 @@ def test_compiled_it_gives_the_same_and_is_one_graph(monkeypatch):
     monkeypatch.setattr(
         torch, "compile", lambda f: wrapped(f, fullgraph=True, backend=lambda g, _: graphs.append(g) or g)
     )
-    building.compile_blocks(compiled, [compiled.gradient], deterministic=True, asked=True)
+    arithmetic.compile_blocks(compiled, [compiled.gradient], deterministic=True, asked=True)
     assert torch.equal(compiled(x, weight, targets, summed=True), summed(x, weight, targets))
     assert len(graphs) == 1
 

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 from vgp.networks import transformer
 from vgp.networks.shape import Shape, head_width
 from vgp.networks.transformer import Norm, Transformer
-from vgp.train.loop import building
+from vgp.train.loop import arithmetic
 
 BF16 = torch.bfloat16
 SHAPE = Shape(2, 257, 16, head_width=128)
@@ -87,6 +87,6 @@ def test_compiled_blocks_are_one_graph_however_many_there_are_and_compute_the_sa
     backend = {"fullgraph": True, "backend": lambda graph, _: graphs.append(graph) or graph}
     monkeypatch.setattr(torch, "compile", lambda forward: wrapped(forward, **backend))
     parts = [*network.blocks, network.head.gradient]
-    building.compile_blocks(network, parts, deterministic=True, asked=True)
+    arithmetic.compile_blocks(network, parts, deterministic=True, asked=True)
     assert torch.equal(network(text[:, :-1], text[:, 1:], summed=True), expected)
     assert len(graphs) == 2

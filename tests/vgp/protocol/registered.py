@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from loopback.cloud import Cloud
@@ -63,10 +63,10 @@ class CloudClock(Clock):
     def __init__(self, cloud: Cloud, on_pause: Callable[[], None] = lambda: None) -> None:
         self.cloud, self.on_pause, self.paused_s = cloud, on_pause, 0.0
 
-    def now(self) -> datetime:
-        return self.cloud.clock.now()
+    def now(self) -> float:
+        return self.cloud.clock.now().timestamp()
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.paused_s += seconds
         self.cloud.clock.advance(seconds)
         self.on_pause()

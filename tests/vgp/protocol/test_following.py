@@ -4,7 +4,7 @@ import pytest
 from loopback.cloud import Cloud, status
 
 from vgp.base import google_api
-from vgp.steps.following import follow
+from vgp.steps.vertex_records import follow
 
 from .registered import IMAGE, PARENT, Registry
 

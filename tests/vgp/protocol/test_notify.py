@@ -11,7 +11,7 @@ from loopback.cloud import Cloud, lost_response, slow, status
 from components.notify import notify
 from vgp.base import google_api
 from vgp.settings import load
-from vgp.steps import experiment
+from vgp.steps import vertex_records
 from vgp.vertex import clients
 
 from .nights import PRICES, SPEC
@@ -212,7 +212,7 @@ def test_an_experiment_that_may_not_be_joined_is_a_warning_with_the_permissions(
 def test_a_run_without_a_context_joins_nothing_and_asks_nothing() -> None:
     name = "projects/1/locations/us-central1/pipelineJobs/a"
     with pytest.raises(LookupError, match="no context in ML Metadata"):
-        experiment.join({"name": name, "jobDetail": {}}, "nights")
+        vertex_records.join({"name": name, "jobDetail": {}}, "nights")
 
 
 def test_a_run_on_this_machine_joins_nothing(tmp_path: Path) -> None:

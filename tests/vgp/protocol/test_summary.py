@@ -9,7 +9,7 @@ import pytest
 
 from vgp.protocol.capacity import way
 from vgp.protocol.summary import Summary, summary_of
-from vgp.steps.notice_page import markdown
+from vgp.steps.notice import markdown
 
 from .nights import PRICES, all_of, night
 

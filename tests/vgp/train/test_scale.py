@@ -15,7 +15,7 @@ from vgp.train.checkpoint.saved import Saved
 from vgp.train.checkpoint.store import DiskStore
 from vgp.train.config import parse
 from vgp.train.fit import train
-from vgp.train.loop import building
+from vgp.train.loop import arithmetic
 
 STEPS = 10  # whole batches, of training and of validation: a compiler gets one shape
 
@@ -113,7 +113,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
         torch.manual_seed(0)
         net, kept = Net(nn.Tanh()), []
         if recomputed:
-            building.recompute_blocks(repeated(net))
+            arithmetic.recompute_blocks(repeated(net))
         with torch.autograd.graph.saved_tensors_hooks(lambda t, kept=kept: kept.append(t) or t, lambda t: t):
             loss = net(torch.ones(2, 4, requires_grad=True))
         loss.backward()
@@ -125,7 +125,7 @@ def test_recomputing_keeps_less_and_gives_the_same_gradients():
 
 def test_blocks_that_cannot_be_recomputed_are_named():
     with pytest.raises(UserError, match="no blocks to recompute.*nn.ModuleList"):
-        building.recompute_blocks(repeated(Net(nn.BatchNorm1d(4))))
+        arithmetic.recompute_blocks(repeated(Net(nn.BatchNorm1d(4))))
 
 
 def test_offload_without_sharding_is_refused():

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,10 @@ class CloudClock(Clock):
         self.cloud = cloud
         self.pauses: list[float] = []
 
-    def now(self) -> datetime:
-        return self.cloud.clock.now()
+    def now(self) -> float:
+        return self.cloud.clock.now().timestamp()
 
-    def pause(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         self.cloud.clock.advance(seconds)
 

@@ -1,6 +1,5 @@
 """A read is repeated until Google answers, with a word when that begins and ends; a refusal is passed on at once."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,21 +7,8 @@ import requests
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError, TransportError
 
-from vgp.base.clock import Clock
+from tests.helpers.stopwatch import Stopwatch
 from vgp.vertex.patient_reads import LONGEST_S, Patience, passing
-
-
-class Fast(Clock):
-    def __init__(self) -> None:
-        self.time = datetime(2026, 11, 20, tzinfo=UTC)
-        self.pauses: list[float] = []
-
-    def now(self) -> datetime:
-        return self.time
-
-    def pause(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.time += timedelta(seconds=seconds)
 
 
 def failing(*errors: BaseException) -> Any:
@@ -37,7 +23,7 @@ def failing(*errors: BaseException) -> Any:
 
 
 def test_it_outlasts_an_hour_without_network_and_says_so_twice() -> None:
-    clock, told = Fast(), list[str]()
+    clock, told = Stopwatch(), list[str]()
     patience = Patience(told.append, clock)
     assert patience(failing(*[requests.ConnectionError()] * 124)) == "answer"
     assert sum(clock.pauses) > 3600 and max(clock.pauses) == LONGEST_S
@@ -46,7 +32,7 @@ def test_it_outlasts_an_hour_without_network_and_says_so_twice() -> None:
 
 
 def test_the_note_tells_how_long_and_until_when() -> None:
-    clock, notes = Fast(), list[str]()
+    clock, notes = Stopwatch(), list[str]()
     patience = Patience(lambda _: None, clock, until=lambda: notes.append(patience.note))
     patience(failing(*[exceptions.ServiceUnavailable("[red]down\n")] * 2))
     assert notes == [
@@ -56,7 +42,7 @@ def test_the_note_tells_how_long_and_until_when() -> None:
 
 
 def test_a_refusal_is_passed_on_at_once() -> None:
-    clock = Fast()
+    clock = Stopwatch()
     with pytest.raises(exceptions.Forbidden):
         Patience(lambda _: None, clock)(failing(exceptions.Forbidden("no")))
     assert clock.pauses == []
@@ -67,7 +53,7 @@ def test_waiting_can_be_given_up() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Patience(lambda _: None, Fast(), until=over)(failing(TransportError("x")))
+        Patience(lambda _: None, Stopwatch(), until=over)(failing(TransportError("x")))
 
 
 @pytest.mark.parametrize(

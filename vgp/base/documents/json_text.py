@@ -4,10 +4,15 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 from vgp.base.documents.bounded_text import FieldPath
+
+#: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
+JsonObject: TypeAlias = dict[str, Any]
+#: Any JSON value from outside: its reader narrows it with isinstance.
+Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
 
 Repeating = list[tuple[dict[Any, Any], Any]]
 
@@ -54,6 +59,15 @@ def values(text: str, most: int) -> int:
         if count > most:
             break
     return count
+
+
+def with_texts(data: Any, change: Callable[[str], Any]) -> Any:
+    """Returns a copy of the data in which each text is what `change` makes of it; keys stay."""
+    if isinstance(data, dict):
+        return {key: with_texts(item, change) for key, item in data.items()}
+    if isinstance(data, list):
+        return [with_texts(item, change) for item in data]
+    return change(data) if isinstance(data, str) else data
 
 
 def levels(data: Any) -> int:

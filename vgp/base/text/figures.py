@@ -1,5 +1,6 @@
 """Numbers as people read them: money, durations, sizes, and lists in a sentence."""
 
+import math
 from collections.abc import Iterable
 
 #: Google's "GB" of memory are GiB (2**30 bytes); Kubernetes' G is 10**9 bytes.
@@ -46,3 +47,20 @@ def listed(values: Iterable[object], last: str = "or") -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """A number in any unit with so many digits that tell: 68,050 and 0.001234, and powers of ten only where it must."""
+    if not value or not 1e-6 <= abs(value) < 1e9:
+        return f"{value:z.{digits}g}"
+    return f"{value:,.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+
+
+def plus(shown: str) -> str:
+    """A difference that is shown so: with a + where it is above zero."""
+    return shown if shown.startswith("-") or not shown.strip("0.%") else f"+{shown}"
+
+
+def percent(share: float) -> str:
+    """A small share: 0.0137%."""
+    return f"{100 * share:.3g}%"

@@ -1,6 +1,7 @@
 """Names of Google's projects, regions and resources, addresses in Cloud Storage, and names of container images."""
 
 import re
+from collections.abc import Callable
 
 SCHEME = "gs://"
 
@@ -46,6 +47,17 @@ def project(value: str) -> str:
             "Yours: gcloud projects list."
         )
     return value
+
+
+def matching(pattern: str, message: str) -> Callable[[str], str]:
+    """Returns a rule that takes the texts of the pattern; `message` says what is wrong with any other `{value}`."""
+
+    def rule(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(message.format(value=value))
+        return value
+
+    return rule
 
 
 def service_account(value: str) -> str:

@@ -1,10 +1,8 @@
 """Any request for a training job -> another form of it, with an account of what each field became.
 
-conversion.py     a job, and the account of it
 any_request.py    a file, standard input or a gcloud line as a job, whether it would run, the nearest machines
-job_body.py       a job of Vertex AI in whatever form it was written
+conversion.py     a job of Vertex AI in whatever form it was written, and the account of it
 legacy_job.py     a trainingInput as a custom job or a tuning job
 legacy_pools.py   a legacy file while it is converted, and its machines as worker pools
 sdk_program.py    a job as a program with Google's SDK
-step_job.py       a step of pipelines.toml as a job or a Compute Engine machine
-tuning.py         legacy hyperparameters as a studySpec"""
+step_job.py       a step of pipelines.toml as a job or a Compute Engine machine"""

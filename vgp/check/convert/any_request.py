@@ -15,7 +15,7 @@ from vgp.base.text.figures import listed
 from vgp.check import legacy
 from vgp.check.check_report import Report
 from vgp.check.checker import check
-from vgp.check.convert import job_body, legacy_job
+from vgp.check.convert import conversion, legacy_job
 from vgp.check.convert.conversion import Conversion, as_yaml
 from vgp.check.convert.sdk_program import program, snake
 from vgp.check.fix import Options, of_document
@@ -65,7 +65,7 @@ def source_document(source: str) -> tuple[Document, list[Note]]:
     return documents[0], _lost(documents)
 
 
-def _refuse_variables(data: Any) -> None:
+def _refuse_variables(data: object) -> None:
     """Raises RequestError for variables of the shell where the job needs a value."""
     names = list(dict.fromkeys(_variables(data)))
     if names:
@@ -75,7 +75,7 @@ def _refuse_variables(data: Any) -> None:
         )
 
 
-def _variables(value: Any) -> Iterator[str]:
+def _variables(value: object) -> Iterator[str]:
     """Those that a container's own command does not need itself."""
     if isinstance(value, dict):
         for key, item in value.items():
@@ -166,8 +166,8 @@ def converted(document: Document, *, as_of: date | None = None) -> Conversion:
     data = document.data
     if legacy.recognises(data):
         return legacy_job.conversion(document, Judgement(document, as_of or date.today()))
-    if job_body.recognises(data):
-        return job_body.conversion(data)
+    if conversion.recognises(data):
+        return conversion.conversion(data)
     raise RequestError(
         f"{document.file}: there is nothing to convert: no trainingInput, no custom or tuning job, no worker pools, "
         "no gcloud line."

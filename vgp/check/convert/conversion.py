@@ -1,18 +1,24 @@
-"""A request as a job of Vertex AI, and the account of it: what each given thing became, or that it is lost and why.
+"""A job of Vertex AI in whatever form it was written -> a Conversion: the job, and what each given field became.
 
-Whatever is given is in the job, in the command around it, or among the notes: nothing vanishes.
+Forms: CustomJob and HyperparameterTuningJob, CustomJobSpec (the config of gcloud), worker pools of the SDK, the request
+bodies {parent, customJob}; in camelCase or snake_case. Whatever is given is in the job, in the command around it, or
+among the notes: nothing vanishes.
 """
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from vgp.base.documents.bounded_text import FieldPath
+from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.node import whole_number
+from vgp.check import api_object
 from vgp.check.check_finding import Finding
+from vgp.check.judgement import KNOWN
 from vgp.check.sources.command_line import Note
 
 _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
@@ -22,7 +28,7 @@ _LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/.*)?")
 class Conversion:
     """A CustomJobSpec, or a tuning job around one, with what a request says beside it."""
 
-    config: dict[str, Any]
+    config: JsonObject
     notes: list[Note] = field(default_factory=list)
     region: str | None = None
     display_name: str | None = None
@@ -39,9 +45,9 @@ class Conversion:
         return "trialJobSpec" in self.config
 
     @property
-    def job(self) -> dict[str, Any]:
+    def job(self) -> JsonObject:
         """The CustomJobSpec: the config itself, or that of a trial."""
-        spec: dict[str, Any] = self.config["trialJobSpec"] if self.is_tuning else self.config
+        spec: JsonObject = self.config["trialJobSpec"] if self.is_tuning else self.config
         return spec
 
     def became(self, name: str, text: str) -> None:
@@ -57,9 +63,9 @@ class Conversion:
             self.project, self.region = self.project or match.group(1), self.region or match.group(2)
         return match is not None
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> JsonObject:
         """The CustomJob or HyperparameterTuningJob as the REST API takes it."""
-        around: dict[str, Any] = {"displayName": self.display_name or "training"}
+        around: JsonObject = {"displayName": self.display_name or "training"}
         around |= self.config if self.is_tuning else {"jobSpec": self.config}
         around |= {"labels": self.labels} if self.labels else {}
         return around | ({"encryptionSpec": {"kmsKeyName": self.kms_key}} if self.kms_key else {})
@@ -77,12 +83,12 @@ class Conversion:
         return shlex.join(words)
 
 
-def as_yaml(config: dict[str, Any]) -> str:
+def as_yaml(config: JsonObject) -> str:
     """A config as gcloud takes it."""
     return str(yaml.safe_dump(config, sort_keys=False, default_flow_style=False, width=1000))
 
 
-def leaves(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
+def leaves(value: object, path: FieldPath = ()) -> Iterator[FieldPath]:
     """Where everything stands that is given: values, and lists of values as one."""
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -94,6 +100,146 @@ def leaves(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
         yield path
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A number or truth value as it is written in an argument."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+SPEC = KNOWN["customJobSpec"]
+_TUNING = ("studySpec", "maxTrialCount", "parallelTrialCount", "maxFailedTrialCount", "trialJobSpec")
+#: What Vertex AI writes into a job.
+_OUTPUT = (
+    "state", "createTime", "startTime", "endTime", "updateTime", "error", "webAccessUris", "satisfiesPzs",
+    "satisfiesPzi", "trials",
+)  # fmt: skip
+_WRAPPED = ("customJob", "hyperparameterTuningJob")
+_NUMBERS = ("replicaCount", "acceleratorCount", "bootDiskSizeGb", *_TUNING[1:4])
+#: Lists whose only item people write without the list.
+_LISTS = ("values", "packageUris", "reservedIpRanges")
+_SNAKE = re.compile(r"_([a-z0-9])")
+
+
+def recognises(data: object) -> bool:
+    """Whether the data is a job, or pools, that can be written in another form."""
+    if isinstance(data, list):
+        return api_object.is_pool_list(data)
+    job = _unwrapped(_camel(data))
+    return isinstance(job, dict) and any(name in job for name in ("workerPoolSpecs", "jobSpec", "trialJobSpec"))
+
+
+def conversion(data: object) -> Conversion:
+    """The job in the data."""
+    result = Conversion({})
+    job = _camel(data, result)
+    if isinstance(job, list):
+        job = {"workerPoolSpecs": job}
+    at = next((name for name in _WRAPPED if isinstance(job.get(name), dict)), "")
+    if at:
+        for name in job.keys() - {at}:
+            if name == "parent" and result.located(str(job[name])):
+                result.became(name, "project and region")
+            else:
+                result.dropped(name, "a request has no such field")
+        job, at = job[at], f"{at}."
+    _around(job, result, at)
+    if "trialJobSpec" in job:
+        result.config = {name: job.pop(name) for name in _TUNING if name in job}
+        result.spec_at = f"{at}trialJobSpec"
+        result.config["trialJobSpec"] = _spec(result.config["trialJobSpec"], result)
+        _rest(job, result, at, "tuning jobs have no such field")
+    elif "jobSpec" in job:
+        result.spec_at = f"{at}jobSpec"
+        result.config = _spec(job.pop("jobSpec"), result)
+        _rest(job, result, at, "custom jobs have no such field")
+    else:
+        result.config = _spec(job, result)
+    return result
+
+
+def _unwrapped(job: object) -> Any:
+    if not isinstance(job, dict):
+        return job
+    return next((job[name] for name in _WRAPPED if isinstance(job.get(name), dict)), job)
+
+
+def _around(job: JsonObject, result: Conversion, at: str) -> None:
+    """Takes what stands around the spec out of the job: name, place, labels, key."""
+    result.display_name = job.pop("displayName", None)
+    result.project, region = job.pop("project", result.project), job.pop("location", None)
+    if region and not result.located(region):
+        result.region = region
+    labels = job.pop("labels", None)
+    if isinstance(labels, dict):
+        result.labels = {str(key): text_of(value) for key, value in labels.items()}
+    elif labels is not None:
+        result.dropped(f"{at}labels", "labels are an object")
+    encryption = job.pop("encryptionSpec", None)
+    if isinstance(encryption, dict):
+        result.kms_key = encryption.pop("kmsKeyName", None)
+        for name in encryption:
+            result.dropped(f"{at}encryptionSpec.{name}", "an encryptionSpec has kmsKeyName alone")
+    name = job.pop("name", None)
+    if name is not None:
+        place = " (its project and region are kept)" if result.located(str(name)) else ""
+        result.dropped(f"{at}name", f"Vertex AI gives the new job its own{place}")
+
+
+def _rest(job: JsonObject, result: Conversion, at: str, why: str) -> None:
+    for name in job:
+        result.dropped(f"{at}{name}", "Vertex AI writes it" if name in _OUTPUT else why)
+
+
+def _spec(spec: object, result: Conversion) -> JsonObject:
+    if not isinstance(spec, dict):
+        result.dropped(result.spec_at, "it is no object")
+        return {}
+    where = f"{result.spec_at}." if result.spec_at else ""
+    pools = spec.get("workerPoolSpecs")
+    if isinstance(pools, dict):
+        spec["workerPoolSpecs"] = [pools]
+        result.became(f"{where}workerPoolSpecs", "a list of one pool: only gcloud takes a mapping")
+    for name in [name for name in spec if name not in SPEC]:
+        why = "Vertex AI writes it" if name in _OUTPUT else "a CustomJobSpec has no such field"
+        result.dropped(f"{where}{name}", why)
+        del spec[name]
+    return spec
+
+
+def _camel(value: object, result: Conversion | None = None, path: str = "") -> Any:
+    """A copy with keys in camelCase, numbers as numbers, and arguments as texts. Keys of labels are content."""
+    if isinstance(value, list):
+        return [_camel(item, result, f"{path}[{index}]") for index, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    fields: JsonObject = {}
+    for key, inner in value.items():
+        name = _SNAKE.sub(lambda match: match.group(1).upper(), str(key))
+        where = f"{path}.{key}" if path else str(key)
+        if name in fields and result is not None:
+            result.dropped(where, f"{name} is given in another spelling too, which is taken")
+        fields.setdefault(name, _value(name, inner, result, where))
+    return fields
+
+
+def _value(name: str, value: object, result: Conversion | None, path: str) -> Any:
+    if name == "labels":
+        return dict(value) if isinstance(value, Mapping) else value
+    if name in _NUMBERS and isinstance(value, str):
+        number = whole_number(value)
+        return value if number is None else number
+    if name in _LISTS and isinstance(value, str | int | float):
+        value = [value]
+        if result is not None:
+            result.became(path, "a list of one: the API takes nothing else")
+    if name in ("args", "command", "packageUris", "value") and not isinstance(value, Mapping):
+        return _texts(value, result, path)
+    return _camel(value, result, path)
+
+
+def _texts(value: object, result: Conversion | None, path: str) -> Any:
+    """An argument, the value of a variable, or a list of them."""
+    if not isinstance(value, list):
+        return value if value is None else text_of(value)
+    for index in (index for index, item in enumerate(value) if item is None and result is not None):
+        result.dropped(f"{path}[{index}]", "null is no text")  # type: ignore[union-attr]
+    return [item if isinstance(item, dict | list) else text_of(item) for item in value if item is not None]

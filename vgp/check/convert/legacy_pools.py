@@ -1,10 +1,10 @@
 """A legacy file while it is converted, and its machines as worker pools: machine, disk, and what they run."""
 
 from dataclasses import replace
-from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath, dotted
 from vgp.base.documents.document import Document
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
 from vgp.check import legacy
 from vgp.check.convert.conversion import Conversion, leaves, text_of
@@ -74,7 +74,7 @@ class LegacyInput:
 _POOLS = ("pool 0, the chief", "pool 1, the workers", "pool 2, the parameter servers", "pool 3, the evaluators")
 
 
-def worker_pools(legacy: LegacyInput) -> list[dict[str, Any]]:
+def worker_pools(legacy: LegacyInput) -> list[JsonObject]:
     """A pool for each role, and {} for one that is left out before another."""
     tier = legacy.take(legacy.node.get("scaleTier")).text()
     if tier:
@@ -83,8 +83,8 @@ def worker_pools(legacy: LegacyInput) -> list[dict[str, Any]]:
     return [_pool(legacy, index, legacy.roles[index]) if index in legacy.roles else {} for index in indexes]
 
 
-def _pool(legacy: LegacyInput, index: int, role: Role) -> dict[str, Any]:
-    machine: dict[str, Any] = {"machineType": role.machine_type}
+def _pool(legacy: LegacyInput, index: int, role: Role) -> JsonObject:
+    machine: JsonObject = {"machineType": role.machine_type}
     kind = None if role.accelerator_type in NO_ACCELERATOR else role.accelerator_type
     if kind or role.accelerator_count:
         # Half of a request is passed on: the check of the result names the other half.
@@ -111,7 +111,7 @@ def _take_machine(legacy: LegacyInput, role: Role) -> None:
         legacy.result.became(f"{role.name}Config.acceleratorConfig", "machineSpec.acceleratorType, acceleratorCount")
 
 
-def _disk(legacy: LegacyInput, role: Role) -> dict[str, Any]:
+def _disk(legacy: LegacyInput, role: Role) -> JsonObject:
     disk = legacy.reader.object(role.config_at.get("diskConfig"), "diskConfig")
     if disk is None:
         return {}
@@ -123,7 +123,7 @@ def _disk(legacy: LegacyInput, role: Role) -> dict[str, Any]:
     return {"diskSpec": {name: value for name, value in values.items() if value}}
 
 
-def _body(legacy: LegacyInput, role: Role, index: int) -> dict[str, Any]:
+def _body(legacy: LegacyInput, role: Role, index: int) -> JsonObject:
     """containerSpec where an image is named (the master's serves all roles), else pythonPackageSpec."""
     args = legacy.texts(legacy.node.get("args"))
     if legacy.node.get("jobDir").text():
@@ -140,7 +140,7 @@ def _body(legacy: LegacyInput, role: Role, index: int) -> dict[str, Any]:
     return {"containerSpec": {"imageUri": image or IMAGE, **_commands(legacy, role, args, index)}}
 
 
-def _package(legacy: LegacyInput, role: Role, args: list[str]) -> dict[str, Any] | None:
+def _package(legacy: LegacyInput, role: Role, args: list[str]) -> JsonObject | None:
     """A pythonPackageSpec; None where the file names no code."""
     uris, module = legacy.texts(legacy.node.get("packageUris")), legacy.text("pythonModule")
     if not uris and not module:
@@ -150,8 +150,8 @@ def _package(legacy: LegacyInput, role: Role, args: list[str]) -> dict[str, Any]
     return body | ({"args": args} if args else {})
 
 
-def _commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> dict[str, Any]:
-    body: dict[str, Any] = {}
+def _commands(legacy: LegacyInput, role: Role, args: list[str], index: int) -> JsonObject:
+    body: JsonObject = {}
     for name, target in (("containerCommand", "command"), ("containerArgs", "args")):
         items = legacy.texts(role.config_at.get(name))
         if items:

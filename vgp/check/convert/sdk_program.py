@@ -9,10 +9,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import spellings
 from vgp.base.text import google_names
-from vgp.check.convert.conversion import Conversion
-from vgp.check.convert.job_body import SPEC
+from vgp.check.convert.conversion import SPEC, Conversion
+from vgp.check.judgement import KNOWN
 from vgp.check.sources.command_line import Note
 from vgp.machines.placement.job_fields import duration_s
 from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
@@ -20,17 +21,13 @@ from vgp.machines.placement.provisioning import STRATEGIES, strategy_name
 #: Fields of the messages of aiplatform v1 (1.165.1).
 V1 = {
     "jobSpec": SPEC, "trialJobSpec": SPEC,
-    "workerPoolSpecs": ("containerSpec", "pythonPackageSpec", "machineSpec", "replicaCount", "nfsMounts",
-                        "lustreMounts", "diskSpec"),
+    "workerPoolSpecs": KNOWN["workerPoolSpec"],
     "containerSpec": ("imageUri", "command", "args", "env"),
     "pythonPackageSpec": ("executorImageUri", "packageUris", "pythonModule", "args", "env"),
     "env": ("name", "value"),
     "machineSpec": ("machineType", "acceleratorType", "acceleratorCount", "gpuPartitionSize", "tpuTopology",
                     "reservationAffinity"),
-    "reservationAffinity": ("reservationAffinityType", "key", "values"),
-    "diskSpec": ("bootDiskType", "bootDiskSizeGb"),
-    "nfsMounts": ("server", "path", "mountPoint"),
-    "scheduling": ("timeout", "restartJobOnWorkerRestart", "strategy", "disableRetries", "maxWaitDuration"),
+    "nfsMounts": KNOWN["nfsMount"], **{name: KNOWN[name] for name in ("reservationAffinity", "diskSpec", "scheduling")},
     "baseOutputDirectory": ("outputUriPrefix",),
 }  # fmt: skip
 #: Field of the spec -> argument of CustomJob.submit.
@@ -57,7 +54,7 @@ def program(conversion: Conversion) -> tuple[str, list[Note]]:
     return _client(conversion, body), notes
 
 
-def _known(value: Any, name: str, path: str, notes: list[Note]) -> Any:
+def _known(value: object, name: str, path: str, notes: list[Note]) -> Any:
     """The body without what v1 does not have."""
     if isinstance(value, list):
         return [_known(item, name, f"{path}[{index}]", notes) for index, item in enumerate(value)]
@@ -73,9 +70,9 @@ def _known(value: Any, name: str, path: str, notes: list[Note]) -> Any:
     return known
 
 
-def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
+def _scheduling(scheduling: JsonObject) -> JsonObject | None:
     """Arguments of CustomJob.submit; None where they cannot say the same: whole seconds, and a timeout above zero."""
-    arguments: dict[str, Any] = {}
+    arguments: JsonObject = {}
     for name in ("timeout", "maxWaitDuration"):
         if name not in scheduling:
             continue
@@ -94,7 +91,7 @@ def _scheduling(scheduling: dict[str, Any]) -> dict[str, Any] | None:
     return arguments
 
 
-def _custom_job(conversion: Conversion, body: dict[str, Any], submit: dict[str, Any], notes: list[Note]) -> str:
+def _custom_job(conversion: Conversion, body: JsonObject, submit: JsonObject, notes: list[Note]) -> str:
     spec = body["jobSpec"]
     folder = spec.get("baseOutputDirectory", {}).get("outputUriPrefix")
     arguments = {
@@ -126,7 +123,7 @@ def _bucket(folder: str | None) -> str:
         return "gs://BUCKET"
 
 
-def _client(conversion: Conversion, body: dict[str, Any]) -> str:
+def _client(conversion: Conversion, body: JsonObject) -> str:
     kind = "HyperparameterTuningJob" if conversion.is_tuning else "CustomJob"
     method = spellings(kind)[1]
     region = conversion.region or "REGION"
@@ -142,7 +139,7 @@ def _client(conversion: Conversion, body: dict[str, Any]) -> str:
     )
 
 
-def snake(value: Any) -> Any:
+def snake(value: object) -> Any:
     """Keys in the snake_case of the SDK; texts stay as they are."""
     if isinstance(value, list):
         return [snake(item) for item in value]
@@ -155,12 +152,12 @@ class Name(str):
     """Python that is written as it is."""
 
 
-def call(name: str, arguments: dict[str, Any]) -> str:
+def call(name: str, arguments: JsonObject) -> str:
     lines = [f"    {argument}={literal(value, 1)},\n" for argument, value in arguments.items()]
     return f"{name}(\n{''.join(lines)})" if lines else f"{name}()"
 
 
-def literal(value: Any, depth: int = 0) -> str:
+def literal(value: object, depth: int = 0) -> str:
     """The value as Python: short lists and objects on one line, in plain ASCII."""
     if isinstance(value, Name):
         return value

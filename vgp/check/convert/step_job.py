@@ -9,11 +9,11 @@ https://docs.cloud.google.com/sdk/gcloud/reference/compute/instances/create
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.convert import job_body
+from vgp.check.convert import conversion
 from vgp.check.convert.conversion import Conversion
 from vgp.check.sources.command_line import Note
 from vgp.machines.placement.placement import Placement
@@ -74,7 +74,7 @@ def vm(file: Path | None, step: str, arguments: Sequence[str] = ()) -> tuple[str
     return vm_line(where, step, _image(settings, step), command(step, arguments), words), _lost_on_a_vm(where, settings)
 
 
-def _logs(settings: Settings, step: str) -> dict[str, Any]:
+def _logs(settings: Settings, step: str) -> JsonObject:
     """Where TensorBoard finds the curves of a job that is of no run: a run has a folder of its own for them."""
     if not settings.bucket:
         raise RequestError(f"[steps.{step}] has tensorboard: set bucket, or base_output_directory, for its curves.")
@@ -89,12 +89,10 @@ def command(step: str, arguments: Sequence[str]) -> list[str]:
     return ["python", "-m", "vgp.steps", step, *arguments]
 
 
-def job_config(
-    placement: Placement, image: str, command: Sequence[str] = (), args: Sequence[str] = ()
-) -> dict[str, Any]:
+def job_config(placement: Placement, image: str, command: Sequence[str] = (), args: Sequence[str] = ()) -> JsonObject:
     """A placement as the config of `gcloud ai custom-jobs create --config`."""
     spec = {"worker_pool_specs": placement.worker_pool_specs(image, command, args)}
-    return job_body.conversion({**spec, **placement.job_fields()}).config
+    return conversion.conversion({**spec, **placement.job_fields()}).config
 
 
 def vm_line(placement: Placement, name: str, image: str, run: Sequence[str] = (), flags: Sequence[str] = ()) -> str:

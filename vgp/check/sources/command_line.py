@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents.document import Document, load
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import placeholder
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
-from vgp.check.sources import shell_words
+from vgp.check.sources import shell_variables
 
 #: Stands where a request names no image: for the user to fill in.
 IMAGE = "IMAGE"
@@ -96,7 +96,7 @@ class Line:
         ]
         return "/".join(word for part in parts for word in part)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """What the file of --config says; flags lie over it.
 
         Raises:
@@ -112,7 +112,7 @@ class Line:
             raise FlagError(f"--config={path}: {documents[0].fault}")
         if len(documents) != 1 or not isinstance(documents[0].data, dict):
             raise FlagError(f"--config={path}: the file must hold one object.")
-        data: dict[str, Any] = documents[0].data
+        data: JsonObject = documents[0].data
         return data
 
 
@@ -120,8 +120,8 @@ def parse(line: str) -> Line:
     """Raises FlagError: the line cannot be split into words, or is more than one command."""
     joined = re.sub(r"\\[ \t]+\n", " \\\n", line.replace("\r\n", "\n"))
     try:
-        own = shell_words.split(joined)
-    except shell_words.Unclosed as error:
+        own = shell_variables.split(joined)
+    except shell_variables.Unclosed as error:
         raise FlagError(f"the line cannot be split into words: {error}.") from None
     rest = own.redirection or joined[own.end :].strip()
     if rest:

@@ -13,6 +13,7 @@ from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.budget import spend
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
 from vgp.check.sources.classes import Classes, environment_default, flags
 from vgp.check.sources.program_names import Names, changed
@@ -175,7 +176,7 @@ class Constants:
             if any(isinstance(item, ast.Starred) for item in node.elts):
                 return Computed("the program computes the list")
             return [self.value(item, (*path, index), places, depth + 1) for index, item in enumerate(node.elts)]
-        values: dict[str, Any] = {}
+        values: JsonObject = {}
         is_open = False
         for key, item in zip(node.keys, node.values, strict=True):
             if key is None:  # **other
@@ -244,7 +245,7 @@ class Constants:
             return _computed(node)
 
 
-def _opened(values: dict[str, Any]) -> Any:
+def _opened(values: JsonObject) -> Any:
     """An object with **other, which is not known and may have the fields that go with those that are."""
     unknown = Computed("the program may give it in **other")
     for group in _TOGETHER:
@@ -267,7 +268,7 @@ def _is_member(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Attribute) and called(node.value) in _ENUMS
 
 
-def _large(left: Any, right: Any) -> bool:
+def _large(left: object, right: object) -> bool:
     """Whether an operation could make much of little: 'x' * 10 ** 9."""
     sizes = [len(side) if isinstance(side, str | list) else abs(side) if isinstance(side, int | float) else 0
              for side in (left, right)]  # fmt: skip

@@ -1,14 +1,256 @@
 """A gcloud command line -> the data of a file that says the same, and what of the line is in no file.
 
-data("gcloud ai-platform jobs submit training j --scale-tier=custom --master-machine-type=n1-standard-8 ...")
+    data("gcloud ai-platform jobs submit training j --scale-tier=custom --master-machine-type=n1-standard-8 ...")
+
+The flags of custom, tuning and legacy jobs, and of deployments, become the bodies that gcloud sends.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.sources import command_line
-from vgp.check.sources.command_line import LOST, REPEATED, FlagError, Line, Note
-from vgp.check.sources.gcloud_flags import custom_job, deployment, legacy_job, tuning_job
+from vgp.check.sources.command_line import (
+    IMAGE,
+    LOST,
+    REPEATED,
+    FlagError,
+    Line,
+    Note,
+    accelerator,
+    pairs,
+    refuse_others,
+    whole,
+)
+
+_KEYS = {
+    "machine-type": ("machineSpec", "machineType"),
+    "accelerator-type": ("machineSpec", "acceleratorType"),
+    "accelerator-count": ("machineSpec", "acceleratorCount"),
+    "container-image-uri": ("containerSpec", "imageUri"),
+    "executor-image-uri": ("pythonPackageSpec", "executorImageUri"),
+    "python-module": ("pythonPackageSpec", "pythonModule"),
+    "boot-disk-type": ("diskSpec", "bootDiskType"),
+    "boot-disk-size": ("diskSpec", "bootDiskSizeGb"),
+}
+_NUMBERS = ("accelerator-count", "boot-disk-size")
+#: Keys with which gcloud builds an image of local code first.
+_BUILD = ("local-package-path", "output-image-uri", "script", "requirements", "extra-packages", "extra-dirs")
+_TEXTS = {"service-account": "serviceAccount", "network": "network", "persistent-resource-id": "persistentResourceId"}
+#: What a pool runs, and the lists that it has.
+_FIELDS = {"containerSpec": ("args", "command", "env"), "pythonPackageSpec": ("args", "packageUris", "env")}
+_KNOWN = {
+    "config", "worker-pool-spec", "args", "command", "env-vars", "python-package-uris", "region", "display-name",
+    "project", "labels", "kms-key", "kms-keyring", "kms-location", "kms-project", "enable-web-access",
+    "no-enable-web-access", "enable-dashboard-access", "no-enable-dashboard-access", *_TEXTS,
+}  # fmt: skip
+
+
+def custom_job(line: Line) -> JsonObject:
+    """The job of the command: the file of --config, and the flags laid over it, as gcloud does."""
+    refuse_others(line, _KNOWN, 4)
+    if line.after:
+        raise FlagError("custom-jobs create takes nothing after `--`: give the arguments with --args.")
+    spec = copy.deepcopy(line.config())
+    specs = line.values("worker-pool-spec")
+    if specs:
+        spec["workerPoolSpecs"] = [_pool(text, line) for text in specs]
+    pools = spec.get("workerPoolSpecs", [])
+    _arguments(pools if isinstance(pools, list) else [pools], line)
+    for flag, name in _TEXTS.items():
+        spec |= {name: line.value(flag)} if line.value(flag) else {}
+    for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
+        spec |= {} if line.switched(flag) is None else {name: line.switched(flag)}
+    return _beside({"jobSpec": spec}, line)
+
+
+def tuning_job(line: Line) -> JsonObject:
+    """The tuning job of the command: the file of --config, which has the study and the trials' job, and the counts."""
+    counts = {"max-trial-count": "maxTrialCount", "parallel-trial-count": "parallelTrialCount"}
+    refuse_others(line, _KNOWN - {"worker-pool-spec", "args", "command", "env-vars"} | {*counts, "algorithm"}, 4)
+    job = copy.deepcopy(line.config())
+    if line.value("config") is None:
+        raise FlagError("hp-tuning-jobs create needs --config, a file with the study and the job of its trials.")
+    for flag, name in counts.items():
+        if line.value(flag) is not None:
+            job[name] = whole(str(line.value(flag)), flag)
+    if line.value("algorithm"):
+        study = job.get("studySpec")
+        job["studySpec"] = {
+            **(study if isinstance(study, dict) else {}),
+            "algorithm": accelerator(line.value("algorithm") or ""),
+        }
+    return _beside(job, line)
+
+
+def _beside(job: JsonObject, line: Line) -> JsonObject:
+    """The job, with what the flags say about it."""
+    for flag, name in (("display-name", "displayName"), ("region", "location"), ("project", "project")):
+        job |= {name: line.value(flag)} if line.value(flag) else {}
+    if line.values("labels"):
+        job["labels"] = {key: value for text in line.values("labels") for key, value in pairs(text, "labels").items()}
+    if line.kms_key():
+        job["encryptionSpec"] = {"kmsKeyName": line.kms_key()}
+    return job
+
+
+def _pool(text: str, line: Line) -> JsonObject:
+    values = pairs(text, "worker-pool-spec")
+    unknown = sorted(values.keys() - {"replica-count", *_KEYS, *_BUILD})
+    if unknown:
+        keys = ", ".join(["replica-count", *_KEYS])
+        raise FlagError(f"--worker-pool-spec has no key '{unknown[0]}'. Keys: {keys}.")
+    pool: JsonObject = {}
+    for key, (outer, inner) in _KEYS.items():
+        if key in values:
+            number = whole(values[key], f"worker-pool-spec {key}") if key in _NUMBERS else None
+            pool.setdefault(outer, {})[inner] = values[key] if number is None else number
+    machine = pool.get("machineSpec", {})
+    if "acceleratorType" in machine:
+        machine["acceleratorType"] = accelerator(machine["acceleratorType"])
+        machine.setdefault("acceleratorCount", 1)
+    pool["replicaCount"] = whole(values.get("replica-count", "1"), "worker-pool-spec replica-count")
+    return _built(pool, values, line) if any(key in values for key in _BUILD) else pool
+
+
+def _built(pool: JsonObject, values: dict[str, str], line: Line) -> JsonObject:
+    """gcloud builds an image of the local code and runs that: the image is the job's, the building is not."""
+    image = values.get("output-image-uri", IMAGE)
+    package = pool.pop("pythonPackageSpec", {})
+    for key in (*_BUILD, "executor-image-uri", "python-module"):
+        if key in values and key != "output-image-uri":
+            why = f"gcloud builds an image with {values[key]}: build it yourself as {image}, with its entry point"
+            line.lose(f"worker-pool-spec {key}", why)
+    return {**pool, "containerSpec": {"imageUri": image}} if package or "containerSpec" not in pool else pool
+
+
+def _arguments(pools: list[Any], line: Line) -> None:
+    """--args, --command, --env-vars and --python-package-uris go to every pool whose body has such a field."""
+    bodies = [(kind, pool[kind]) for pool in pools if isinstance(pool, dict) for kind in _FIELDS if kind in pool]
+    variables = [pair for value in line.values("env-vars") for pair in pairs(value, "env-vars").items()]
+    lists: dict[str, tuple[str, list[Any]]] = {
+        "args": ("args", line.items("args")),
+        "command": ("command", line.items("command")),
+        "packageUris": ("python-package-uris", line.items("python-package-uris")),
+        "env": ("env-vars", [{"name": key, "value": text} for key, text in variables]),
+    }
+    for name, (flag, values) in lists.items():
+        taking = [body for kind, body in bodies if values and name in _FIELDS[kind] and isinstance(body, dict)]
+        for body in taking:
+            body[name] = values
+        if values and not taking:
+            line.lose(flag, f"no pool runs what has {name}: {' '.join(map(str, values))}")
+
+
+_REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxReplicaCount"}
+
+
+def deployment(line: Line) -> JsonObject:
+    """The deployed model with its machine; without --machine-type Google chooses one."""
+    machine: JsonObject = {}
+    if line.value("machine-type"):
+        machine["machineType"] = line.value("machine-type")
+    if line.value("accelerator"):
+        values = pairs(str(line.value("accelerator")), "accelerator")
+        machine["acceleratorType"] = accelerator(values.get("type", ""))
+        machine["acceleratorCount"] = whole(values.get("count", "1"), "accelerator count")
+    resources: JsonObject = {"machineSpec": machine} if machine else {}
+    for flag, name in _REPLICAS.items():
+        if line.value(flag) is not None and resources:
+            resources[name] = whole(str(line.value(flag)), flag)
+    model = {"dedicatedResources": resources} if resources else {"automaticResources": {}}
+    where = {"location": line.value("region")} if line.value("region") else {}
+    return {"deployedModel": {**model, "displayName": line.value("display-name") or ""}, **where}
+
+
+_LEGACY_ROLES = {
+    "master": "master",
+    "worker": "worker",
+    "parameter-server": "parameterServer",
+    "evaluator": "evaluator",
+}
+_LEGACY_FIELDS = {
+    "region": "region", "job-dir": "jobDir", "module-name": "pythonModule", "runtime-version": "runtimeVersion",
+    "python-version": "pythonVersion", "service-account": "serviceAccount", "network": "network",
+    "use-chief-in-tf-config": "useChiefInTfConfig",
+}  # fmt: skip
+_OTHERS = {
+    "config", "scale-tier", "packages", "labels", "kms-key", "kms-keyring", "kms-location", "kms-project", "project",
+    "max-running-time", "enable-web-access", "no-enable-web-access", "package-path",
+}  # fmt: skip
+_OF_ROLES = {
+    f"{flag}-{rest}"
+    for flag in _LEGACY_ROLES
+    for rest in ("machine-type", "count", "server-count", "image-uri", "accelerator")
+}
+
+
+def legacy_job(line: Line) -> JsonObject:
+    """The job of the command: the file of --config, and the flags laid over it."""
+    at = line.command.index("training") + 1
+    refuse_others(line, set(_LEGACY_FIELDS) | _OTHERS | _OF_ROLES, at + 1)
+    job = copy.deepcopy(line.config())
+    if job and not isinstance(job.get("trainingInput"), dict):
+        job = {"trainingInput": job}
+    inputs = job.setdefault("trainingInput", {})
+    if line.command[at:]:
+        job["jobId"] = line.command[at]
+    for flag, name in _LEGACY_FIELDS.items():
+        if line.value(flag) is not None:
+            inputs[name] = line.value(flag)
+    _roles(line, inputs)
+    _others(line, job, inputs)
+    if line.after:
+        inputs["args"] = line.after
+    return job
+
+
+def _roles(line: Line, inputs: JsonObject) -> None:
+    for flag, role in _LEGACY_ROLES.items():
+        machine, image = line.value(f"{flag}-machine-type"), line.value(f"{flag}-image-uri")
+        count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
+        inputs |= {f"{role}Type": machine} if machine else {}
+        inputs |= {f"{role}Count": count} if count else {}
+        config = {"imageUri": image} if image else {}
+        config |= _accelerator(line, f"{flag}-accelerator")
+        if config:
+            inputs.setdefault(f"{role}Config", {}).update(config)
+    if line.value("scale-tier"):
+        inputs["scaleTier"] = accelerator(line.value("scale-tier") or "")
+    elif any(key.endswith("Type") for key in inputs):
+        inputs.setdefault("scaleTier", "CUSTOM")
+
+
+def _accelerator(line: Line, flag: str) -> JsonObject:
+    """type=nvidia-tesla-t4,count=2 as an acceleratorConfig."""
+    text = line.value(flag)
+    if text is None:
+        return {}
+    values = pairs(text, flag)
+    unknown = sorted(values.keys() - {"type", "count"})
+    if unknown:
+        raise FlagError(f"--{flag} has no key '{unknown[0]}'. Keys: type, count.")
+    return {"acceleratorConfig": {"type": accelerator(values.get("type", "")), "count": values.get("count", "1")}}
+
+
+def _others(line: Line, job: JsonObject, inputs: JsonObject) -> None:
+    if line.items("packages"):
+        inputs["packageUris"] = line.items("packages")
+    if line.values("labels"):
+        job["labels"] = {key: value for text in line.values("labels") for key, value in pairs(text, "labels").items()}
+    if line.kms_key():
+        inputs["encryptionConfig"] = {"kmsKeyName": line.kms_key()}
+    if line.value("max-running-time"):
+        inputs["scheduling"] = {**(inputs.get("scheduling") or {}), "maxRunningTime": line.value("max-running-time")}
+    if line.switched("enable-web-access") is not None:
+        inputs["enableWebAccess"] = line.switched("enable-web-access")
+    if line.value("project"):
+        job["project"] = line.value("project")
+    if line.value("package-path") is not None:
+        path = line.value("package-path")
+        line.lose("package-path", f"gcloud packs {path} itself: pack it, upload it, and name it in packageUris")
+
 
 #: Words of commands -> what their flags say.
 _JOBS = {
@@ -17,7 +259,7 @@ _JOBS = {
     ("ai", "endpoints", "deploy-model"): deployment,
 }
 #: How many words a command takes that belong to no flag: the name of a job, the id of an endpoint.
-_NAMES: dict[Callable[[Line], dict[str, Any]], int] = {
+_NAMES: dict[Callable[[Line], JsonObject], int] = {
     custom_job: 0, tuning_job: 0, deployment: 1, legacy_job: 1,
 }  # fmt: skip
 _LEGACY = [(service, "jobs", "submit", "training") for service in ("ai-platform", "ml-engine")]
@@ -28,7 +270,7 @@ def recognises(words: Sequence[str]) -> bool:
     return words[:1] == ["gcloud"] and _kind(words) is not None
 
 
-def _kind(words: Sequence[str]) -> Callable[[Line], dict[str, Any]] | None:
+def _kind(words: Sequence[str]) -> Callable[[Line], JsonObject] | None:
     words = [word for word in words[1:6] if word not in ("alpha", "beta")]
     if any(tuple(words[:4]) == command for command in _LEGACY):
         return legacy_job
@@ -45,14 +287,14 @@ def take_unknown(line: Line) -> list[str]:
     return unknown
 
 
-def has_machines(data: dict[str, Any]) -> bool:
+def has_machines(data: JsonObject) -> bool:
     """Whether the data of a command name machines, or leave them to Google's choice by name."""
     model, inputs = data.get("deployedModel", {}), data.get("trainingInput", {})
     named = (data.get("jobSpec", {}).get("workerPoolSpecs"), data.get("trialJobSpec"), model.get("dedicatedResources"))
     return any((*named, inputs.get("scaleTier"), inputs.get("masterType")))
 
 
-def data(line: str | Line) -> tuple[dict[str, Any], list[Note]]:
+def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
     """What the command line asks for as the data of a file, and what is in no file.
 
     Raises:

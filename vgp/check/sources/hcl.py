@@ -1,4 +1,4 @@
-"""The Terraform of a folder -> its blocks, and the values of their expressions, without running anything.
+"""The values of the expressions of Terraform's language, without running anything.
 
 Variables have the value of terraform.tfvars, else their default. What only Terraform or the cloud knows is `Computed`,
 with the reason.
@@ -11,32 +11,36 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import Unreadable, read
-from vgp.base.documents.budget import Exhausted, spend
+from vgp.base.documents.bounded_text import Unreadable
+from vgp.base.documents.budget import spend
+from vgp.base.documents.json_text import Json, JsonObject
 from vgp.base.documents.node import Computed
 from vgp.check.sources.hcl_blocks import (
-    MAX_CHARACTERS,
+    MAX_FILES,
+    SUFFIXES,
     Block,
-    blocks,
-    filled_block,
+    Expression,
+    is_tree,
     parsed,
+    read_blocks,
+    read_values,
     trees,
     word,
 )
 
-SUFFIXES = (".tf", ".tf.json")
-MAX_FILES, MAX_DEPTH, MAX_TEXT = 200, 60, 100_000
-Scope = Mapping[str, Any]
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+MAX_DEPTH, MAX_TEXT = 60, 100_000
+Scope = Mapping[str, Json]
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "%": operator.mod,
     "&&": lambda left, right: left and right, "||": lambda left, right: left or right,
 }  # fmt: skip
-#: A file beside matters where it has one of these.
-_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -49,11 +53,11 @@ class _Absent(Computed):
 class Module:
     """What the files of a folder set together: variables, locals, and the region of the provider."""
 
-    def __init__(self, own: list[Block], others: list[Block], given: Mapping[str, tuple[Any, int]]) -> None:
+    def __init__(self, own: list[Block], others: list[Block], given: Mapping[str, tuple[Expression, int]]) -> None:
         self.variables: dict[str, Block] = {}
-        self.locals: dict[str, Any] = {}
+        self.locals: dict[str, Expression] = {}
         self.given = given
-        self.regions: list[Any] = []
+        self.regions: list[Expression] = []
         for block in [*own, *others]:
             if block.kind == "variable" and block.labels:
                 self.variables.setdefault(block.labels[0], block)
@@ -68,12 +72,12 @@ class Module:
         region = found.pop() if len(found) == 1 else None
         return region if isinstance(region, str) and not isinstance(region, Computed) else None
 
-    def value(self, node: Any, scope: Scope, depth: int = 0) -> Any:
+    def value(self, node: Expression, scope: Scope, depth: int = 0) -> Json:
         """The value of an expression; `scope`: what each, count and the iterators around it are."""
         spend("look-ups")
         if depth > MAX_DEPTH:
             return Computed("it refers to too much")
-        if not hasattr(node, "data"):
+        if not is_tree(node):
             return self._of_json(node, scope, depth)
         inside = trees(node)
         match node.data:
@@ -97,9 +101,9 @@ class Module:
                 return self.value(inside[1 if condition else 2], scope, depth + 1) if known else _computed(node)
             case "unary_op":
                 value = self.value(inside[0], scope, depth + 1)
-                is_not = node.children[0] == "!"
-                wanted = bool if is_not else int | float
-                return (not value if is_not else -value) if isinstance(value, wanted) else _computed(node)
+                if node.children[0] == "!":
+                    return not value if isinstance(value, bool) else _computed(node)
+                return -value if isinstance(value, int | float) else _computed(node)
             case "binary_op":
                 return self._binary(node, inside, scope, depth)
             case "get_attr_expr_term" | "index_expr_term":
@@ -110,7 +114,7 @@ class Module:
                 return self.value(inside[0], scope, depth + 1)
         return _computed(node)
 
-    def _of_json(self, value: Any, scope: Scope, depth: int) -> Any:
+    def _of_json(self, value: Json, scope: Scope, depth: int) -> Json:
         """A value of Terraform's JSON: texts may hold ${...}."""
         if isinstance(value, dict):
             return {key: self.value(item, scope, depth + 1) for key, item in value.items()}
@@ -125,9 +129,9 @@ class Module:
         except Unreadable:
             return Computed(f"Terraform computes {value[:60]}")
 
-    def _text(self, node: Any, scope: Scope, depth: int) -> Any:
+    def _text(self, node: "Tree[Token]", scope: Scope, depth: int) -> Json:
         """A text, with the values of its ${...}."""
-        parts = []
+        parts: list[Json] = []
         for part in trees(node):
             if not trees(part):
                 parts.append(_unescaped(word(part) if part.children[0] != '"' else ""))
@@ -142,21 +146,21 @@ class Module:
             return parts[0]
         return "".join(_as_text(part) for part in parts)[:MAX_TEXT]
 
-    def _object(self, elements: list[Any], scope: Scope, depth: int) -> Any:
+    def _object(self, elements: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         values = {}
         for element in elements:
             key, value = trees(element)
             inner = key.children[0]
-            is_name = inner.data == "keyword" or (
-                inner.data == "expr_term" and getattr(inner.children[0], "data", "") in ("identifier", "literal_value")
-            )
+            assert is_tree(inner)
+            first = getattr(inner.children[0], "data", "")
+            is_name = inner.data == "keyword" or inner.data == "expr_term" and first in ("identifier", "literal_value")
             name = word(key) if is_name else self.value(key, scope, depth + 1)
             if isinstance(name, Computed | dict | list):
                 return _computed(element)
             values[_as_text(name)] = self.value(value, scope, depth + 1)
         return values
 
-    def _binary(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
+    def _binary(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         left = self.value(inside[0], scope, depth + 1)
         symbol, right_node = trees(inside[1])
         right = self.value(right_node, scope, depth + 1)
@@ -170,7 +174,7 @@ class Module:
             return _computed(node)
         return int(value) if isinstance(value, float) and value.is_integer() else value
 
-    def _item(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
+    def _item(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         """var.x, local.x, each.value, and fields and items of what is known."""
         owner, last = inside
         name = word(last).removeprefix(".") if last.data in ("get_attr", "short_index") else None
@@ -185,13 +189,15 @@ class Module:
         key = name if name is not None else self.value(last, scope, depth + 1)
         if isinstance(whole, Computed):
             return whole
-        if isinstance(whole, list) and str(key).isdigit() and int(key) < len(whole):
-            return whole[int(key)]
+        if isinstance(whole, list) and str(key).isdigit() and int(str(key)) < len(whole):
+            item: Json = whole[int(str(key))]
+            return item
         if isinstance(whole, dict) and not isinstance(key, Computed):
-            return whole.get(_as_text(key), _Absent(f"Terraform knows no {_short(node)}"))
+            item = whole.get(_as_text(key), _Absent(f"Terraform knows no {_short(node)}"))
+            return item
         return _computed(node)
 
-    def _variable(self, name: str, depth: int) -> Any:
+    def _variable(self, name: str, depth: int) -> Json:
         if name in self.given:
             return self.value(self.given[name][0], {}, depth + 1)
         block = self.variables.get(name)
@@ -199,7 +205,7 @@ class Module:
             return Computed(f"var.{name} has no default" if block else f"var.{name} is declared nowhere here")
         return self.value(block.attributes["default"][0], {}, depth + 1)
 
-    def _call(self, node: Any, inside: list[Any], scope: Scope, depth: int) -> Any:
+    def _call(self, node: "Tree[Token]", inside: list["Tree[Token]"], scope: Scope, depth: int) -> Json:
         name = word(inside[0])
         arguments = trees(inside[1]) if len(inside) == 2 else []
         if len(inside) > 2 or any(str(each) == "..." for each in (inside[1].children if arguments else ())):
@@ -212,20 +218,21 @@ class Module:
         if name not in _FUNCTIONS or any(isinstance(each, Computed) for each in values):
             return _computed(node)
         try:
-            return _FUNCTIONS[name](*values)
+            result: Json = _FUNCTIONS[name](*values)
+            return result
         except (TypeError, ValueError, AttributeError, IndexError, KeyError):
             return _computed(node)
 
 
-def _lookup(values: dict[str, Any], key: Any, *default: Any) -> Any:
+def _lookup(values: JsonObject, key: Json, *default: Json) -> Any:
     return values.get(_as_text(key), *default) if default else values[_as_text(key)]
 
 
-def _merge(*values: Any) -> dict[str, Any]:
+def _merge(*values: JsonObject | None) -> JsonObject:
     return {key: item for value in values if value is not None for key, item in value.items()}
 
 
-def _set(value: Any) -> list[Any]:
+def _set(value: list[Json]) -> list[str]:
     return sorted({_as_text(item) for item in value})
 
 
@@ -245,7 +252,7 @@ def _number(text: str) -> int | float:
     return int(value) if math.isfinite(value) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
 
 
@@ -254,7 +261,7 @@ def _unescaped(text: str) -> str:
     return text.replace("$${", "${").replace("%%{", "%{")
 
 
-def _heredoc(node: Any) -> Any:
+def _heredoc(node: "Tree[Token]") -> str:
     """<<EOT ... EOT, where nothing is to be filled in."""
     first, *lines = word(node).rstrip("\n").split("\n")
     text = "\n".join([*lines[:-1], ""])
@@ -263,48 +270,29 @@ def _heredoc(node: Any) -> Any:
     return textwrap.dedent(text) if first.startswith("<<-") else text
 
 
-def _computed(node: Any) -> Computed:
+def _computed(node: "Tree[Token]") -> Computed:
     return Computed(f"Terraform computes it: {_short(node)}")
 
 
-def _short(node: Any) -> str:
+def _short(node: "Tree[Token]") -> str:
     """The expression, but for its blanks."""
     text = " ".join(source(node).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def source(node: Any) -> str:
+def source(node: Expression) -> str:
     """The text of an expression, but for its blanks; of one in JSON itself."""
-    return "".join(str(token) for token in node.scan_values(lambda _: True)) if hasattr(node, "data") else str(node)
+    return "".join(str(token) for token in node.scan_values(lambda _: True)) if is_tree(node) else str(node)
 
 
 def module(name: str, own: list[Block], folder: Path | None) -> Module:
     """The file together with those beside it; what cannot be read of these is not known."""
     others: list[Block] = []
-    given: dict[str, tuple[Any, int]] = {}
+    given: dict[str, tuple[Expression, int]] = {}
     beside = sorted(path for path in folder.iterdir() if path.is_file())[:MAX_FILES] if folder else []
     for path in beside:
         if path.name.endswith(SUFFIXES) and path.name != Path(name).name:
-            others += _readable(path)
+            others += read_blocks(path)
         elif path.name.removesuffix(".json").endswith(("terraform.tfvars", ".auto.tfvars")):
-            given |= _values(path)
+            given |= read_values(path)
     return Module(own, others, given)
-
-
-def _readable(path: Path) -> list[Block]:
-    try:
-        text = read(path)
-        return blocks(path.name, text) if _SHARED.search(text) else []
-    except (Unreadable, Exhausted):
-        return []
-
-
-def _values(path: Path) -> dict[str, tuple[Any, int]]:
-    """The values that a file gives to variables."""
-    try:
-        text = read(path, MAX_CHARACTERS)
-        if path.name.endswith(".json"):
-            return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
-        return filled_block(parsed(path.name, text), Block("", [], 1)).attributes
-    except (Unreadable, ValueError, AttributeError, RecursionError):
-        return {}

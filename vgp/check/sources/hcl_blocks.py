@@ -1,15 +1,29 @@
-"""Text of Terraform's language, or of its JSON -> blocks, whose expressions are trees of its grammar."""
+"""Text of Terraform's language, or of its JSON -> blocks, whose expressions are trees of its grammar.
 
+The files beside a file set its variables; of these, what cannot be read is not known.
+"""
+
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import FieldPath, Unreadable
+from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
 from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.json_text import Json, JsonObject
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+    from typing_extensions import TypeIs
 
 MAX_CHARACTERS = 300_000
+
+
+#: An expression: a tree of the grammar, or a value of Terraform's JSON.
+Expression: TypeAlias = "Tree[Token] | Json"
 
 
 @dataclass
@@ -19,7 +33,7 @@ class Block:
     kind: str
     labels: list[str]
     line: int
-    attributes: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    attributes: dict[str, tuple[Expression, int]] = field(default_factory=dict)
     blocks: list["Block"] = field(default_factory=list)
 
 
@@ -38,19 +52,20 @@ def blocks(name: str, text: str) -> list[Block]:
 
 
 @lru_cache(maxsize=32)
-def parsed(name: str, text: str) -> Any:
+def parsed(name: str, text: str) -> "Tree[Token]":
     """The body of a text of HCL, as a tree of its grammar."""
     from hcl2.api import parses_to_tree
     from lark.exceptions import UnexpectedInput
 
     try:
-        return parses_to_tree(text).children[0]
+        body: Tree[Token] = parses_to_tree(text).children[0]
+        return body
     except UnexpectedInput as error:
         line, column = getattr(error, "line", 1), getattr(error, "column", 1)
         raise Unreadable(name, f"no Terraform: line {line}, column {column} is not understood") from None
 
 
-def filled_block(tree: Any, block: Block) -> Block:
+def filled_block(tree: "Tree[Token]", block: Block) -> Block:
     for child in trees(tree):
         name = word(child.children[0])
         if child.data == "attribute":
@@ -61,13 +76,17 @@ def filled_block(tree: Any, block: Block) -> Block:
     return block
 
 
-def trees(tree: Any) -> list[Any]:
+def is_tree(node: "Expression | Token") -> "TypeIs[Tree[Token]]":
+    return hasattr(node, "data")
+
+
+def trees(tree: "Tree[Token]") -> list["Tree[Token]"]:
     """The parts of a tree that are no punctuation and no comment."""
-    return [each for each in tree.children if hasattr(each, "data") and each.data != "new_line_or_comment"]
+    return [each for each in tree.children if is_tree(each) and each.data != "new_line_or_comment"]
 
 
-def word(tree: Any) -> str:
-    return "".join(str(token) for token in tree.scan_values(lambda token: token != '"'))
+def word(tree: "Tree[Token] | Token") -> str:
+    return "".join(str(token) for token in tree.scan_values(lambda token: token != '"')) if is_tree(tree) else str(tree)
 
 
 def _of_json(name: str, text: str) -> list[Block]:
@@ -91,7 +110,7 @@ def _of_json(name: str, text: str) -> list[Block]:
     return [block for block, _, _ in found]
 
 
-def _labelled(value: Any, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], Any, FieldPath]]:
+def _labelled(value: object, depth: int, path: FieldPath) -> Iterator[tuple[tuple[str, ...], JsonObject, FieldPath]]:
     """(labels, body, path) of each block of JSON, which may stand in lists."""
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -102,3 +121,28 @@ def _labelled(value: Any, depth: int, path: FieldPath) -> Iterator[tuple[tuple[s
                 yield (key, *labels), body, where
     elif isinstance(value, dict):
         yield (), value, path
+
+
+SUFFIXES = (".tf", ".tf.json")
+MAX_FILES = 200
+#: A file beside matters where it has one of these.
+_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
+
+
+def read_blocks(path: Path) -> list[Block]:
+    try:
+        text = read(path)
+        return blocks(path.name, text) if _SHARED.search(text) else []
+    except (Unreadable, Exhausted):
+        return []
+
+
+def read_values(path: Path) -> dict[str, tuple[Expression, int]]:
+    """The values that a file gives to variables."""
+    try:
+        text = read(path, MAX_CHARACTERS)
+        if path.name.endswith(".json"):
+            return {key: (value, 1) for key, value in json_text.loads(text)[0].items()}
+        return filled_block(parsed(path.name, text), Block("", [], 1)).attributes
+    except (Unreadable, ValueError, AttributeError, RecursionError):
+        return {}

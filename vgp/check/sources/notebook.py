@@ -14,7 +14,7 @@ from vgp.base.documents import json_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.budget import Exhausted
 from vgp.base.documents.document import At, Document, Place, numbered
-from vgp.check.sources import python_code, shell_script
+from vgp.check.sources import python_code, shell_commands, shell_script
 
 #: NAME = ! command, or = %magic: what it gives is computed.
 _TAKEN = re.compile(r"^(\s*[\w, ]+=\s*)([!%].*)$")
@@ -39,7 +39,7 @@ def documents(file: str, text: str, folder: Path | None) -> list[Document]:
     except (ValueError, RecursionError) as error:
         is_deep = isinstance(error, RecursionError)
         fault = Exhausted("The notebook is nested too deep.") if is_deep else Unreadable(file, f"no JSON: {error}")
-        asks = shell_script.may_ask(text) or python_code.is_request(text)
+        asks = shell_commands.may_ask(text) or python_code.is_request(text)
         return [Document(file, None, "", above=getattr(error, "lineno", 1) - 1, fault=fault, asks=asks)]
     program: list[str] = []
     script: list[str] = []
@@ -97,12 +97,8 @@ def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
         python.append(f"{indent}pass" if is_magic else _TAKEN.sub(r"\1_", line))
         script.append((line if goes_on else _COMMAND.sub("", own, count=1).lstrip()) if of_shell else "")
         goes_on = of_shell and line.endswith("\\")
-    return python, _variables(script)
-
-
-def _variables(script: list[str]) -> list[str]:
-    """{NAME} in a command of a notebook is Python's: not known here, as a variable of the shell is not."""
-    return [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
+    # {NAME} in a command is a variable of Python: not known here, as a variable of the shell is not.
+    return python, [re.sub(r"\$?\{(\w+)\}", r"${\1}", line) for line in script]
 
 
 def _is_python(text: str) -> bool:
@@ -145,7 +141,7 @@ class Cell:
         return (*self.path, max(part, 0)) if self.is_list else self.path
 
 
-def code_cells(data: Any) -> Iterator[Cell]:
+def code_cells(data: object) -> Iterator[Cell]:
     """The code cells; also those of the older form with worksheets."""
     number = 0
     for path, cells in _lists(data):
@@ -156,7 +152,7 @@ def code_cells(data: Any) -> Iterator[Cell]:
                 yield _cell(number, (*path, index, key), cell.get(key))
 
 
-def _lists(data: Any) -> Iterator[tuple[FieldPath, list[Any]]]:
+def _lists(data: object) -> Iterator[tuple[FieldPath, list[Any]]]:
     if not isinstance(data, dict):
         return
     sheets = data.get("worksheets")
@@ -169,7 +165,7 @@ def _lists(data: Any) -> Iterator[tuple[FieldPath, list[Any]]]:
             yield (*path, "cells"), cells
 
 
-def _cell(number: int, path: FieldPath, source: Any) -> Cell:
+def _cell(number: int, path: FieldPath, source: object) -> Cell:
     texts = source if isinstance(source, list) else [source]
     parts = tuple(text if isinstance(text, str) else "" for text in texts)
     return Cell(number, path, parts, isinstance(source, list))

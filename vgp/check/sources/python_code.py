@@ -15,10 +15,10 @@ from typing import Any
 from vgp.base.documents import budget
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
+from vgp.base.documents.json_text import JsonObject, with_texts
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, called
-from vgp.check.sources.kfp_limits import limits, message, ray_cluster
-from vgp.check.sources.sdk_calls import CALLS, Found
+from vgp.check.sources.sdk_calls import CALLS, Found, message, ray_cluster
 
 MAX_CHARACTERS = 2_000_000
 #: Keys by which a dictionary is recognised as a request.
@@ -35,8 +35,6 @@ _WORDS = re.compile("|".join(sorted({
     "accelerator_count", "set_accelerator_limit", "set_gpu_limit", "add_node_selector_constraint",
     "resource_pools", "create_ray_cluster",
 })))  # fmt: skip
-
-
 #: Of these, words that other programs have too: they count beside the name of Google's SDK.
 _COMMON = re.compile(r"machine_type|accelerator_type|accelerator_count|add_node_selector_constraint|resource_pools")
 _SDK = re.compile(r"aiplatform|google_cloud_pipeline_components|kfp|vertex_ai")
@@ -94,19 +92,15 @@ def _of_call(node: ast.Call, constants: Constants) -> Iterator[Found]:
     for recognise in (*CALLS, message, ray_cluster):
         found = recognise(node, constants)
         if found is not None:
-            found.data = _rendered(found.data) if called(node).endswith("Operator") else found.data
+            found.data = with_texts(found.data, _rendered) if called(node).endswith("Operator") else found.data
             yield found
             return
 
 
-def _rendered(value: Any) -> Any:
-    """The data of one of Airflow's operators, whose templates the run fills in."""
-    if isinstance(value, dict):
-        return {key: _rendered(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rendered(item) for item in value]
-    is_template = isinstance(value, str) and "{{" in value and not isinstance(value, Computed)
-    return Computed(f"Airflow fills in {value}") if is_template else value
+def _rendered(text: str) -> str:
+    """A text of one of Airflow's operators, whose templates the run fills in."""
+    is_template = "{{" in text and not isinstance(text, Computed)
+    return Computed(f"Airflow fills in {text}") if is_template else text
 
 
 def _literals(constants: Constants) -> Iterator[Found]:
@@ -135,7 +129,7 @@ def _literal(node: ast.Dict | ast.List, constants: Constants) -> Found:
     return Found(node.lineno, data if not isinstance(data, Computed) else {}, places)
 
 
-def _changed(data: Any, path: FieldPath, unknown: Computed) -> Any:
+def _changed(data: object, path: FieldPath, unknown: Computed) -> Any:
     """The data, of which a part is not known."""
     if not path or isinstance(data, Computed) or not isinstance(data, dict | list):
         return unknown
@@ -146,3 +140,88 @@ def _changed(data: Any, path: FieldPath, unknown: Computed) -> Any:
         return unknown
     at = key % len(data)
     return [_changed(item, tuple(rest), unknown) if index == at else item for index, item in enumerate(data)]
+
+
+_RESOURCES: FieldPath = ("container", "resources")
+#: Method of a task -> field of the container's resources.
+_METHODS: dict[str, tuple[str, ...]] = {
+    "set_accelerator_type": ("accelerator", "resourceType"),
+    "set_accelerator_limit": ("accelerator", "resourceCount"),
+    "set_gpu_limit": ("accelerator", "resourceCount"),
+    "set_cpu_limit": ("resourceCpuLimit",),
+    "set_memory_limit": ("resourceMemoryLimit",),
+}
+_TYPE = _METHODS["set_accelerator_type"]
+_SELECTORS = ("cloud.google.com/gke-accelerator",)
+#: What kfp 1 builds steps of on Kubernetes; it is not compiled for Vertex AI, which such a program asks for nothing.
+_KUBERNETES = "ContainerOp"
+
+
+def limits(constants: Constants) -> Iterator[Found]:
+    """One container for each task with a request for an accelerator."""
+    if any(_KUBERNETES in (getattr(node, "id", ""), getattr(node, "attr", "")) for node in constants.nodes):
+        return
+    tasks: dict[object, list[ast.Call]] = {}
+    for node in constants.calls:
+        if called(node) in _METHODS or called(node) == "add_node_selector_constraint":
+            tasks.setdefault(_task(node), []).append(node)
+    for calls in tasks.values():
+        found = _container(sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)), constants)
+        if "accelerator" in found.data["container"]["resources"]:
+            yield found
+
+
+def _task(node: ast.Call) -> object:
+    """What the chain of methods begins with: a variable's name, or the call that made the task."""
+    owner: ast.AST = node
+    while (
+        isinstance(owner, ast.Call)
+        and isinstance(owner.func, ast.Attribute)
+        and called(owner).startswith(("set_", "add_"))
+    ):
+        owner = owner.func.value
+    return owner.id if isinstance(owner, ast.Name) else owner
+
+
+def _container(calls: list[ast.Call], constants: Constants) -> Found:
+    places: dict[FieldPath, int] = {}
+    resources: JsonObject = {}
+    for call in calls:
+        way, argument, is_label = _METHODS.get(called(call)), _argument(call), False
+        if way is None and _is_type(call):
+            way = _TYPE
+        if way is None:
+            label, argument = _selector(call)
+            if label is None or constants.value(label, (), {}) not in _SELECTORS:
+                continue
+            way, is_label = _TYPE, True
+        if argument is None:
+            continue
+        path = (*_RESOURCES, *way)
+        value = constants.value(argument, path, places)
+        if is_label and isinstance(value, str) and not isinstance(value, Computed):
+            value = value.replace("-", "_").upper()  # as kfp 1.8.22 does: nvidia-tesla-t4
+        if way == _TYPE:  # kfp, old and new, takes one where no limit is set
+            resources.setdefault("accelerator", {}).setdefault("resourceCount", "1")
+        places[path] = call.end_lineno or call.lineno
+        target = resources.setdefault("accelerator", {}) if len(way) > 1 else resources
+        target[way[-1]] = value if isinstance(value, str) else str(value)
+    return Found(calls[0].end_lineno or calls[0].lineno, {"container": {"resources": resources}}, places)
+
+
+def _selector(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    """Label and value of add_node_selector_constraint."""
+    given = dict(zip(("label_name", "value"), call.args, strict=False)) | {
+        word.arg: word.value for word in call.keywords
+    }
+    return given.get("label_name"), given.get("value")
+
+
+def _is_type(call: ast.Call) -> bool:
+    """Whether the call names an accelerator and no label, as kfp 2 takes it: set_accelerator_type by its older name."""
+    words = [word.arg for word in call.keywords]
+    return (len(call.args) == 1 and not words) or (not call.args and words == ["accelerator"])
+
+
+def _argument(call: ast.Call) -> ast.expr | None:
+    return call.args[0] if call.args else call.keywords[0].value if call.keywords else None

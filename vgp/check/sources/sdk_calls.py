@@ -10,6 +10,7 @@ from typing import Any
 
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import At, Document
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed
 from vgp.check.sources.constants import Constants, called
 
@@ -54,7 +55,7 @@ class Arguments:
         self.is_open = any(word.arg is None for word in node.keywords)
         self.places: dict[FieldPath, int] = {}
 
-    def put(self, data: dict[str, Any], names: dict[str, str], path: FieldPath) -> dict[str, Any]:
+    def put(self, data: JsonObject, names: dict[str, str], path: FieldPath) -> JsonObject:
         """The arguments of these names as fields of an object at `path`."""
         for name, key in names.items():
             if name in self.nodes:
@@ -78,7 +79,7 @@ def custom_job(node: ast.Call, constants: Constants) -> Found | None:
     if pools is None:
         return None
     path: FieldPath = ("jobSpec", "workerPoolSpecs")
-    spec: dict[str, Any] = {"workerPoolSpecs": constants.value(pools, path, given.places)}
+    spec: JsonObject = {"workerPoolSpecs": constants.value(pools, path, given.places)}
     given_mapping = isinstance(spec["workerPoolSpecs"], dict)
     running = node if name != "CustomJob" else constants.run_of(node)
     scheduling = _scheduling(running, constants, given.places) if running is not None else {}
@@ -109,17 +110,7 @@ def training_job(node: ast.Call, constants: Constants) -> Found | None:
     given = Arguments(node, constants)
     maker = constants.assigned(node.func.value) if isinstance(node.func, ast.Attribute) else None
     maker = node if is_operator else maker
-    replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
-    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
-    pool: dict[str, Any] = {"machineSpec": machine, "replicaCount": 1, **_container(maker, constants)}
-    if disk := given.put({}, DISK, (*path, "diskSpec")):
-        pool["diskSpec"] = disk
-    pools = [pool]
-    if isinstance(replicas, int) and replicas > 1:
-        pools.append({**pool, "replicaCount": replicas - 1})
-    spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
-    data = _job(given, spec)
+    data = _job(given, _equal_machines(node, given, _container(maker, constants)))
     if name == "from_local_script":
         _in_region(data, given)
     elif isinstance(maker, ast.Call) and not is_operator:
@@ -134,20 +125,25 @@ def from_component(node: ast.Call, constants: Constants) -> Found | None:
     ):  # fmt: skip
         return None
     given = Arguments(node, constants)
-    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
-    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    # The component's image is put in when the pipeline is compiled.
+    spec = _equal_machines(node, given, {"containerSpec": {}})
+    machine = spec["workerPoolSpecs"][0]["machineSpec"]
     if "acceleratorType" in machine:
         machine.setdefault("acceleratorCount", 1)
-    # The component's image is put in when the pipeline is compiled.
-    pool = {"machineSpec": machine, "replicaCount": 1, "containerSpec": {}}
+    return Found(node.lineno, _job(given, spec), given.places)
+
+
+def _equal_machines(node: ast.Call, given: Arguments, body: JsonObject) -> JsonObject:
+    """The CustomJobSpec of a call that names one machine and how many of it: a chief, and the workers."""
+    path: FieldPath = ("jobSpec", "workerPoolSpecs", 0)
+    machine = given.put({"machineType": _DEFAULT_MACHINE}, MACHINE, (*path, "machineSpec"))
+    pool: JsonObject = {"machineSpec": machine, "replicaCount": 1, **body}
     if disk := given.put({}, DISK, (*path, "diskSpec")):
         pool["diskSpec"] = disk
-    pools = [pool]
-    replicas = constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
-    if isinstance(replicas, int) and replicas > 1:
-        pools.append({**pool, "replicaCount": replicas - 1})
-    spec = {"workerPoolSpecs": pools, "scheduling": _scheduling(node, constants, given.places)}
-    return Found(node.lineno, _job(given, spec), given.places)
+    replicas = given.constants.value(given.nodes["replica_count"], (), {}) if "replica_count" in given.nodes else 1
+    several = isinstance(replicas, int) and replicas > 1
+    pools = [pool, {**pool, "replicaCount": replicas - 1}] if several else [pool]
+    return {"workerPoolSpecs": pools, "scheduling": _scheduling(node, given.constants, given.places)}
 
 
 def deployment(node: ast.Call, constants: Constants) -> Found | None:
@@ -175,11 +171,11 @@ def deployment(node: ast.Call, constants: Constants) -> Found | None:
 CALLS = (custom_job, training_job, from_component, deployment)
 
 
-def _job(given: Arguments, spec: dict[str, Any]) -> dict[str, Any]:
+def _job(given: Arguments, spec: JsonObject) -> JsonObject:
     return located(given, {"jobSpec": spec})
 
 
-def located(given: Arguments, data: dict[str, Any]) -> dict[str, Any]:
+def located(given: Arguments, data: JsonObject) -> JsonObject:
     """The request with its name and its region, as far as the call names them."""
     for name, key in (("display_name", "displayName"), ("location", "location"), ("region", "location")):
         value = constants_text(given, name)
@@ -188,7 +184,7 @@ def located(given: Arguments, data: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
-def _in_region(data: dict[str, Any], maker: Arguments) -> None:
+def _in_region(data: JsonObject, maker: Arguments) -> None:
     """Puts in the region of a job of the SDK: that of the call that makes it, else that of the program's init."""
     inits = [each for each in maker.constants.calls if called(each) == "init"]
     makers = [maker] if "location" in maker.nodes else [Arguments(each, maker.constants) for each in inits]
@@ -205,7 +201,7 @@ def constants_text(given: Arguments, name: str) -> str | None:
     return value if isinstance(value, str) and not isinstance(value, Computed) else None
 
 
-def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> dict[str, Any]:
+def _scheduling(node: ast.Call, constants: Constants, places: dict[FieldPath, int]) -> JsonObject:
     """timeout, strategy and waiting time of a call of run or submit, or of an Op."""
     given = Arguments(node, constants)
     path: FieldPath = ("jobSpec", "scheduling")
@@ -226,10 +222,66 @@ def _stages(constants: Constants) -> bool:
     return any(word.arg in (None, "staging_bucket") for each in inits for word in each.keywords)
 
 
-def _container(maker: ast.AST | None, constants: Constants) -> dict[str, Any]:
+def _container(maker: ast.AST | None, constants: Constants) -> JsonObject:
     """What the job runs, as far as its maker is in the file."""
     words = {word.arg: word.value for word in maker.keywords if word.arg} if isinstance(maker, ast.Call) else {}
     given = words.get("container_uri")
     image = constants.value(given, (), {}) if given is not None else Computed("the job is not made in this file")
     kind = "containerSpec" if "ContainerTrainingJob" in called(maker) else "pythonPackageSpec"  # type: ignore[arg-type]
     return {kind: {"imageUri" if kind == "containerSpec" else "executorImageUri": image}}
+
+
+#: Argument of Ray's Resources -> field of a pool of a persistent resource.
+_RAY: dict[object, tuple[str, ...]] = {
+    **{name: ("machineSpec", key) for name, key in MACHINE.items()},
+    **{name: ("diskSpec", key) for name, key in DISK.items()},
+    "node_count": ("replicaCount",), "autoscaling_spec": ("autoscalingSpec",),
+}  # fmt: skip
+
+
+def message(node: ast.Call, constants: Constants) -> Found | None:
+    """A call that is given machines as messages: PersistentResource.create(resource_pools=...), DeployModelOperator."""
+    given = Arguments(node, constants)
+    owner = called(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    if owner == "PersistentResource" and "resource_pools" in given.nodes:
+        name, key = "resource_pools", "resourcePools"
+    elif called(node) == "DeployModelOperator" and "deployed_model" in given.nodes:
+        name, key = "deployed_model", "deployedModel"
+    else:
+        return None
+    data = {key: constants.value(given.nodes[name], (key,), given.places)}
+    return Found(node.lineno, located(given, data), given.places)
+
+
+def ray_cluster(node: ast.Call, constants: Constants) -> Found | None:
+    """vertex_ray.create_ray_cluster(head_node_type=Resources(...), worker_node_types=[...]): a persistent resource."""
+    given = Arguments(node, constants)
+    if called(node) != "create_ray_cluster" or not {"head_node_type", "worker_node_types"} & set(given.nodes):
+        return None
+    places: dict[FieldPath, int] = {}
+    pools: list[Any] = []
+    for name in ("head_node_type", "worker_node_types"):
+        inside: dict[FieldPath, int] = {}
+        value = constants.value(given.nodes[name], (), inside) if name in given.nodes else []
+        is_list = isinstance(value, list)
+        for index, one in enumerate(value if is_list else [value]):
+            at: FieldPath = ("resourcePools", len(pools))
+            of_one = {path[is_list:]: line for path, line in inside.items() if not is_list or path[:1] == (index,)}
+            places |= {(*at, *_RAY[path[0]]): line for path, line in of_one.items() if path and path[0] in _RAY}
+            places[at] = of_one.get((), node.lineno)
+            pools.append(_pool(one) if isinstance(one, dict) else one)
+    data = {"resourcePools": pools, "resourceRuntimeSpec": {"raySpec": {}}}
+    return Found(node.lineno, located(given, data), places)
+
+
+def _pool(resources: JsonObject) -> JsonObject:
+    """Resources(...) as a pool of the persistent resource that the cluster is."""
+    defaults = {"machine_type": "n1-standard-16", "node_count": 1, "boot_disk_type": "pd-ssd"}
+    pool: JsonObject = {}
+    for name, value in (defaults | resources).items():
+        if name in _RAY and value is not None:
+            *outer, last = _RAY[name]
+            (pool.setdefault(outer[0], {}) if outer else pool)[last] = value
+    if "autoscalingSpec" in pool:
+        del pool["replicaCount"]
+    return pool

@@ -1,13 +1,144 @@
-"""What the variables and arrays of a shell script hold, as far as that is the same in every run."""
+"""The words of a shell command, as bash splits them, and what the script's variables and arrays hold in every run."""
 
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from vgp.base.documents.budget import Exhausted
-from vgp.check.sources.shell_words import Unclosed, opened, split
+
+_OPENERS = {"'": "'", '"': '"', "`": "`", "$(": ")", "${": "}", "(": ")", "<(": ")", ">(": ")"}
+_COMMENT = r"(?<![^\s;&|()])#[^\n]*"
+#: What closes -> what may stand before it: an escape, an opener, the end, a comment.
+_INSIDE = {
+    closer: re.compile(pattern, re.DOTALL)
+    for closer, pattern in {
+        "'": r"'",
+        '"': r'\\.|"|`|\$[({]',
+        "}": r"\\.|['\"`}]|\$[({]",
+        ")": rf"\\.|['\"`()]|\$[({{]|{_COMMENT}",
+        "`": rf"\\.|['\"`]|\$[({{]|{_COMMENT}",
+    }.items()
+}
+_WORD_PART = re.compile(
+    rf"""(?P<continued>\\(?:\n|\Z))|(?P<escaped>\\.)|(?P<opener>['"`]|\$[({{]|[<>]\()|(?P<placeholder><[A-Za-z][\w.-]*>)"""
+    rf"""|(?P<redirection>&>>?|<<<|<<-?|<>|>>|>\||[<>]&?)|(?P<operator>[;&|()\n])|(?P<comment>{_COMMENT})"""
+    r"""|(?P<blank>[ \t]+)|(?P<plain>[^\s\\'"`$<>;&|()#]+|[\s\S])""",
+    re.DOTALL,
+)
+_ESCAPED_IN_QUOTES = re.compile(r"\\(?:([$`\"\\])|\n)")
+
+
+class Unclosed(ValueError):
+    """A quote, substitution or list begins and does not end."""
+
+
+@dataclass
+class Split:
+    """The words of one command, and where in the text it ends."""
+
+    words: list[str] = field(default_factory=list)
+    end: int = 0
+    #: The text from its first redirection on, such as `2>&1`.
+    redirection: str = ""
+
+
+def close(text: str, start: int, closer: str) -> int:
+    """Returns the position behind the closer of what is open at `start`; raises Unclosed."""
+    stack, position = [closer], start
+    while stack:
+        match = _INSIDE[stack[-1]].search(text, position)
+        if match is None:
+            raise Unclosed(
+                f"nothing closes the {stack[-1]} that is open" if stack[-1] in ")}" else "No closing quotation"
+            )
+        mark, position = match.group(), match.end()
+        if mark == stack[-1]:
+            stack.pop()
+        elif mark in _OPENERS:
+            stack.append(_OPENERS[mark])
+    return position
+
+
+def opened(text: str, stack: Sequence[str] = ()) -> list[str]:
+    """Returns what closes the quotes, substitutions and lists that go on below the text, the innermost last.
+
+    `stack`: what is open where the text begins.
+    """
+    waiting, position = list(stack), 0
+    while match := _INSIDE[waiting[-1] if waiting else ")"].search(text, position):
+        mark, position = match.group(), match.end()
+        if waiting and mark == waiting[-1]:
+            waiting.pop()
+        elif mark in _OPENERS:
+            waiting.append(_OPENERS[mark])
+    return waiting
+
+
+def split(text: str, *, is_list: bool = False) -> Split:
+    """Returns the words up to where the command ends; what a substitution does stays as it is written.
+
+    Args:
+        text: Begins with the command.
+        is_list: Words of an array: they end with the closing bracket, and line breaks are blanks.
+
+    Raises:
+        Unclosed: a quote, a substitution or the list does not end.
+    """
+    done = Split()
+    word: str | None = None
+    position, is_target = 0, False
+    while position < len(text):
+        match = _WORD_PART.match(text, position)
+        assert match is not None
+        kind, part, position = str(match.lastgroup), match.group(), match.end()
+        if kind in ("blank", "comment") or is_list and part == "\n":
+            is_target, word = _finish(done, word, is_target), None
+        elif kind == "redirection":
+            is_descriptor = word is not None and word.isdigit() and text[match.start() - 1].isdigit()
+            is_target, word = _finish(done, None if is_descriptor else word, is_target), None
+            done.redirection = done.redirection or text[match.start() - is_descriptor :]
+            is_target = True
+        elif kind == "operator":
+            _finish(done, word, is_target)
+            done.end = match.start()
+            return done
+        else:
+            piece, position = _piece(text, match.start(), kind, part, position)
+            word = piece if word is None and kind != "continued" else word if kind == "continued" else f"{word}{piece}"
+    if is_list:
+        raise Unclosed("nothing closes the list")
+    _finish(done, word, is_target)
+    done.end = position
+    return done
+
+
+def _finish(done: Split, word: str | None, is_target: bool) -> bool:
+    """Adds the word unless it names the file of a redirection; returns whether that name is still to come."""
+    if word is None:
+        return is_target
+    if not is_target:
+        done.words.append(word)
+    return False
+
+
+def _piece(text: str, start: int, kind: str, part: str, end: int) -> tuple[str, int]:
+    """What one part adds to a word, and where it ends."""
+    if kind == "escaped":
+        return part[1:], end
+    if kind != "opener":
+        return part, end
+    end = close(text, end, _OPENERS[part])
+    if part == "'":
+        return text[start + 1 : end - 1], end
+    return (unescaped(text[start + 1 : end - 1]) if part == '"' else text[start:end]), end
+
+
+def unescaped(text: str) -> str:
+    """Returns the text between double quotes as the shell reads it."""
+    return _ESCAPED_IN_QUOTES.sub(lambda match: match.group(1) or "", text)
+
 
 _ASSIGNED = re.compile(
     r"^(\s*)(?:export\s+|readonly\s+|(?:local|declare|typeset)\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)(\+?)=(.*)$"
@@ -104,7 +235,10 @@ def variables_of(lines: list[str], assignments: list[Assignment], start: int, en
     last: dict[str, Assignment] = {}
     own = (bisect_right(assignments, line, key=lambda each: each.line) for line in (start, end))
     for each in assignments[slice(*own)]:
-        value = _array(each) if each.is_array else _text(each.text, each.name)
+        if each.is_array:
+            value = None if each.words is None else shlex.join(each.words)
+        else:
+            value = _text(each.text, each.name)
         before = last.get(each.name)
         known = values.get(each.name) if before and each.adds and _is_below(lines, before, each) else None
         whole = None if value is None or known is None else _added(known, value, each)
@@ -139,11 +273,6 @@ def _added(known: str, value: str, each: Assignment) -> str | None:
     if not each.names_itself:
         return known + value
     return VARIABLE.sub(lambda match: known if each.name in match.groups() else match.group(), value)
-
-
-def _array(each: Assignment) -> str | None:
-    """The words of an array in quotes; None for what the shell computes."""
-    return None if each.words is None else shlex.join(each.words)
 
 
 def _short(value: str | None) -> str | None:

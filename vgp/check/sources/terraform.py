@@ -13,6 +13,7 @@ from typing import Any
 from vgp.base.documents import budget, json_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import Document, Place, numbered
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
 from vgp.check.sources import hcl
 from vgp.check.sources.hcl import Module, Scope
@@ -44,7 +45,7 @@ class _Resource:
     """One instance of a resource: what it says, and the lines of its parts."""
 
     address: str
-    data: dict[str, Any]
+    data: JsonObject
     places: dict[FieldPath, int]
     notes: list[str] = field(default_factory=list)
 
@@ -65,17 +66,15 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
         with budget.document():
             own = blocks(file, text)
             module = hcl.module(file, own, folder)
-            resources = [each for block in own if _is_ours(block) for each in _instances(module, block)]
+            ours = [each for each in own if each.kind == "resource" and len(each.labels) == 2]
+            ours = [each for each in ours if each.labels[0].startswith(PREFIX)]
+            resources = [each for block in ours for each in _instances(module, block)]
             region = module.region()
         return numbered([each for resource in resources for each in _documents(file, resource, region)])
     except (Unreadable, budget.Exhausted) as error:
         return [Document(file, None, "", fault=error)]
     except RecursionError:
         return [Document(file, None, "", fault=budget.Exhausted("The file is nested too deeply."))]
-
-
-def _is_ours(block: Block) -> bool:
-    return block.kind == "resource" and len(block.labels) == 2 and block.labels[0].startswith(PREFIX)
 
 
 def _instances(module: Module, block: Block) -> Iterator[_Resource]:
@@ -104,31 +103,22 @@ def _instances(module: Module, block: Block) -> Iterator[_Resource]:
 def _scopes(name: str, value: Any) -> list[tuple[str, Scope]] | None:
     """What `count` or `each` is in each of the resources; None where that is not known."""
     if name == "count":
-        return [(f"[{index}]", {"count": {"index": index}}) for index in range(value)] if _is_count(value) else None
+        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000
+        return [(f"[{index}]", {"count": {"index": index}}) for index in range(value)] if is_count else None
     items = _items(value)
     return items and [(f'["{key}"]', {"each": {"key": key, "value": item}}) for key, item in items]
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10_000
-
-
-def _items(value: Any) -> list[tuple[Any, Any]] | None:
+def _items(value: object) -> list[tuple[Any, Any]] | None:
     """(key, value) of what for_each is given; None where that is not known."""
     if isinstance(value, dict):
         return list(value.items())
     return [(str(item), item) for item in value] if isinstance(value, list) else None
 
 
-def _unknown(why: str) -> dict[str, Computed]:
-    return {"key": Computed(why), "value": Computed(why)}
-
-
-def _fields(
-    module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]
-) -> dict[str, Any]:
+def _fields(module: Module, block: Block, scope: Scope, path: FieldPath, places: dict[FieldPath, int]) -> JsonObject:
     """The attributes and blocks of a body as an object at `path`."""
-    data: dict[str, Any] = {}
+    data: JsonObject = {}
     for name, (expression, line) in block.attributes.items():
         value = module.value(expression, scope) if path or name not in _META else None
         if value is not None:
@@ -152,7 +142,7 @@ def _fields(
     return data
 
 
-def _shaped(name: str, value: Any) -> Any:
+def _shaped(name: str, value: object) -> Any:
     """A value of Terraform's JSON, where any block may stand in a list or not, as the API has it."""
     if isinstance(value, list) and name not in _LISTS and len(value) == 1 and isinstance(value[0], dict):
         return _shaped(name, value[0])
@@ -178,7 +168,7 @@ def _expanded(module: Module, block: Block, scope: Scope) -> Iterator[tuple[Bloc
     if "iterator" in block.attributes:
         iterator = hcl.source(block.attributes["iterator"][0])
     if items is None:
-        yield content, {**scope, iterator: _unknown(f"for_each is not known: {value}")}
+        yield content, {**scope, iterator: dict.fromkeys(("key", "value"), Computed(f"for_each is not known: {value}"))}
     for key, item in (items or [])[:MAX_INSTANCES]:
         yield content, {**scope, iterator: {"key": key, "value": item}}
 
@@ -201,7 +191,7 @@ def _line(places: dict[FieldPath, int], at: FieldPath) -> int:
     return next(places[at[:size]] for size in range(len(at), -1, -1) if at[:size] in places)
 
 
-def _requests(value: Any, at: FieldPath) -> Iterator[tuple[dict[str, Any], FieldPath, FieldPath]]:
+def _requests(value: object, at: FieldPath) -> Iterator[tuple[JsonObject, FieldPath, FieldPath]]:
     """(request, where its data stands, what goes before that in the request) of each, the outermost only."""
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -225,7 +215,7 @@ def _requests(value: Any, at: FieldPath) -> Iterator[tuple[dict[str, Any], Field
             yield from _requests(_decoded(item), (*at, key))
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: object) -> Any:
     """What a JSON text says; anything else is itself."""
     if isinstance(value, str) and not isinstance(value, Computed) and value.lstrip()[:1] in ("{", "["):
         try:

@@ -10,14 +10,13 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import number
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement import gpu_network
+from vgp.machines.placement import combination
 
 #: What a container is started with; the launching text comes next, as $0. An image may have one of the two names only.
 #: Isolated (-I): a queue.py in the working folder is not what the text imports.
@@ -59,12 +58,12 @@ class Script:
         return ["--launch", self.launch, *options, "--key", self.key, "--", *self.command]
 
 
-def read(container: Mapping[str, Any]) -> Script | None:
+def read(container: Mapping[str, object]) -> Script | None:
     """The command that a container, or that of a worker pool, starts by the launching text; None for any other."""
     command, arguments = container.get("command"), container.get("args")
     if not isinstance(command, list) or not isinstance(arguments, list):
         return None
-    command = gpu_network.without_network(command)
+    command = combination.without_network(command)
     if tuple(command[:3]) != START:
         return None
     words = [str(word) for word in arguments]
@@ -111,7 +110,7 @@ class _Parameter:
 
 
 def refuse_arguments(
-    spec: PipelineSpec, arguments: Mapping[str, Any], *, remote: bool, settings: Collection[str] = ()
+    spec: PipelineSpec, arguments: Mapping[str, object], *, remote: bool, settings: Collection[str] = ()
 ) -> None:
     """Raises RequestError: an argument has no effect, since the command that runs in place of a step does not take it.
 
@@ -147,7 +146,7 @@ def refuse_arguments(
                 )
 
 
-def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, value: Any) -> None:
+def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, value: object) -> None:
     default = spec.defaults.get(parameter)
     if value == default:
         return
@@ -161,7 +160,7 @@ def _refuse_unused(spec: PipelineSpec, step: str, name: str, parameter: str, val
     )
 
 
-def _takers(group: Component, values: Mapping[str, Any]) -> Iterator[tuple[Task, dict[str, str]]]:
+def _takers(group: Component, values: Mapping[str, object]) -> Iterator[tuple[Task, dict[str, str]]]:
     """Every task that does work, with the parameters of the pipeline that it takes, by the names of its inputs."""
     for task in group.tasks.values():
         taken = {name: value for name, value in task.inputs(values, {}).items() if isinstance(value, _Parameter)}

@@ -1,11 +1,19 @@
-"""A parameter of a pipeline: its type, its default, and which values it takes."""
+"""The parameters of a pipeline, and the arguments of a run checked against them."""
 
+import copy
 import json
 import math
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from vgp.base.documents.json_text import JsonObject
+from vgp.base.errors import RequestError
+from vgp.base.text.nearest import nearest
+from vgp.base.text.printable import PASSWORD
+from vgp.protocol import placeholders
 
 _HALF = re.compile("[\ud800-\udfff]")
 #: Vertex AI keeps numbers as doubles, which hold no larger integer exactly. Protobuf reads 100 messages inside each
@@ -33,7 +41,7 @@ class Parameter:
     is_optional: bool = False
 
     @classmethod
-    def read(cls, name: str, declared: Mapping[str, Any]) -> "Parameter":
+    def read(cls, name: str, declared: Mapping[str, object]) -> "Parameter":
         type_, default = str(declared.get("parameterType", "")), declared.get("defaultValue")
         if type_ == "NUMBER_INTEGER" and isinstance(default, float) and default.is_integer():
             default = int(default)  # kfp writes every number as a double
@@ -45,10 +53,10 @@ class Parameter:
         """Its type in words."""
         return _KINDS[self.type][0] if self.type in _KINDS else self.type
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"name": self.name, "type": self.type, "default": self.default, "description": self.description}
 
-    def fits(self, value: Any) -> bool:
+    def fits(self, value: object) -> bool:
         """Whether it takes the value, and Vertex AI gives it back as it is."""
         type_ = _KINDS[self.type][1] if self.type in _KINDS else object
         if isinstance(value, bool) and type_ is not bool and type_ is not object:
@@ -73,7 +81,7 @@ class Parameter:
         return json.loads(text) if self.type in ("LIST", "STRUCT") else text
 
 
-def _kept(value: Any, level: int = 0) -> bool:
+def _kept(value: object, level: int = 0) -> bool:
     """Whether a double, a protobuf message and UTF-8 hold the value."""
     if isinstance(value, dict | list):
         inner = [*value, *value.values()] if isinstance(value, dict) else value
@@ -83,3 +91,151 @@ def _kept(value: Any, level: int = 0) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or (isinstance(value, int) and abs(value) <= _LARGEST)
+
+
+Parameters = Mapping[str, Parameter]
+#: The names that JSON parameters take, asked for once one of them is given as a parameter.
+Members = Callable[[], Mapping[str, Collection[str]]]
+
+
+def parse_arguments(parameters: Parameters, texts: Sequence[str], members: Members = dict) -> JsonObject:
+    """`name=value` and `name.member=value` texts as typed arguments.
+
+    A member goes into the JSON object that is given whole, else into the parameter's default.
+
+    Raises:
+        RequestError: a text without `=`, an unknown or repeated name, a value of the wrong type, a missing value.
+    """
+    values: JsonObject = {}
+    inner: list[tuple[str, Sequence[str], Any]] = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise RequestError(f"--set {text}: give it as name=value.")
+        if _is_member(name, parameters):
+            inner.append(_member(name, value, parameters))
+        elif name not in parameters:
+            hint = _near(name, parameters, members(), "--set {way}=" + shlex.quote(value))
+            raise RequestError(f"--set {text}: the pipeline has no parameter {name!r}. {hint}")
+        elif name in values:
+            raise RequestError(f"--set {name} is given twice.")
+        else:
+            values[name] = _typed(parameters[name], value)
+    return _complete(parameters, _with_members(parameters, values, inner))
+
+
+def check_arguments(parameters: Parameters, values: Mapping[str, object], members: Members = dict) -> JsonObject:
+    """Typed values, as of a settings file, if they are arguments of the pipeline.
+
+    Raises:
+        RequestError: an unknown name, a value of the wrong type, a missing value.
+    """
+    for name, value in values.items():
+        if name not in parameters:
+            hint = _near(name, parameters, members(), "{way} = " + _shown(value))
+            raise RequestError(f"the pipeline has no parameter {name!r}. {hint}")
+        if not parameters[name].fits(value):
+            raise RequestError(f"{name} = {_shown(value)}: {name} takes {parameters[name].takes}.")
+    return _complete(parameters, values)
+
+
+def _typed(parameter: Parameter, text: str) -> Any:
+    value = parameter.parsed(text)
+    if value is None:
+        raise RequestError(f"--set {parameter.name}={text}: {parameter.name} takes {parameter.takes}.")
+    return value
+
+
+def _is_member(name: str, parameters: Parameters) -> bool:
+    """Whether a name that is no parameter's begins with one, and a dot."""
+    return name not in parameters and "." in name and name.partition(".")[0] in parameters
+
+
+def _member(name: str, text: str, parameters: Parameters) -> tuple[str, Sequence[str], Any]:
+    """The parameter, the way into its object, and the value: JSON where the text is JSON, else the text itself."""
+    owner, *way = name.split(".")
+    if parameters[owner].type != "STRUCT":
+        raise RequestError(f"--set {name}={text}: {owner} takes {parameters[owner].takes}, which has no members.")
+    if not all(way):
+        raise RequestError(f"--set {name}={text}: give a member as {owner}.member=value.")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    return owner, way, value
+
+
+def _with_members(
+    parameters: Parameters, values: JsonObject, members: Sequence[tuple[str, Sequence[str], Any]]
+) -> JsonObject:
+    """The values, and the members in their objects.
+
+    Raises:
+        RequestError: two texts say what a member is.
+    """
+    texts: dict[str, JsonObject] = copy.deepcopy({owner: values.get(owner, {}) for owner, _, _ in members})
+    merged: JsonObject = {
+        **{owner: copy.deepcopy(parameters[owner].default or {}) for owner in texts},
+        **copy.deepcopy(dict(values)),
+    }
+    for owner, way, value in members:
+        _refuse_second(owner, way, texts[owner])
+        _put(texts[owner], way, value)
+        _put(merged[owner], way, value)
+        if not parameters[owner].fits(merged[owner]):
+            rule = f"numbers are finite, whole ones at most 2^53, and objects lie at most {DEEPEST} deep in each other"
+            raise RequestError(f"--set {'.'.join([owner, *way])}: {owner} takes a JSON object, in which {rule}.")
+    return merged
+
+
+def _refuse_second(owner: str, way: Sequence[str], table: JsonObject) -> None:
+    for depth, key in enumerate(way):
+        if key not in table:
+            return
+        table = table[key]
+        if not isinstance(table, dict) or depth + 1 == len(way):
+            known = ".".join([owner, *way[: depth + 1]])
+            raise RequestError(f"--set {'.'.join([owner, *way])}: another --set says that {known} is {_shown(table)}.")
+
+
+def _put(table: JsonObject, way: Sequence[str], value: object) -> None:
+    *objects, last = way
+    for key in objects:
+        if not isinstance(table.get(key), dict):
+            table[key] = {}
+        table = table[key]
+    table[last] = value
+
+
+def _complete(parameters: Parameters, values: Mapping[str, object]) -> JsonObject:
+    """The values, if none is missing and none would arrive as another, or be shown where no password belongs."""
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if name not in values and not parameter.has_default and not parameter.is_optional
+    ]
+    if missing:
+        raise RequestError(f"the pipeline needs a value for {', '.join(missing)}: --set {missing[0]}=...")
+    for name, value in values.items():
+        if placeholders.within(value):
+            raise RequestError(f"{name} {placeholders.RULE}")
+        if any(map(PASSWORD.search, placeholders.texts(value))):
+            raise RequestError(
+                f"{name} holds an address with a password, and parameters are shown in specs, logs and the console. "
+                "Leave it out of the address."
+            )
+    return dict(values)
+
+
+def _near(name: str, parameters: Parameters, members: Mapping[str, Collection[str]], command: str) -> str:
+    """What was meant by a name that the pipeline does not have; `command` says how a `{way}` is set."""
+    ways = {member: f"{owner}.{member}" for owner, names in members.items() if owner in parameters for member in names}
+    choices = {**ways, **{way: way for way in ways.values()}, **{known: known for known in parameters}}
+    if name in ways:
+        return f"It is a member of {ways[name].partition('.')[0]}: {command.format(way=ways[name])}"
+    near = nearest(name, choices)
+    return f"Did you mean {choices[near]}?" if near else f"It has {', '.join(sorted(parameters))}."
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, default=str)

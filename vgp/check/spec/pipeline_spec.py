@@ -1,4 +1,4 @@
-r"""A compiled pipeline, read once: all that anybody asks of a spec, its one textual form, and the defaults of its form.
+r"""A compiled pipeline, read once: what a spec says, its one textual form, its defaults, and which steps are cached.
 
 https://github.com/kubeflow/pipelines/blob/master/api/v2alpha1/pipeline_spec.proto
 
@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.dag import Component, Json, Task, table
 from vgp.check.spec.parameters import Parameter
 
@@ -28,7 +29,7 @@ def as_text(value: object, kept: object = None) -> str:
     return _STRING_OR_EXPONENT.sub(_as_yaml, json.dumps(_sorted(value, kept), indent=2)) + "\n"
 
 
-def _sorted(value: Any, kept: object) -> Any:
+def _sorted(value: object, kept: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _sorted(value[key], kept) for key in (value if value is kept else sorted(value))}
     return [_sorted(member, kept) for member in value] if isinstance(value, list) else value
@@ -81,7 +82,7 @@ class PipelineSpec:
         return {name: Parameter.read(name, table(declared, name)) for name in declared}
 
     @cached_property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> JsonObject:
         """The parameters that have a value if none is given."""
         return {name: parameter.default for name, parameter in self.parameters.items() if parameter.has_default}
 
@@ -140,7 +141,7 @@ class PipelineSpec:
         """The SHA-256 of the text, in hex."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def with_defaults(self, values: Mapping[str, Any]) -> "PipelineSpec":
+    def with_defaults(self, values: Mapping[str, object]) -> "PipelineSpec":
         """The spec with these values as the defaults of its parameters."""
         content = json.loads(json.dumps(self.content))
         for name, value in values.items():
@@ -192,7 +193,7 @@ def registry_is(spec: PipelineSpec, roots: Collection[str]) -> bool:
     return has_both and spec.defaults.get(_OF_A_REGISTRY[0]) in roots
 
 
-def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> PipelineSpec:
+def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, object]], Mapping[str, object]]) -> PipelineSpec:
     """The spec with the defaults that `changed` makes of its own; the same one where it leaves them as they are."""
     values = changed(spec.defaults)
     if values == spec.defaults:
@@ -203,3 +204,72 @@ def with_defaults(spec: PipelineSpec, changed: Callable[[Mapping[str, Any]], Map
         if values[name] != spec.defaults[name]:
             declared[name]["defaultValue"] = values[name]
     return PipelineSpec(content)
+
+
+# Vertex AI looks a step up by its pipeline's name, the values of its parameters, the ids of its input artifacts, its
+# outputs, image, command, arguments and environment; entries never expire. A text that names a bucket is the same text
+# when the bucket holds other data, so a step that reads one would be a hit for ever, and all that come after it. Only a
+# step whose inputs are pinned is a function of them, and its author says so: `target.step(component, pinned=True)`.
+# https://cloud.google.com/vertex-ai/docs/pipelines/configure-caching
+#: The cache key of pinned tasks between their call and `as_pinned`: kfp asks for the cache for every other task, too.
+PINNED = "pinned"
+
+
+def as_pinned(spec: PipelineSpec, *, otherwise: bool) -> PipelineSpec:
+    """The spec that kfp compiled, with the cache for pinned tasks and for no other.
+
+    `otherwise`: whether all tasks of a spec without a pinned one have it.
+    """
+    if otherwise and not any(map(_is_pinned, _tasks(spec))):
+        return spec
+    return _changed(spec, _is_pinned)
+
+
+def switched(spec: PipelineSpec, enabled: bool) -> PipelineSpec:
+    """The spec with the cache switched on or off for every task, in all its DAGs."""
+    return _changed(spec, lambda task: enabled)
+
+
+def cached(spec: PipelineSpec) -> list[str]:
+    """The tasks that may take results of earlier runs, by name."""
+    return sorted({task.name for task in _tasks(spec) if task.is_cached})
+
+
+def pins_first(spec: PipelineSpec) -> bool:
+    """Whether every task that may take earlier results comes after one that runs anew, which tells what moves.
+
+    A task of which this is not so has the same inputs every night: it would run once, and be a hit for ever.
+    """
+    return all(after for task, after in _walked(spec.root, False, 0) if task.is_cached)
+
+
+def _walked(group: Component, anew: bool, depth: int) -> Iterator[tuple[Task, bool]]:
+    """Every task that does work, with whether one before it runs in every run."""
+    after: dict[str, bool] = {}
+    for name, task in group.tasks.items():
+        before = anew or any(after.get(other, False) for other in task.dependencies)
+        if not task.component.is_group:
+            after[name] = before or not task.is_cached
+            yield task, before
+        elif depth < _MAX_NESTING:
+            inside = list(_walked(task.component, before, depth + 1))
+            after[name] = before or any(not inner.is_cached for inner, _ in inside)
+            yield from inside
+
+
+def _is_pinned(task: Task) -> bool:
+    return task.is_cached and table(task.content, "cachingOptions").get("cacheKey") == PINNED
+
+
+def _changed(spec: PipelineSpec, enabled: Callable[[Task], bool]) -> PipelineSpec:
+    changed = PipelineSpec(copy.deepcopy(spec.content))
+    for task in _tasks(changed):
+        if isinstance(task.content, dict):
+            options: JsonObject = {"enableCache": True} if enabled(task) else {}
+            task.content["cachingOptions"] = options
+    return changed
+
+
+def _tasks(spec: PipelineSpec) -> Iterator[Task]:
+    for component in (spec.root, *spec.components.values()):
+        yield from component.tasks.values()

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec import step_difference
-from vgp.check.spec.caching import cached
 from vgp.check.spec.dag import Component
 from vgp.check.spec.parameters import Parameter
-from vgp.check.spec.pipeline_spec import PipelineSpec, as_text
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_text, cached
 from vgp.check.spec.step_difference import Side, compared
 
 _ADDED, _GONE = "added", "removed"
@@ -54,7 +54,7 @@ def _parameters(before: PipelineSpec, after: PipelineSpec) -> Iterator[Differenc
         yield from _compared(f"parameter {name}", old, new)
 
 
-def _parameter(declared: Parameter | None) -> dict[str, Any] | None:
+def _parameter(declared: Parameter | None) -> JsonObject | None:
     if declared is None:
         return None
     return {
@@ -81,7 +81,7 @@ def _steps(before: PipelineSpec, after: PipelineSpec, machines: tuple[Machines, 
             )
 
 
-def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[Difference]:
+def _compared(name: str, old: JsonObject | None, new: JsonObject | None) -> Iterator[Difference]:
     if old is None or new is None:
         yield Difference(name, None if old is None else "present", _ADDED if old is None else _GONE)
         return
@@ -90,7 +90,7 @@ def _compared(name: str, old: dict[str, Any] | None, new: dict[str, Any] | None)
             yield _difference(f"{name}: {key}", key, old.get(key), new.get(key))
 
 
-def _difference(field: str, key: str, old: Any, new: Any) -> Difference:
+def _difference(field: str, key: str, old: object, new: object) -> Difference:
     return Difference(field, None, "changed") if key in _UNTOLD else Difference(field, old, new)
 
 
@@ -108,7 +108,7 @@ def _handlers(spec: PipelineSpec) -> list[Component]:
     return [task.component for _, task in spec.walk() if task.component.is_group and not task.way]
 
 
-def _whole(spec: PipelineSpec) -> dict[str, Any]:
+def _whole(spec: PipelineSpec) -> JsonObject:
     flows = [step_difference.flow(component) for component in (spec.root, *_handlers(spec))]
     return {
         "flow": (flows, spec.root.content.get("outputDefinitions")),

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import Component, Json, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 
-def given_to_tasks(spec: PipelineSpec) -> dict[str, dict[str, Any]]:
+def given_to_tasks(spec: PipelineSpec) -> dict[str, JsonObject]:
     """The constants among a task's inputs, such as prices, and how often it is tried again, by the way to the task."""
     return {
         path: leaves(_constants(task.content), "input ") | leaves({"retryPolicy": task.content.get("retryPolicy")})
@@ -19,18 +20,18 @@ def given_to_tasks(spec: PipelineSpec) -> dict[str, dict[str, Any]]:
     }
 
 
-def flow(component: Component) -> dict[str, Any]:
+def flow(component: Component) -> JsonObject:
     """The DAG of a component, without what is told apart: what is given, and which of its steps are cached."""
     tasks = {name: _bare(task.content) for name, task in component.tasks.items()}
     return {**table(component.content, "dag"), "tasks": tasks}
 
 
-def _constants(task: Json) -> dict[str, Any]:
+def _constants(task: Json) -> JsonObject:
     values = {name: table(source, "runtimeValue") for name, source in table(task, "inputs", "parameters").items()}
     return {name: value.get("constant", value) for name, value in values.items() if value}
 
 
-def _bare(task: Json) -> dict[str, Any]:
+def _bare(task: Json) -> JsonObject:
     inputs = table(task, "inputs")
     parameters = {
         name: "constant" if "runtimeValue" in table(source) else source
@@ -73,29 +74,30 @@ class Side:
         return "a custom job" if self.pools else "a ladder" if self.plan else "a container"
 
 
-def compared(old: Side | None, new: Side | None) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def compared(old: Side | None, new: Side | None) -> tuple[JsonObject | None, JsonObject | None]:
     """The parts of both that can be held against each other: of a custom job and a ladder only what both have."""
     if old and new and old.starts != new.starts:
         return _start(old), _start(new)
     return _parts(old) if old else None, _parts(new) if new else None
 
 
-def _start(side: Side) -> dict[str, Any]:
+def _start(side: Side) -> JsonObject:
     rungs = rung_names(side.plan)
     starts = f"{side.starts} ({', '.join(rungs)})" if rungs else side.starts
     return {"machine": side.machine, "starts": starts, "image": _image(side)}
 
 
-def _parts(side: Side) -> dict[str, Any]:
+def _parts(side: Side) -> JsonObject:
     """Machine, image, program, inputs and outputs, and whatever else it says."""
     defaults, interface = _interface(side.component)
     container = {name: value for name, value in side.container.items() if name not in _TOLD}
     executor = {name: value for name, value in side.spec.executor(side.component).items() if name != "container"}
+    programs = [[table(pool, "container_spec").get(key) for key in _PROGRAM] for pool in side.pools]
     launcher = {"image": side.container.get("image")} if side.pools else {}
     return {
         "machine": side.machine,
         "image": _image(side),
-        "code": [_distinct([_program(pool) for pool in side.pools]), side.container.get("command"), _arguments(side)],
+        "code": [_distinct(programs), side.container.get("command"), _arguments(side)],
         **leaves({"env": side.container.get("env"), "pools": _distinct([_remainder(pool) for pool in side.pools])}),
         **leaves(defaults, "input "),
         "inputs": interface,
@@ -118,11 +120,7 @@ def _arguments(side: Side) -> Any:
     return [*words[:at], ladder_program(side.plan), *words[at + 1 :]]
 
 
-def _program(pool: Json) -> list[Any]:
-    return [table(pool, "container_spec").get(key) for key in ("command", "args")]
-
-
-def _remainder(pool: Json) -> dict[str, Any]:
+def _remainder(pool: Json) -> JsonObject:
     """A worker pool without what is told as machine, image and code: its disk, say."""
     rest = {key: value for key, value in pool.items() if key not in ("machine_spec", "replica_count", "container_spec")}
     return rest | {"env": table(pool, "container_spec").get("env")}
@@ -133,7 +131,7 @@ def _distinct(values: list[Any]) -> list[Any]:
     return [json.loads(text) for text in dict.fromkeys(json.dumps(value, sort_keys=True) for value in values)]
 
 
-def _interface(component: Component) -> tuple[dict[str, Any], Any]:
+def _interface(component: Component) -> tuple[JsonObject, Any]:
     """The defaults of its inputs, such as the region of a custom job, and its inputs and outputs without them."""
     names = ("inputDefinitions", "outputDefinitions")
     rest = json.loads(json.dumps({name: component.content.get(name) for name in names}))
@@ -188,7 +186,7 @@ def _name(rung: Json) -> str:
     return f"{rung.get('size') or ''} {rung.get('name')}".strip()
 
 
-def _of_rung(rung: Json) -> dict[str, Any]:
+def _of_rung(rung: Json) -> JsonObject:
     """Its fields; a job's by their own names, without the way to them."""
     fields = _split(rung)[0]
     return {_short(way): round(value, 4) if isinstance(value, float) else value for way, value in fields.items()}
@@ -200,20 +198,20 @@ def _short(way: str) -> str:
     return way
 
 
-def _split(rung: Json) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split(rung: Json) -> tuple[JsonObject, JsonObject]:
     """What a rung asks for, and what runs on it."""
     every = leaves({**rung, "name": None})
     programs = {way: value for way, value in every.items() if way.rsplit(".", 1)[-1] in _PROGRAM}
     return {way: value for way, value in every.items() if way not in programs}, programs
 
 
-def _changed_leaves(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _changed_leaves(old: JsonObject, new: JsonObject) -> Iterator[tuple[str, Any, Any]]:
     for way in dict.fromkeys([*old, *new]):
         if old.get(way) != new.get(way):
             yield way, old.get(way), new.get(way)
 
 
-def leaves(value: Any, prefix: str = "") -> dict[str, Any]:
+def leaves(value: object, prefix: str = "") -> JsonObject:
     """Every text, number and list of them in an object by the way to it: disk_spec.boot_disk_size_gb.
 
     Members of a list go by their names where they are name and value, as environment variables are, else by their
@@ -222,7 +220,7 @@ def leaves(value: Any, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}{way}": leaf for way, leaf in _leaves(value, "")}
 
 
-def _leaves(value: Any, way: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, way: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(inner, _on(way, key))
@@ -236,5 +234,5 @@ def _leaves(value: Any, way: str) -> Iterator[tuple[str, Any]]:
         yield way, value
 
 
-def _on(way: str, key: Any) -> str:
+def _on(way: str, key: object) -> str:
     return f"{way}.{key}" if way else str(key)

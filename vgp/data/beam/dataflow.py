@@ -25,10 +25,8 @@ from vgp.base.storage import objects, storage
 from vgp.base.storage.dataflow import Job, Jobs, project
 from vgp.base.storage.storage import File
 from vgp.data import finish
-from vgp.data.beam.dataset import THREADS, Dataset
-from vgp.data.beam.following import cancelling_on_signals, follow, uncancelled
+from vgp.data.beam.dataflow_job import cancelling_on_signals, follow, submit, uncancelled
 from vgp.data.beam.local import require_beam
-from vgp.data.beam.submission import submit
 from vgp.data.beam.work import NOTES_FILE, Work
 from vgp.data.task import Task
 from vgp.protocol import run_folder
@@ -38,7 +36,7 @@ from vgp.protocol.manifest import FILE_NAME, Manifest
 IMAGE_VARIABLE, REGION_VARIABLE = "TRAINING_IMAGE", "CLOUD_ML_REGION"
 #: Whether each shard is worked on in a process of its own, whose death its worker explains.
 APART = True
-#: Of what a job says where its shards go.
+#: The file in which a job says where its shards go.
 PLACE_FILE = "place.json"
 #: States of a job whose shards nobody takes.
 LOST = {"FAILED", "CANCELLING", "CANCELLED"}
@@ -79,7 +77,7 @@ class Dataflow:
     """The runner of `shards.py` on Dataflow."""
 
     def __init__(
-        self, settings: Settings, target: Dataset, inputs: Sequence[File], environment: Mapping[str, str] = os.environ
+        self, settings: Settings, target: "Dataset", inputs: Sequence[File], environment: Mapping[str, str] = os.environ
     ):
         """Raises UserError if something is missing that no default tells."""
         run = run_folder.parse(target.path)
@@ -101,7 +99,7 @@ class Dataflow:
         self.inputs = inputs
         self.jobs = Jobs(self.settings.project, self.settings.region)
 
-    def make(self, name: str, task: Task, shards: Sequence[Any], target: Dataset) -> Manifest:
+    def make(self, name: str, task: Task, shards: Sequence[Any], target: "Dataset") -> Manifest:
         """As `shards.Runner.make`, into a bucket. Raises as `prepare_on_dataflow`."""
         if not shards:
             raise UserError("the task has cut its input into no shards: there is nothing to prepare.")
@@ -154,7 +152,7 @@ class Dataflow:
             raise
 
     def _submitted(
-        self, title: str, name: str, task: Task, shards: Sequence[Any], target: Dataset, stop: threading.Event
+        self, title: str, name: str, task: Task, shards: Sequence[Any], target: "Dataset", stop: threading.Event
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
@@ -241,3 +239,69 @@ def labels(destination: str) -> dict[str, str]:
 
 def _label(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63]
+
+
+# ---- a dataset in a bucket: shards under their names, and the manifest that makes them one, last
+
+
+#: Objects that are copied or deleted at a time.
+THREADS = 16
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset in a folder of a bucket."""
+
+    #: gs://bucket/folder
+    path: str
+
+    @classmethod
+    def checked(cls, path: str | Path) -> "Dataset":
+        """Raises UserError before any work if it is not in a bucket, cannot be written, or holds something else."""
+        dataset = cls(storage.uri(path))
+        if not storage.is_remote(dataset.path):
+            raise UserError(
+                f"the output {path} is on this machine, where Dataflow's workers cannot write: give a folder of a "
+                "bucket, gs://BUCKET/NAME or /gcs/BUCKET/NAME."
+            )
+        dataset._folder.require_writable()
+        held = [name for name in dataset._folder.names() if not _is_ours(name)]
+        if held and FILE_NAME not in held:
+            raise UserError(
+                f"the output {path} holds other files ({', '.join(held[:3])}): choose an empty or new folder."
+            )
+        return dataset
+
+    def is_complete(self) -> bool:
+        """Whether it is a dataset, which must stay one until another takes its place."""
+        return self._folder.holds(FILE_NAME)
+
+    def holds(self, made: Manifest) -> bool:
+        """Whether all shards of the manifest are there, by their sizes."""
+        there = {file.path.rpartition("/")[2]: file.bytes for file in storage.below(self.path)}
+        return all(there.get(file.path) == file.bytes for files in made.splits.values() for file in files)
+
+    def commit(self, made: Manifest, source: str) -> None:
+        """Makes the shards that lie in the folder `source` the dataset; the manifest comes last."""
+        if source != self.path and self._folder.holds(FILE_NAME):
+            self._folder.delete(FILE_NAME)  # what follows overwrites its shards
+        names = [file.path for files in made.splits.values() for file in files]
+        strays = [name for name in self._folder.names() if _is_ours(name) and name not in set(names)]
+        with ThreadPoolExecutor(THREADS) as pool:
+            if source != self.path:
+                list(pool.map(lambda name: objects.Folder(source).copy(name, self._folder), names))
+            list(pool.map(self._folder.delete, strays))
+        text = json.dumps(made.model_dump(), indent=1, sort_keys=True) + "\n"
+        self._folder.replace(FILE_NAME, text.encode())
+
+    @property
+    def _folder(self) -> objects.Folder:
+        return objects.Folder(self.path)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether it is a shard, or what a step that was killed left of finding out whether it can write."""
+    if name.startswith(objects.PROBE):
+        return True
+    stem, dot, suffix = name.rpartition(".")
+    return bool(dot) and suffix == "parquet" and stem.rpartition("-")[2].isdigit()

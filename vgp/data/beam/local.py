@@ -15,7 +15,7 @@ from vgp.data import destination as scratch
 from vgp.data import finish
 from vgp.data.beam.work import NOTES_FILE, Work, failures
 from vgp.data.destination import Destination
-from vgp.data.processes import Processes
+from vgp.data.shards import Processes
 from vgp.data.task import Task
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest

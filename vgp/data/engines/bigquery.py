@@ -21,11 +21,10 @@ from vgp.base.storage.bigquery import client, stream
 from vgp.base.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.data import canonical
 from vgp.data.engine import SOURCE, Uncomputable, repeated
 from vgp.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
 from vgp.data.events import Events, windowed
-from vgp.data.schema import Field
+from vgp.data.schema import Field, arrow_schema, canonical_schema
 from vgp.data.sources.files import NoRows
 from vgp.protocol.manifest import SourceFile
 
@@ -39,7 +38,7 @@ class BigQuery:
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._relations, self._fields = jobs, sources, fields
-        self._source = ibis.table(canonical.schema(fields), name=SOURCE)
+        self._source = ibis.table(canonical_schema(fields), name=SOURCE)
         self._own: dict[str, TableName] = {}
         self._source_sql = "\nUNION ALL\n".join(source.select(fields) for source in sources)
 
@@ -201,7 +200,7 @@ def _rounded(column: ir.FloatingValue, kind: pa.DataType) -> ir.BooleanValue:
 
 
 def _schema(expression: ir.Table) -> pa.Schema:
-    return canonical.arrow(expression.schema())
+    return arrow_schema(expression.schema())
 
 
 def _typed(batch: pa.RecordBatch, expression: ir.Table) -> pa.RecordBatch:

@@ -17,8 +17,8 @@ from vgp.base.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppabl
 from vgp.base.storage.bigquery.lookup import Lookup
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.data import canonical, schema
-from vgp.data.schema import Field
+from vgp.data import schema
+from vgp.data.schema import Field, canonical_type
 from vgp.data.sources.files import NoRows
 from vgp.protocol.manifest import SourceFile
 
@@ -76,7 +76,7 @@ class Source:
         for field in fields:
             if field.name not in known:  # an optional one
                 continue
-            column, kind = known[field.name], canonical.dtype(field)
+            column, kind = known[field.name], canonical_type(field)
             given = "ARRAY" if column.mode == "REPEATED" else column.field_type
             if given not in KINDS[kind]:
                 raise UserError(
@@ -96,7 +96,7 @@ class Source:
         return field.name.lower() in self.columns
 
     def _cast(self, field: Field) -> str:
-        kind = canonical.dtype(field)
+        kind = canonical_type(field)
         if not self.holds(field):
             return "''" if kind == "string" else f"CAST(NULL AS {CASTS[kind]})"
         column = self.columns[field.name.lower()]

@@ -22,13 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
-from vgp.data import canonical
 from vgp.data.engine import PLACE, SOURCE, Uncomputable, repeated
-from vgp.data.engines.hours_before import looked_back
 from vgp.data.engines.stored import store
-from vgp.data.events import FIGURES, Events, windowed
+from vgp.data.events import FIGURES, Events, looked_back, windowed
 from vgp.data.identity import number, serve
-from vgp.data.schema import Field
+from vgp.data.schema import Field, arrow_schema, canonical_schema
 
 if TYPE_CHECKING:
     from vgp.protocol.manifest import SourceFile
@@ -110,7 +108,7 @@ class DuckDB:
         Raises:
             UserError: as the files do.
         """
-        kinds, path = canonical.schema(fields), self._scratch / "source.parquet"
+        kinds, path = canonical_schema(fields), self._scratch / "source.parquet"
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
         present = {*(field.name for field in fields if not field.nullable or kinds[field.name].is_string())}
         present |= {*PLACE, *numbers}
@@ -123,7 +121,7 @@ class DuckDB:
         sql = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(made)}' if made.columns else ""
         try:
             if sql:  # as a view, whose text is parsed once: with every batch it would take a seventh of the time
-                self._connection.register("batch", canonical.arrow(kinds).empty_table())
+                self._connection.register("batch", arrow_schema(kinds).empty_table())
                 self._run(f'CREATE OR REPLACE TEMP VIEW "derived" AS {sql}')
             store(batches, path, partial(self._derived, 'FROM "derived"') if sql else None, present)
         except Uncomputable:

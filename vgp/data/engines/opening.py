@@ -1,26 +1,108 @@
-"""The engine of a table's source, with the source in it."""
+"""Which engine prepares a table, with the table's source in it.
+
+Where the data lies decides, unless the option `engine` does.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from vgp.base import engine_settings as settings
 from vgp.base import memory
-from vgp.base.storage import storage
+from vgp.base.engine_settings import BigQuery
+from vgp.base.exits import UserError
+from vgp.base.options import nearest
+from vgp.base.storage import pinned, storage
+from vgp.base.storage.bigquery import names
 from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.pinned import PinnedRelation
 from vgp.base.storage.storage import File
 from vgp.data.destination import Destination
 from vgp.data.engine import ID, KIND, Engine
-from vgp.data.engines import choice
-from vgp.data.engines.choice import Together
 from vgp.data.engines.duckdb import Derived, DuckDB, Read
 from vgp.data.schema import Field
 from vgp.data.sources.files import Files
 from vgp.data.tabular import TabularTask
 from vgp.protocol import run_folder
 from vgp.protocol.cluster import cores
+from vgp.protocol.manifest import SourceFile
+
+ENGINES = ("duckdb", "bigquery")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What `data` stands for: files, and tables and queries of BigQuery."""
+
+    files: Sequence[File]
+    relations: Sequence[PinnedRelation]
+
+
+def resolve_source(task: TabularTask, data: str, allowed: BigQuery) -> Source:
+    """Raises UserError if nothing matches, or what matches cannot be read."""
+    if pinned.digest(data):
+        document = pinned.of_data(data, storage.read(data, most=pinned.MOST_BYTES))
+        files = task.files(data) if document.objects or document.files else ()
+        return Source(files, document.relations)
+    tables, rest = names.parted(data)
+    if not tables:
+        return Source(task.files(data), ())
+    from vgp.base.storage.bigquery import client
+    from vgp.base.storage.bigquery.lookup import Lookup
+
+    relations = Lookup(client.project(allowed.project)).pinned(tables)
+    return Source(task.files(rest) if rest else (), relations)
+
+
+def choose_engine(task: TabularTask, source: Source) -> str:
+    """`duckdb` or `bigquery`. Raises UserError if the option `engine` is none, or cannot read that source."""
+    wanted = task.engine
+    if wanted and wanted not in ENGINES:
+        raise UserError(f"the option engine is {wanted!r}. {nearest(wanted, ENGINES)}")
+    if source.files and source.relations and wanted != "duckdb":
+        raise UserError(
+            f"the data is files ({storage.plain(source.files[0].path)}) and tables of BigQuery "
+            f"({source.relations[0].name}): set the task's option engine to duckdb, so that all of it is computed "
+            "here, or load the files into a table (bq load)."
+        )
+    if source.files and wanted == "bigquery":
+        raise UserError(
+            "the option engine is 'bigquery', which computes with tables there, and the data is files: leave the "
+            "option out, or load them into a table (bq load)."
+        )
+    return wanted or ("bigquery" if source.relations else "duckdb")
+
+
+class Together:
+    """Files, and beside them tables of BigQuery, as one source."""
+
+    def __init__(self, files: Read, count: int, rows: Read):
+        self._files, self._count, self._rows = files, count, rows
+
+    @property
+    def sources(self) -> tuple[SourceFile, ...]:
+        return (*self._files.sources, *self._rows.sources)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._files.notes, *self._rows.notes)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        yield from self._files.batches(columns)
+        for batch in self._rows.batches(columns):
+            position = batch.schema.get_field_index("_file")
+            numbers = pc.add(batch.column(position), pa.scalar(self._count, pa.int32()))
+            yield batch.set_column(position, batch.schema.field(position), numbers)
+
+    def place(self, file: int, record: int) -> str:
+        beside = file - self._count
+        return self._files.place(file, record) if beside < 0 else self._rows.place(beside, record)
+
 
 #: What DuckDB may use, if nobody says: an eighth of the input, but this much; and at most this share of what is free.
 LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
@@ -44,9 +126,9 @@ def opened(
         UserError: the source is not there, or its rows are not as the task declares.
     """
     allowed = settings.engines().bigquery
-    source = choice.resolved(task, data.strip() or task.default_data(), allowed)
+    source = resolve_source(task, data.strip() or task.default_data(), allowed)
     numbers = {ID: task.key or [field.name for field in task.schema], **({KIND: kind} if kind else {})}
-    engine_name = choice.chosen(task, source)
+    engine_name = choose_engine(task, source)
     if source.relations:
         check_place(source.relations, target)
     if not source.relations:

@@ -14,9 +14,8 @@ import pyarrow.csv
 from vgp.base.text.printable import listed, quoted
 from vgp.data.schema import Field
 from vgp.data.sources import records
-from vgp.data.sources.header import in_windows
-from vgp.data.sources.reading import Mistake
-from vgp.data.sources.values import TEXT, advice, held
+from vgp.data.sources.records import in_windows
+from vgp.data.sources.values import TEXT, Mistake, advice, held
 
 #: What Arrow takes for a missing number unless it is told otherwise.
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)

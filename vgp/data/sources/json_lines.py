@@ -14,9 +14,8 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
-from vgp.data.sources.header import in_windows
-from vgp.data.sources.reading import Mistake
-from vgp.data.sources.values import advice, first_missing, tidied
+from vgp.data.sources.records import in_windows
+from vgp.data.sources.values import Mistake, advice, first_missing, tidied
 
 
 @dataclass(frozen=True)

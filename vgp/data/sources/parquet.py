@@ -11,10 +11,10 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
 from vgp.data.schema import Field
-from vgp.data.sources import header, pages
+from vgp.data.sources import pages
 from vgp.data.sources.opening import BLOCK_BYTES, Opened
-from vgp.data.sources.reading import Mistake
-from vgp.data.sources.values import Texts, is_text, shown, tidied
+from vgp.data.sources.records import check_names
+from vgp.data.sources.values import Mistake, Texts, is_text, shown, tidied
 
 #: Read at once.
 ROWS = 1 << 16
@@ -100,7 +100,7 @@ def parts(
         texts = Texts(opened.name, opened.version.bytes)
         stored = file.schema_arrow
         if types.good is None or not stored.equals(types.good):
-            header.check(opened.name, stored.names)
+            check_names(opened.name, stored.names)
             schema.check_header(opened.name, stored.names, declared)
             for field in fields:
                 if field.name in stored.names:

@@ -10,7 +10,24 @@ from vgp.base.exits import UserError
 from vgp.base.storage import inflate
 from vgp.base.text.printable import listed
 from vgp.data.schema import Field
-from vgp.data.sources.reading import Mistake
+
+
+class Mistake(Exception):
+    """A record cannot be read.
+
+    Args:
+        record: Its position among those that were read together.
+        says: What follows after the file and the line, such as ` has 2 fields where the header has 3.`
+    """
+
+    def __init__(self, record: int, says: str, file: int = -1):
+        super().__init__(record, says, file)
+        self.record, self.says, self.file = record, says, file
+
+    def after(self, records: int, file: int) -> "Mistake":
+        """The mistake as one of this file, behind so many records more."""
+        return Mistake(self.record + records, self.says, file)
+
 
 #: How text is held: of most columns it has few values, which are then compared, numbered and stored once a block.
 TEXT = pa.dictionary(pa.int32(), pa.string())

@@ -10,13 +10,11 @@ import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
-from vgp.data import canonical
 from vgp.data import events as lookback
-from vgp.data.declaration import DAY, RESERVED
 from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
 from vgp.data.identity import numbered, whole
-from vgp.data.schema import Field
+from vgp.data.schema import DAY, RESERVED, Field, canonical_schema
 from vgp.data.tables import agreeing, rebased
 from vgp.data.tabular import TabularTask
 
@@ -76,7 +74,7 @@ def days(task: TabularTask, source: ir.Table) -> ir.Table:
 
 def telling_days(task: TabularTask) -> list[Field]:
     """The columns that the days of rows follow from."""
-    rows = rebased.visible(ibis.table(canonical.schema(task.schema)), (field.name for field in task.schema))
+    rows = rebased.visible(ibis.table(canonical_schema(task.schema)), (field.name for field in task.schema))
     named = {field.name for field in rebased.value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
 

@@ -1,34 +1,41 @@
 """From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ibis.expr.types as ir
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
 from vgp.data import finish, leaks, shares, split_hash
+from vgp.data.columns import Sketch, sketch
 from vgp.data.destination import Destination
 from vgp.data.engine import KIND, Engine
 from vgp.data.engines.opening import opened
-from vgp.data.progress import stage
+from vgp.data.identity import with_ids
+from vgp.data.pool import stage
+from vgp.data.shard import parquet
 from vgp.data.shares import NAMES
+from vgp.data.sources.files import in_order
 from vgp.data.split_hash import ByHash
-from vgp.data.tables import blame, duplicates, features, future, names_there
+from vgp.data.tables import blame, features, future
 from vgp.data.tables.features import ROW_ID
-from vgp.data.tables.shards import Shards
+from vgp.data.tables.rebased import check_bigquery_names
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
 from vgp.protocol import manifest
 from vgp.protocol.cluster import cores
-from vgp.protocol.manifest import Manifest
+from vgp.protocol.manifest import Column, Manifest, ShardFile
 
 
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
@@ -39,7 +46,7 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
                 derived = partial(features.derived, task)
                 kind = features.kind_columns(task)
                 kind = () if kind == task.key else kind  # `_row_id` is that number already
-                engine = stack.enter_context(opened(task, data, target, workers, derived, names_there.check, kind))
+                engine = stack.enter_context(opened(task, data, target, workers, derived, check_bigquery_names, kind))
             with blame.named(task, engine):
                 statistics = _finish(task, engine, finished)
             task.sources = engine.sources
@@ -53,7 +60,7 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
     """Checks, splits and computes the rows; returns what is told of them all."""
     with stage("looking for keys that occur twice"):
-        identified = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+        identified = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
     with stage("counting rows"):
         marked = features.kinded(task, features.marked(task, identified, engine.dialect), engine.dialect)
         counted = survey(engine, task, marked)
@@ -176,3 +183,88 @@ def _no_label(task: TabularTask, row: Mapping[str, Any]) -> str:
         return f"the label {shown} is no number that can be learned: bound it in `labels`, or make it null = unknown."
     codes = "" if task.target else f" (codes 0 to {len(task.classes) - 1})"
     return f"the label {shown} is none of {', '.join(task.classes)}{codes}."
+
+
+# ---- sorted rows into Parquet shards of a fixed number of rows, and their figures
+
+
+#: Bytes of a shard's rows in memory, about: enough for a good compression, few enough for many processes at once.
+SHARD_BYTES = 32 << 20
+
+#: A split, a file of it, and the figures of its columns.
+Written = tuple[str, ShardFile, dict[str, Sketch]]
+
+
+class Shards:
+    """Writes shards into a folder and counts what they hold.
+
+    The figures of the train split are added up shard by shard, in order: the same bytes whatever computed the rows.
+
+    Args:
+        values: Of each category, in the order of its codes.
+    """
+
+    def __init__(self, folder: Path, label: str, values: Mapping[str, tuple[str, ...]]):
+        self._folder, self._label, self._values = folder, label, values
+        self.files: dict[str, tuple[ShardFile, ...]] = {}
+        self._figures: dict[str, Sketch] = {}
+
+    def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> Iterator[ShardFile]:
+        """Gives each file when it is written."""
+        work = (partial(self._written, *numbered) for numbered in _numbered(_cut(tables)))
+        for split, file, figures in in_order(work, threads):
+            self.files[split] = (*self.files.get(split, ()), file)
+            for name, figure in figures.items():
+                if name in self._figures:
+                    self._figures[name].merge(figure)
+                else:
+                    self._figures[name] = figure
+            yield file
+
+    def columns(self, classes: tuple[str, ...]) -> tuple[Column, ...]:
+        """The manifest's entries."""
+        for name, values in self._values.items():
+            self._figures[name].counts.update(dict.fromkeys(values, 0))
+        return tuple(figure.column(name, classes) for name, figure in self._figures.items())
+
+    def _written(self, split: str, number: int, rows: pa.Table) -> Written:
+        columns = zip(rows.column_names, rows.combine_chunks().columns, strict=True)
+        figures = {
+            name: sketch(column.chunk(0), name == self._label, split == "train", self._values.get(name))
+            for name, column in columns
+        }
+        data, path = parquet(rows, list(self._values)), self._folder / f"{split}-{number:05}.parquet"
+        path.write_bytes(data)
+        checksum = hashlib.sha256(data).hexdigest()
+        return split, ShardFile(path=path.name, rows=rows.num_rows, bytes=data.size, sha256=checksum), figures
+
+
+def rows_per_shard(schema: pa.Schema) -> int:
+    """A power of two that follows from the columns alone."""
+    width: int = sum(field.type.bit_width // 8 for field in schema)
+    return 1 << max(10, (SHARD_BYTES // width).bit_length() - 1)
+
+
+def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
+    """Tables of equally many rows with the names of their splits; the last of a split has fewer."""
+    held, rows, of = list[pa.Table](), 0, -1
+    for split, table in tables:
+        if held and split != of:
+            yield NAMES[of], pa.concat_tables(held)
+            held, rows = [], 0
+        of, most, start = split, rows_per_shard(table.schema), 0
+        while start < table.num_rows:
+            part = table.slice(start, most - rows)
+            held, rows, start = [*held, part], rows + part.num_rows, start + part.num_rows
+            if rows == most:
+                yield NAMES[of], pa.concat_tables(held)
+                held, rows = [], 0
+    if held:
+        yield NAMES[of], pa.concat_tables(held)
+
+
+def _numbered(tables: Iterable[tuple[str, pa.Table]]) -> Iterator[tuple[str, int, pa.Table]]:
+    counts = defaultdict[str, int](int)
+    for split, table in tables:
+        yield split, counts[split], table
+        counts[split] += 1

@@ -5,7 +5,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -18,9 +18,9 @@ from ibis.common.exceptions import IntegrityError
 import vgp
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
-from vgp.data import canonical
+from vgp.base.text.printable import quoted
 from vgp.data.events import Events
-from vgp.data.schema import Field
+from vgp.data.schema import Field, canonical_schema
 from vgp.data.tables import agreeing
 from vgp.data.tabular import TabularTask
 
@@ -40,13 +40,13 @@ def visible(table: ir.Table, names: Iterable[str]) -> ir.Table:
 
 def rows_of(fields: Iterable[Field]) -> ir.Table:
     """What stands for all columns, where there is no data yet."""
-    return ibis.table(canonical.schema(list(fields)), name="rows")
+    return ibis.table(canonical_schema(list(fields)), name="rows")
 
 
 def seen(fields: Iterable[Field], events: Mapping[str, Events]) -> ir.Table:
     """What stands for the rows that `features` is given: what is known before the outcome, and what is looked back
     on."""
-    kinds = dict(canonical.schema([field for field in fields if field.known == "before"]))
+    kinds = dict(canonical_schema([field for field in fields if field.known == "before"]))
     for name, event in ((name, event) for name, event in events.items() if isinstance(event, Events)):
         for first, last in event.windows:
             figures = ["count", "mean"] if event.value else ["count"]
@@ -163,3 +163,39 @@ def _is_own(filename: str) -> bool:
     if filename.startswith("<") or path.is_relative_to(Path(sys.prefix).resolve()):
         return False
     return not any(path.is_relative_to(library) for library in (_PACKAGE, *_LIBRARIES))
+
+
+# ---- names that BigQuery's columns and tables cannot have, refused before anything runs there
+#
+# https://cloud.google.com/bigquery/docs/schemas#column_names, and #flexible-column-names for letters beyond ASCII;
+# https://cloud.google.com/bigquery/docs/tables#table_naming
+
+
+MOST_LETTERS = 300
+NEVER = re.compile(r'[!"$()*,./;?@\[\\\]^`{}~\x00-\x1f]')
+TAKEN = re.compile(
+    r"_(table_|file_|partition|row_timestamp|_root__|colidentifier|change_(sequence_number|type|timestamp))", re.I
+)
+
+
+def check_bigquery_names(task: TabularTask) -> None:
+    """Raises UserError for a column, declared or made, whose name BigQuery refuses."""
+    for what, name in _named(task):
+        if wrong := NEVER.search(name):
+            why = f"holds {quoted(wrong[0])}, which a column of BigQuery cannot"
+        elif taken := TAKEN.match(name):
+            why = f"begins with {taken[0]}, which is BigQuery's own"
+        elif len(name) > MOST_LETTERS:
+            why = f"is longer than the {MOST_LETTERS} letters of a column of BigQuery"
+        else:
+            continue
+        raise UserError(f"{type(task).__name__}: the name of {what} {quoted(name)} {why}. Rename it.")
+
+
+def _named(task: TabularTask) -> Iterator[tuple[str, str]]:
+    yield from (("the column", field.name) for field in task.schema)
+    yield "the label", task.label
+    events = said(task, "events", rows_of(task.schema))
+    yield from (("the events", str(name)) for name in events)
+    features = said(task, "features", seen(task.schema, events))
+    yield from (("the feature", str(name)) for name in features)

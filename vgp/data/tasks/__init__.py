@@ -1,7 +1,6 @@
 """The tasks that ship, and the way any task is found: `module:Class`.
 
 files.py            any files as they are, for a script of the user's
-task_file.py        a task that is a file on this machine, task.toml, as options of the task table
 table/              any table, as a task.toml of the user's declares it"""
 
 import difflib
@@ -10,9 +9,11 @@ import inspect
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
+from vgp.base.text.printable import quoted
 from vgp.data import operating, task_names
 from vgp.data.task import Task
 
@@ -71,3 +72,51 @@ def _checked(name: str, member: Any) -> type[Task]:
     if missing:
         raise UserError(f"task {name!r} lacks {', '.join(missing)}; the contract is vgp/data/task.py.")
     return member
+
+
+# ---- a task that is a file on this machine: its text goes on in the place of its name
+
+
+ENDING = ".toml"
+
+
+def is_file(task: str) -> bool:
+    """Whether the name of a task is that of a file."""
+    return task.strip().endswith(ENDING)
+
+
+def file_options(task: str, given: Mapping[str, Any], folder: str | Path = "") -> dict[str, Any]:
+    """The options of the task `table` that a file stands for: its text, and those that were given beside it.
+
+    Args:
+        folder: What a relative path is relative to; "" = the current folder.
+
+    Raises:
+        UserError: there is no such file, it cannot be, or the options hold a declaration already.
+    """
+    from vgp.data.tasks.table.parsing import MOST_BYTES, parse
+
+    path = Path(folder) / os.path.expanduser(task.strip())
+    if "declaration" in given:
+        raise UserError(f"task = {task} and task_options.declaration both say what the table is: give one of them.")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        text = data.decode("utf-8-sig") if len(data) <= MOST_BYTES else data.decode(errors="replace")
+    except FileNotFoundError:
+        raise UserError(_absent(task, path)) from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"task = {task}: the file is not UTF-8 text: {error.reason} at byte {error.start}.") from None
+    except OSError as error:
+        raise UserError(f"task = {task}: {error.strerror or error}.") from None
+    parse(text, task.strip())
+    return {**given, "declaration": text}
+
+
+def _absent(task: str, path: Path) -> str:
+    there = sorted(file.name for file in path.parent.glob(f"*{ENDING}")) if path.parent.is_dir() else []
+    near = f" There is {', '.join(there[:5])}." if there else ""
+    return (
+        f"task = {task}: there is no such file in {quoted(str(path.parent.absolute()))}.{near} To have one written: "
+        "vgp new table DATA --target COLUMN."
+    )

@@ -1,8 +1,6 @@
 """Release: what becomes of a model once the gate has spoken.
 
-release.py    the effects in their order: copy, check, one change of the record; the one call
-release_request.py  what is wrong about it can be told before a run starts
-check.py      the copy, loaded in a process of its own, must predict what was evaluated
-artifact.py   that process
-effects.py    what the release does to the record, as a function; the key by which it happens once
-outcome.py    what came of it, read from the record"""
+release.py    the effects in their order: copy, check of the copy, one change of the record; the one call
+artifact.py   the process of that check, which loads the copy and predicts
+effects.py    the effect of a release on the record, as a function; the key by which it happens once
+outcome.py    the outcome of a release, read from the record"""

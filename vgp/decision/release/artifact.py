@@ -1,11 +1,10 @@
-"""The process that `check` starts: a model as it lies in the registry predicts test rows, and they are compared.
+"""The process that `release` starts: a model as it lies in the registry predicts test rows, and they are compared.
 
 python -m vgp.decision.release.artifact VERSION_FOLDER DATA EVALUATION TASK     # -> {"rows": ..., "difference": ...}
 """
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,21 @@ import pyarrow.parquet as pq
 from vgp.base.exits import ProcessFailed, exits
 from vgp.data import task_names, tasks
 from vgp.data.rows import Shards
-from vgp.decision.release.check import TOLERANCE, Checked
-from vgp.evaluation import predictions, score, script_model
+from vgp.evaluation import collected, predictions, score, script_model
 from vgp.evaluation.predictions import Header
-from vgp.evaluation.script import collected
 from vgp.protocol import manifest
 
 #: Of more test rows whole batches are taken, evenly spaced: about as many as this. All that a CPU should be asked for
 #: at the end of a run; a wrong file is seen in the first batch.
 MOST_ROWS = 1 << 16
 
+#: By how much a prediction may differ, in probabilities and relative to other numbers: evaluation may have run on a GPU
+#: and this on a CPU, whose sums are ordered otherwise. On one kind of machine they are the same, bit for bit.
+TOLERANCE = 1e-3
+
 
 @exits
-def artifact(folder: str, data: str, evaluation: str, task: str) -> Checked:
+def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, float]:
     """Predicts test rows with the model in `folder`, and compares with the challenger's saved predictions.
 
     Raises:
@@ -38,11 +39,11 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> Checked:
     dataset = manifest.load(data)
     work = tasks.load(task_names.trusted(dataset.task, data, task), dataset.options)
     if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's, of which a person decides
-        return Checked(0, 0, 0, 0.0)
+        return _seen(0, 0, 0, 0.0)
     header = predictions.read(evaluation).header
     saved = pq.read_table(Path(evaluation) / predictions.FILE_NAME, columns=["challenger"]).column(0)
     if work.as_they_are:
-        return Checked(0, 0, 0, 0.0)
+        return _seen(0, 0, 0, 0.0)
     scorer: Any
     if collected.is_script(folder):
         scorer, _ = script_model.load(folder, work).of_rows(data, dataset, work, header.split)
@@ -64,7 +65,12 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> Checked:
             f"loaded from there the model predicts something else than was evaluated: by {difference:.3g} in one of "
             f"{rows:,} rows, where {TOLERANCE:g} is allowed."
         )
-    return Checked(rows, start, equal, difference)
+    return _seen(rows, start, equal, difference)
+
+
+def _seen(rows: int, of: int, equal: int, difference: float) -> dict[str, float]:
+    """The fields of `release.Checked`."""
+    return {"rows": rows, "of": of, "equal": equal, "difference": difference}
 
 
 def _as_saved(table: np.ndarray, header: Header) -> np.ndarray:
@@ -81,4 +87,4 @@ def _numbers(column: pa.ChunkedArray, header: Header) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(artifact(*sys.argv[1:]))))
+    print(json.dumps(artifact(*sys.argv[1:])))

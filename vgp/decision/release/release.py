@@ -1,27 +1,31 @@
 """A model is released: the effects in their order, safe to kill between any two, and to repeat.
 
 1. The files are copied below the registry, into a folder named by the key, which no record knows yet.
-2. The copy is loaded in a process of its own and must predict what was evaluated (`check`).
+2. The copy is loaded in a process of its own and must predict what was evaluated (`check_copy`). That process knows the
+   folder of the version and nothing of this one's memory.
 3. One change of the record registers the version, makes it the champion if the one that it was compared with still
    reigns, and spends the level of the test (`effects`). Killed before, it knows nothing; killed after, all is done.
 
 Whoever repeats it has the same key: what is copied is taken, and what the record holds is not done again.
 """
 
+import json
 import math
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from vgp.base.exits import UserError
+from vgp.base.exits import EXIT_USER_ERROR, ProcessFailed, UserError
 from vgp.decision import decision as decisions
 from vgp.decision import levels
 from vgp.decision.decision import Approval, Decision
-from vgp.decision.release import check, effects, outcome
+from vgp.decision.release import effects, outcome
 from vgp.decision.release.effects import Release
 from vgp.decision.release.outcome import Outcome
 from vgp.decision.report import card
@@ -129,7 +133,7 @@ def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
     with tempfile.TemporaryDirectory(prefix="about-") as scratch:
         _write_about(Path(scratch) / effects.ABOUT, inputs, _origin(release, registry))
         there = {**there, **versions.add(registry, scratch, release.key)}
-    checked = check.check(version.model, inputs.data, inputs.evaluation, inputs.task or version.task)
+    checked = check_copy(version.model, inputs.data, inputs.evaluation, inputs.task or version.task)
     print(f"version: {checked.words}", file=sys.stderr, flush=True)
     return release.with_files(there)
 
@@ -166,3 +170,47 @@ def foreseen(registry: Registry, confidence: float, nights: int) -> tuple[str, .
     level, now = levels.tonight(confidence, nights), datetime.now(UTC)
     why = tests_spent.used_up(registry.read().spent, "", level, confidence, now)
     return (f"gate: a better model will wait as a candidate, for {why}.",) if why else ()
+
+
+# ---- the copy loaded in a process of its own: it must predict what was evaluated
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the process saw."""
+
+    #: Rows that were predicted again, of how many; 0 where a script's files are all there is.
+    rows: int
+    of: int
+    #: Rows whose predictions are the same, bit for bit, and the largest difference of the others.
+    equal: int
+    difference: float
+
+    @property
+    def words(self) -> str:
+        if not self.of:
+            return "its files are there, byte for byte"
+        some = f"{self.rows:,}" if self.rows == self.of else f"{self.rows:,} of {self.of:,}"
+        same = "bit for bit" if self.equal == self.rows else f"up to {self.difference:.1e}"
+        return f"loaded from the registry it predicts {some} test rows as evaluated, {same}"
+
+
+def check_copy(folder: str, data: str, evaluation: str, task: str) -> Checked:
+    """Loads the model in the version's folder in a new process and compares its predictions with those evaluated.
+
+    Raises:
+        ProcessFailed: it cannot be loaded, or predicts something else.
+    """
+    command = [sys.executable, "-m", "vgp.decision.release.artifact", folder, data, evaluation, task]
+    places = [os.environ.get("PYTHONPATH", ""), *sys.path]  # where this process found the user's task
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, places)))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="backslashreplace")
+    if done.returncode:
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()] or ["it said nothing"]
+        said = lines[-1].removeprefix("error: ").removeprefix("failed: ")
+        ended = "" if done.returncode in (1, EXIT_USER_ERROR) else f" (exit code {done.returncode})"
+        raise ProcessFailed(
+            f"the copy in {folder} is not registered, for it did not pass its check{ended}: {said} The champion stays."
+        )
+    fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return Checked(**fields)

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.storage import files
+from vgp.base.text.figures import significant
 from vgp.data import bundle
 from vgp.decision.decision import Decision
 from vgp.decision.reason import rival, verdict_of
-from vgp.decision.report import cards, making, page, plots
+from vgp.decision.report import making, page, plots
 from vgp.decision.report.report import title
-from vgp.evaluation import record
-from vgp.evaluation.amounts import number
+from vgp.evaluation import collected, record
 from vgp.evaluation.record import Evaluation, SliceMetrics
 from vgp.evaluation.regression import RegressionFigures
-from vgp.evaluation.script import collected
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
@@ -86,8 +85,8 @@ def write(
         "evaluation": measured,
         "decision": decision,
         "verdict": verdict_of(decision) if decision else "",
-        "checks": cards.checks(decision) if decision else [],
-        "cards": cards.cards(measured),
+        "checks": page.checks(decision) if decision else [],
+        "cards": page.cards(measured),
         "uses": intended_uses(dataset, measured),
         "limits": known_limits(measured, decision),
         **_slices(measured, decision),
@@ -225,7 +224,7 @@ def _weakest(measured: Evaluation) -> str:
     low, high = row.interval or (value, value)
     return (
         f"It is weakest at {row.name}: {plots.slice_metric_name(measured)} {value:.3f} (95% interval "
-        f"{low:.3f} to {high:.3f}), {number(all_rows, 3)} over all rows."
+        f"{low:.3f} to {high:.3f}), {significant(all_rows, 3)} over all rows."
     )
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vgp.data import sampling
-from vgp.data.rows import read_shard
-from vgp.evaluation.amounts import number
+from vgp.base.text.figures import significant
+from vgp.data.rows import read_sample, read_shard
 from vgp.evaluation.drift import LARGE, MODERATE, ColumnDrift
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.thresholds import AtThreshold
@@ -62,8 +61,8 @@ def split_summaries(directory: str | Path, manifest: Manifest) -> list[SplitSumm
 def column_summaries(directory: str | Path, manifest: Manifest, split: str) -> list[ColumnSummary]:
     """Every column that a model may learn from; `split` is compared with the train split."""
     shown = [column for column in manifest.columns if column.kind in ("number", "category", "vector")]
-    train = sampling.sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
-    test = sampling.sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
+    train = read_sample(directory, manifest.splits.get("train", ()), shown, SAMPLE_ROWS)
+    test = read_sample(directory, manifest.splits.get(split, ()), shown, SAMPLE_ROWS)
     return [_column(column, train.get(column.name), test.get(column.name)) for column in shown]
 
 
@@ -87,10 +86,10 @@ def _column(column: Column, train: np.ndarray | None, test: np.ndarray | None) -
 
 def _text(column: Column) -> str:
     if column.kind != "category":
-        least, most = number(column.minimum), number(column.maximum)
+        least, most = significant(column.minimum), significant(column.maximum)
         if column.minimum == column.maximum:  # its `std` is 1, since rows are divided by it
             return f"always {most}" if column.count else "no value at all"
-        return f"{number(column.mean)} ± {number(column.std, 3)}, from {least} to {most}"
+        return f"{significant(column.mean)} ± {significant(column.std, 3)}, from {least} to {most}"
     known = [(count, value) for count, value in zip(column.counts, column.values, strict=True) if value and count]
     top = sorted(known, key=lambda pair: (-pair[0], pair[1]))[:MOST_SHOWN_VALUES]
     total = max(1, sum(column.counts))
@@ -163,8 +162,8 @@ def bars(evaluation: Evaluation) -> list[Bar]:
     return [
         Bar(
             c.column,
-            f"{'+' * (c.increase > 0)}{number(c.increase, 3)}",
-            number(c.deviation, 2),
+            f"{'+' * (c.increase > 0)}{significant(c.increase, 3)}",
+            significant(c.deviation, 2),
             max(0.0, 100 * c.increase / most),
         )
         for c in columns

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from vgp.base.storage import storage
 from vgp.data.bundle import ModelCard
-from vgp.decision.report import cards, svg
+from vgp.decision.report import page, svg
 from vgp.decision.report.plots import WIDTH_IN
 from vgp.decision.report.svg import CHALLENGER, CHAMPION, MUTED, render
 from vgp.evaluation.record import Evaluation
@@ -131,14 +131,14 @@ def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> d
     """
     if champion is None or not champion.number or not measured.scored:
         return {"history": None}
-    figure = cards.figures(measured)[0]
+    figure = page.figures(measured)[0]
     name = next((n for n in (figure.field, f"bits_per_{measured.unit}") if n in measured.scalars), figure.field)
     rows = [
         Row(
             str(v.number),
             v.created[:10],
             v.data,
-            cards.written(figure, v.metrics.get(name)),
+            page.written(figure, v.metrics.get(name)),
             v.number == champion.number,
         )
         for v in champion.history[-MOST_ROWS:]
@@ -150,16 +150,16 @@ def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> d
     return {
         "history": {
             "figure": figure.name,
-            "rows": [*rows, Row("new model", "", data, cards.written(figure, new))],
+            "rows": [*rows, Row("new model", "", data, page.written(figure, new))],
             "left_out": len(champion.history) - len(rows),
             "plot": plot,
             "number": champion.number,
-            "report": page(champion.report),
+            "report": _browser_page(champion.report),
         }
     }
 
 
-def page(report: str) -> str:
+def _browser_page(report: str) -> str:
     """Where a browser opens a report; "" if there is none."""
     if not report:
         return ""

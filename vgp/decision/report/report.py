@@ -14,10 +14,9 @@ from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.decision.decision import Decision
 from vgp.decision.reason import verdict_of
-from vgp.decision.report import cards, findings, ladder, making, page, plots, residuals, svg
-from vgp.evaluation import record
+from vgp.decision.report import findings, ladder, making, page, plots, svg
+from vgp.evaluation import collected, record
 from vgp.evaluation.record import Evaluation, SliceMetrics
-from vgp.evaluation.script import collected
 from vgp.protocol import manifest
 from vgp.protocol import pin_store as store
 from vgp.protocol.manifest import Manifest
@@ -86,13 +85,13 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
         warnings = measured.script.launched.warnings if measured.script else ()
         lines += [*(f"- {_cell(warning)}" for warning in warnings), *([""] if warnings else [])]
         return "\n".join(lines + _own_figures(measured)) + "\n"
-    lines += ["| | " + " | ".join(cards.MODEL_NAMES[model] for model in models) + " |"]
+    lines += ["| | " + " | ".join(page.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]
-    for figure in cards.figures(measured):
-        values = [cards.written(figure, cards.value(measured, m, figure)) for m in models]
+    for figure in page.figures(measured):
+        values = [page.written(figure, page.value(measured, m, figure)) for m in models]
         lines.append(f"| {figure.name}, {figure.direction} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
-    lines += [f"- {check.text}" for check in (cards.checks(decision) if decision else [])]
+    lines += [f"- {check.text}" for check in (page.checks(decision) if decision else [])]
     lines += [f"- {note}" for note in measured.notes]
     own = _own_figures(measured)
     return "\n".join([*lines, *([""] if own else []), *own]) + "\n"
@@ -132,8 +131,8 @@ def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None
         "decision": decision,
         "verdict": verdict_of(decision) if decision else "",
         "reason": reason[:1].upper() + reason[1:],
-        "checks": cards.checks(decision) if decision else [],
-        "cards": cards.cards(measured),
+        "checks": page.checks(decision) if decision else [],
+        "cards": page.cards(measured),
     }
 
 
@@ -144,7 +143,7 @@ def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | No
         return {
             "learning_curve": plots.learning_curve(card.history) if card and card.history else None,
             "roc": plots.roc(measured) if any(m.roc for m in measured.models.values()) else None,
-            **(residuals.plots(measured.regression) if measured.regression else {}),
+            **(plots.of_regression(measured.regression) if measured.regression else {}),
             "precision_recall": _precision_recall(measured),
             "calibration": plots.calibration(measured) if measured.classes and measured.scored else None,
             "slice_plot": plots.slices(measured, plotted, worse) if plotted else None,

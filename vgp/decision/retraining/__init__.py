@@ -4,5 +4,4 @@ policy.py     the settings of the decision
 reigning.py   the champion: what it was trained on, with what, and when
 look.py       a bounded look at the newest rows
 shift.py      the distance of new rows from the champion's training data, against chance
-live.py       the champion's loss on new rows with labels
-findings.py   what the look found, in figures and words"""
+findings.py   the findings of the look, with the champion's loss on labelled rows, in figures and words"""

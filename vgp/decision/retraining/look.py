@@ -17,14 +17,17 @@ from numpy.typing import NDArray
 from vgp.base import engine_settings as settings
 from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.storage import File
-from vgp.data import canonical, days, destination, reading, tasks
+from vgp.data import days, destination, tasks
 from vgp.data.engine import ID, Engine
-from vgp.data.engines import choice, opening
-from vgp.data.engines.choice import Source
+from vgp.data.engines import opening
+from vgp.data.engines.opening import Source, resolve_source
+from vgp.data.identity import with_ids
 from vgp.data.periods import in_days
+from vgp.data.prepare import pinned_input
+from vgp.data.schema import arrow_schema, canonical_schema
 from vgp.data.sources.files import NoRows
-from vgp.data.split_time import ByTime
-from vgp.data.tables import agreeing, blame, duplicates, features, rebased
+from vgp.data.splits import ByTime
+from vgp.data.tables import agreeing, blame, features, rebased
 from vgp.data.tables.features import LABEL, MARK, ROWS
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
@@ -84,7 +87,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
         CannotLook: only reading all of it would tell, or nothing of it is new.
         UserError: the data lacks a column, or holds what cannot be prepared either.
     """
-    data, options = reading.data(pins, task)
+    data, options = pinned_input(pins, task)
     work = tasks.load(task, options)
     if not isinstance(work, TabularTask):
         raise CannotLook(f"{type(work).__name__} is no task over a table, and nothing else is sampled")
@@ -94,7 +97,7 @@ def read(pins: str, task: str, *, after: int | None, most_days: int, known: Coll
     newest = work.split.windows.end() - 1 if isinstance(work.split, ByTime) else 0
     if by_time and newest < 0:
         raise CannotLook("the windows have no dates")
-    source = choice.resolved(work, data.strip() or work.default_data(), settings.engines().bigquery)
+    source = resolve_source(work, data.strip() or work.default_data(), settings.engines().bigquery)
     if source.files and source.relations:
         raise CannotLook("the data is files and tables of BigQuery together")
     if not by_time:
@@ -137,7 +140,7 @@ def _new_files(task: TabularTask, source: Source, known: Collection[str], run: s
 
 def _earlier_days(task: TabularTask) -> int:
     """The days that the rows of a day look back on."""
-    happened = rebased.said(task, "events", ibis.table(canonical.schema(task.schema), name=ROWS))
+    happened = rebased.said(task, "events", ibis.table(canonical_schema(task.schema), name=ROWS))
     hours = [first for events in happened.values() for first, _ in events.windows]
     return -(-max(hours) // 24) + EARLIER_DAYS if hours else 0
 
@@ -189,7 +192,7 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
     rows = features.marked(task, engine.source(), engine.dialect)
     if span:
         rows = rows.filter(rows[MARK].between(span.before, span.last))
-    rows = duplicates.identified(engine, rows, task.key, [field.name for field in task.schema])
+    rows = with_ids(engine, rows, task.key, [field.name for field in task.schema])
     inside = rows.filter(rows[MARK] >= span.first) if span else rows
     count = int(engine.read(inside.agg(rows=inside.count()))["rows"][0].as_py())
     if not count:
@@ -202,7 +205,7 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
     told = told.filter(told[MARK] >= span.first) if span else told
     # Ids are hashes, so those that a number divides are a sample, and the same one on every engine.
     told = told.filter(told[ID] % -(-count // MOST_ROWS) == 0)
-    table = pa.Table.from_batches(list(engine.batches(told)), canonical.arrow(told.schema()))
+    table = pa.Table.from_batches(list(engine.batches(told)), arrow_schema(told.schema()))
     marks, labels = (table[name].combine_chunks() for name in (MARK, LABEL))
     known = np.asarray(labels.cast(pa.float64()).fill_null(np.nan))
     return Look(task, table.drop_columns([ID, MARK, LABEL]), np.asarray(marks) if span else None, known, count, words)

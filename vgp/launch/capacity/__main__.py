@@ -14,13 +14,13 @@ from functools import partial
 from types import FrameType
 
 from vgp.base import google_api
+from vgp.base.clock import Clock
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line, printable
 from vgp.launch.capacity.climb import Climb
 from vgp.launch.capacity.patience import Stopped, Superseded, Unreachable, reason
 from vgp.launch.capacity.step_run import StepRun, why_ended
 from vgp.launch.capacity.verdict import Verdict
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.plan import Plan
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import took, usd
 from vgp.launch.capacity import job_progress as progress
 from vgp.launch.capacity import journal as heartbeat
@@ -23,7 +24,6 @@ from vgp.launch.capacity.patience import Patience, Superseded, reason
 from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s, why_over
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.step_run import uri as bucket_uri
-from vgp.protocol.capacity.clock import Clock, read
 from vgp.protocol.capacity.folder import ControlFolder, Json
 from vgp.protocol.capacity.job_service import page, uri
 from vgp.protocol.capacity.ladder import Attempt, Ladder
@@ -107,7 +107,7 @@ class Attempts:
     def _adopt(self, attempt: Attempt, job: Json) -> None:
         """Where a newer launcher is at work it has taken the job up, or given it up before it was there."""
         try:
-            created = read(job.get("createTime")) or self.clock.now()
+            created = parse_time(job.get("createTime")) or self.clock.now()
             self.journal.write(replace(attempt, job=job["name"], created=created))
         except Superseded:
             self.sweep.unless_taken_up(job)
@@ -193,7 +193,7 @@ class Attempts:
             self.patience("write gcp_resources", lambda: write_gcp_resources(path, attempt.job or ""))
 
     def _noted(self, attempt: Attempt, job: Json) -> Attempt:
-        started = read(job.get("startTime"))
+        started = parse_time(job.get("startTime"))
         if started is None or attempt.started is not None:
             return attempt
         running = replace(attempt, started=started)
@@ -226,7 +226,7 @@ class Attempts:
             job = self.jobs.get(attempt) or job
         rung = self.rung(attempt)
         allowed = _seconds(job.get("jobSpec", {}).get("scheduling", {}).get("timeout"), rung.timeout_s)
-        self.close(attempt, outcome(job, rung.strategy, allowed, attempt.ending), read(job.get("endTime")))
+        self.close(attempt, outcome(job, rung.strategy, allowed, attempt.ending), parse_time(job.get("endTime")))
 
     def _fence_s(self) -> float:
         """How long a cancelled job may take to end: less where another one holds its machines for it."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import plural, took, usd
 from vgp.launch.capacity.attempt import POLL_S, Attempts, End
 from vgp.launch.capacity.jobs import Jobs, Sweep
@@ -16,7 +17,6 @@ from vgp.launch.capacity.policy import Choice, decide
 from vgp.launch.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.verdict import Verdict, last_words, verdict
-from vgp.protocol.capacity.clock import Clock, read
 from vgp.protocol.capacity.folder import ControlFolder
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan, PlannedRung
@@ -98,7 +98,7 @@ class Climb:
         Vertex AI starts a launcher when it has lost the one before, whose last heartbeat is older then.
         """
         there = self.patience("read the heartbeat", lambda: self.folder.read(HEARTBEAT))
-        at = read(there.content.get("at")) if there else None
+        at = parse_time(there.content.get("at")) if there else None
         return at is not None and at > since + REPLACED_S
 
     def _cancel(self, attempts: Attempts, why: str) -> None:

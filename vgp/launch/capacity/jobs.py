@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Journal
 from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
 from vgp.launch.capacity.patience import Patience, is_passing, message, reason
 from vgp.launch.capacity.step_run import digest
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.job_service import JobService, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
 from vgp.protocol.capacity.plan import PlannedRung, filled

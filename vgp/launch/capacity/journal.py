@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from vgp.base import clock
+from vgp.base.clock import Clock
 from vgp.launch.capacity.patience import Patience, Superseded, reason
-from vgp.protocol.capacity import clock
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import Changed, ControlFolder, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
 
@@ -188,7 +188,7 @@ class Heartbeat:
         self._generation = self.folder.write(HEARTBEAT_NAME, self._content(), self._generation)
 
     def _content(self) -> Json:
-        at = clock.written(self.clock.now())
+        at = clock.format_time(self.clock.now())
         return {
             "format": 1, "attempt": self.attempt, "at": at, "every_s": self.every_s, "orphan_s": self.orphan_s,
             "term": self.term, "next": self.next,

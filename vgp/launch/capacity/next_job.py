@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
+from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import took
 from vgp.launch.capacity.attempt import ERROR_S, SEARCH_S, UNKNOWN_S
 from vgp.launch.capacity.jobs import Jobs
@@ -19,7 +20,6 @@ from vgp.launch.capacity.patience import reason
 from vgp.launch.capacity.policy import PATIENCE_S
 from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s
 from vgp.launch.capacity.step_run import StepRun
-from vgp.protocol.capacity.clock import Clock, read
 from vgp.protocol.capacity.job_service import Json, page
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 from vgp.protocol.capacity.plan import Plan, PlannedRung
@@ -151,13 +151,13 @@ class NextJob:
         return None
 
     def _adopt(self, waiting: Waiting, job: Json) -> Waiting:
-        adopted = replace(waiting, job=job["name"], created=read(job.get("createTime")) or self.clock.now())
+        adopted = replace(waiting, job=job["name"], created=parse_time(job.get("createTime")) or self.clock.now())
         self.journal.write(adopted)
         self.tell(f"a job waits for {waiting.rung}: {page(job['name'], self.plan.project)}")
         return adopted
 
     def _going_on(self, waiting: Waiting, job: Json, ending: str | None) -> None:
-        now, started = self.clock.now(), read(job.get("startTime"))
+        now, started = self.clock.now(), parse_time(job.get("startTime"))
         if started and not waiting.started:
             waiting = replace(waiting, started=started)
             self.journal.write(waiting)
@@ -182,13 +182,13 @@ class NextJob:
 
     def _ended(self, waiting: Waiting, job: Json) -> None:
         is_explained = state(job) != "FAILED" or job.get("error", {}).get("message")
-        if not is_explained and self.clock.now() - (read(job.get("endTime")) or 0.0) < ERROR_S:
+        if not is_explained and self.clock.now() - (parse_time(job.get("endTime")) or 0.0) < ERROR_S:
             return
         self._close(waiting, outcome(job, "spot", inf, waiting.ending), job)
 
     def _close(self, waiting: Waiting, how: Outcome, job: Json | None = None) -> None:
-        started = waiting.started or (read(job.get("startTime")) if job else None)
-        ended = (read(job.get("endTime")) if job else None) or self.clock.now()
+        started = waiting.started or (parse_time(job.get("startTime")) if job else None)
+        ended = (parse_time(job.get("endTime")) if job else None) or self.clock.now()
         hours = max(0.0, ended - started) / 3600 if started else 0.0
         price = next((rung.usd_per_hour for rung in self.plan.rungs if rung.name == waiting.rung), None)
         self.journal.write(

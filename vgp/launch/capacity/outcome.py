@@ -25,8 +25,8 @@ for what it says, a lack of memory.
 import re
 from dataclasses import dataclass
 
+from vgp.base.clock import parse_time
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.clock import read
 from vgp.protocol.capacity.job_service import Json
 
 #: Outcomes after which another job is tried; every other one but `succeeded` fails the step.
@@ -69,7 +69,7 @@ def in_words(state: str) -> str:
 
 def ran_s(job: Json) -> float:
     """How long all machines ran, in seconds; 0 if they never did."""
-    began, ended = read(job.get("startTime")), read(job.get("endTime"))
+    began, ended = parse_time(job.get("startTime")), parse_time(job.get("endTime"))
     return max(0.0, ended - began) if began and ended else 0.0
 
 

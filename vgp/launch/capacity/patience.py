@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from vgp.base import google_api
+from vgp.base.clock import Clock
+from vgp.base.retry import Failure, Pauses, retry
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import Changed
 
 #: Seconds between two tries, the first and the longest; and how long an outage may be.
@@ -36,26 +37,21 @@ class Patience:
         Raises:
             Unreachable: for `most_s` there was no answer.
         """
-        since, pause = self.clock.now(), FIRST_S
-        failed = False
-        while True:
-            try:
-                answer = call()
-            except Exception as error:
-                if not (again or is_passing)(error):
-                    raise
-                lasted = self.clock.now() - since
-                if lasted >= self.most_s:
-                    raise Unreachable(f"{what}: no answer for {took(lasted)} ({reason(error)}).") from None
-                if not failed:
-                    self.tell(f"{what}: {reason(error)}; trying again for up to {took(self.most_s)}")
-                failed = True
-                self.clock.sleep(pause)
-                pause = min(2 * pause, LONGEST_S)
-            else:
-                if failed:
-                    self.tell(f"{what}: answered after {took(self.clock.now() - since)}")
-                return answer
+        began, failures = self.clock.now(), list[Failure]()
+
+        def note(failure: Failure) -> None:
+            if failure.lasted_s >= self.most_s:
+                gone = f"{what}: no answer for {took(failure.lasted_s)} ({reason(failure.error)})."
+                raise Unreachable(gone) from None
+            if not failures:
+                self.tell(f"{what}: {reason(failure.error)}; trying again for up to {took(self.most_s)}")
+            failures.append(failure)
+
+        pauses = Pauses(FIRST_S, LONGEST_S)
+        answer = retry(call, pauses, is_transient=again or is_passing, clock=self.clock, on_failure=note)
+        if failures:
+            self.tell(f"{what}: answered after {took(self.clock.now() - began)}")
+        return answer
 
 
 def is_passing(error: Exception) -> bool:

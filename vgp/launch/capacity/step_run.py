@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from vgp.base import google_api
+from vgp.base.clock import Clock
 from vgp.launch.capacity.patience import is_passing, reason
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.plan import Plan
 
 #: <root>/<project number>/<run>/<step>_<task id>/<output>: the id is another for every attempt at the task.

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import whole_files
 from vgp.machines.catalog import catalog, skus
-from vgp.machines.catalog.billing import COMPUTE_ENGINE, MachinePrice, Rates
-from vgp.machines.catalog.skus import VERTEX_AI
+from vgp.machines.catalog.skus import COMPUTE_ENGINE, VERTEX_AI, MachinePrice, Rates
 
 DATA = Path(__file__).parent / "data"
 _COLUMNS = ("machine_type", "region", "on_demand_usd_h", "spot_usd_h", "local_ssd_usd_h", "source")
@@ -84,7 +83,7 @@ def new_prices(rows: Rows, fresh: Mapping[tuple[str, str], MachinePrice]) -> tup
     return result, changes
 
 
-def shapes(fresh: Iterable[dict[str, Any]]) -> list[Change]:
+def shapes(fresh: Iterable[JsonObject]) -> list[Change]:
     """What Compute Engine says of our machine types that the catalog says differently, and new GPU types.
 
     These are only shown: which types training takes is in the documentation alone, in no API.
@@ -104,7 +103,7 @@ def shapes(fresh: Iterable[dict[str, Any]]) -> list[Change]:
     return [*changes.values(), *_moved(_regions(rows))]
 
 
-def _regions(fresh: Iterable[dict[str, Any]]) -> dict[str, set[str]]:
+def _regions(fresh: Iterable[JsonObject]) -> dict[str, set[str]]:
     """Machine type -> the regions of the zones that have it."""
     regions: dict[str, set[str]] = {}
     for row in fresh:
@@ -123,7 +122,7 @@ def _moved(regions: Mapping[str, set[str]]) -> list[Change]:
     return changes
 
 
-def new_regions(machines: dict[str, Any], fresh: Iterable[dict[str, Any]]) -> None:
+def new_regions(machines: JsonObject, fresh: Iterable[JsonObject]) -> None:
     """Puts the regions of Compute Engine into the groups of machines.json, where all types of a group agree."""
     places = _regions(fresh)
     for group in machines["groups"]:
@@ -132,15 +131,13 @@ def new_regions(machines: dict[str, Any], fresh: Iterable[dict[str, Any]]) -> No
             group["compute_regions"] = sorted(set.intersection(*regions))
 
 
-def new_types(machines: dict[str, Any], found: Iterable[Change]) -> None:
+def new_types(machines: JsonObject, found: Iterable[Change]) -> None:
     """Notes the GPU machines that the catalog lacks in machines.json, so that each is told once."""
     names = {change.what.removeprefix(_NEW) for change in found if change.what.startswith(_NEW)}
     machines["new_types"] = sorted({*machines["new_types"], *names})
 
 
-def write(
-    folder: Path, rows: Rows, sku_ids: SkuRows, prices: dict[str, Any], machines: dict[str, Any], day: date
-) -> None:
+def write(folder: Path, rows: Rows, sku_ids: SkuRows, prices: JsonObject, machines: JsonObject, day: date) -> None:
     """Writes the data files, each whole or not at all. Rows without a source are of this day's reading."""
     reading = f"catalog-{day.isoformat()}"
     used = {row["source"] for table in (rows, sku_ids) for row in table.values()} | {"flex_start"}
@@ -170,7 +167,7 @@ def _reading() -> str:
     return str(catalog.document("prices.json")["reading"])
 
 
-def as_text(data: Any) -> str:
+def as_text(data: object) -> str:
     """JSON with a line for each innermost list, as the files are kept."""
     return _INNERMOST.sub(_on_one_line, json.dumps(data, indent=1)) + "\n"
 

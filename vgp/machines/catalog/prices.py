@@ -9,12 +9,11 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import dollars
 from vgp.machines.catalog import skus
-from vgp.machines.catalog.catalog import document, machines
-from vgp.machines.catalog.hardware import Machine
+from vgp.machines.catalog.catalog import Machine, document, machines
 
 PROVISIONING = ("standard", "spot", "flex_start", "reservation")
 
@@ -48,13 +47,13 @@ class _Compute:
     sources: tuple[str, ...]
 
 
-def source(key: str) -> dict[str, Any]:
+def source(key: str) -> JsonObject:
     """Page, date and words of what a price or a SKU is from.
 
     Raises:
         KeyError: prices.json has no such source.
     """
-    found: dict[str, Any] = document("prices.json")["sources"][key]
+    found: JsonObject = document("prices.json")["sources"][key]
     return found
 
 
@@ -175,7 +174,7 @@ _GIB_PER_TIB = 1024
 
 def bigquery_usd(gib: float, location: str = "") -> float:
     """Queries that read so much; where the price of the location is not known, by that of the dearest."""
-    prices: dict[str, Any] = document("prices.json")["bigquery"]
+    prices: JsonObject = document("prices.json")["bigquery"]
     return gib / _GIB_PER_TIB * float(prices["usd_tib"].get(location, prices["dearest"]))
 
 

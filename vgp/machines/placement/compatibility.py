@@ -5,10 +5,11 @@ from datetime import date
 
 from vgp.base.text.figures import listed
 from vgp.machines.catalog import catalog, tpu_machines
-from vgp.machines.catalog.hardware import Accelerator, Machine
-from vgp.machines.placement import nearest_machine
+from vgp.machines.catalog.catalog import Accelerator, Machine
+from vgp.machines.placement import search
 from vgp.machines.placement.combination import Combination, counts_of, of_machine
 from vgp.machines.placement.machine_rules import Problem
+from vgp.machines.placement.search import nearest_accelerator, nearest_combination, nearest_machine
 
 MACHINE, TYPE, COUNT = "machineType", "acceleratorType", "acceleratorCount"
 
@@ -45,7 +46,7 @@ def problems_of(combination: Combination, *, as_of: date, region: str | None = N
 
 def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
     why = catalog.not_for_training(name)
-    near = nearest_machine.machine_type(name, has_gpu)
+    near = nearest_machine(name, has_gpu)
     message = f"{why}." if why else f"No machine type of custom training is called '{name}'."
     if not name.strip():
         message = "The machine type is empty."
@@ -57,12 +58,12 @@ def unknown_machine(name: str, has_gpu: bool = False) -> Problem:
 
 
 def unknown_accelerator(name: str, as_of: date) -> Problem:
-    near = nearest_machine.accelerator_type(name)
+    near = nearest_accelerator(name)
     message = f"No accelerator is called '{name}'."
     if name.lower() in ("nvidia.com/gpu", "gpu"):
         message = f"'{name}' is the resource name of Kubernetes; Vertex AI wants the accelerator's own name."
         return Problem("GPU002", TYPE, message, "For instance NVIDIA_L4: see `vgp machines`.")
-    if other := nearest_machine.not_on_vertex(name):
+    if other := search.not_on_vertex(name):
         return Problem("GPU002", TYPE, f"{other.what}, and Vertex AI has none.", f"What comes near: {other.near}.")
     if tpu_machines.names_generation(name):
         text = f"'{name}' is no accelerator type: TPUs are asked for by their machine type and topology."
@@ -148,7 +149,7 @@ class _Parts:
         return self._proposing(rule, TYPE, text, of_machine(self.machine)[0])
 
     def _near(self, rule: str, field: str, text: str, count: int) -> Problem:
-        near = nearest_machine.combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
+        near = nearest_combination(self.machine, self.accelerator, count, as_of=self.as_of, region=self.region)
         return self._proposing(rule, field, text, near) if near else Problem(rule, field, text)
 
     def _proposing(self, rule: str, field: str, text: str, near: Combination) -> Problem:

@@ -1,11 +1,12 @@
-"""The fields around the machine: boot disk, reservation, durations. Each judged for one pool of a job."""
+"""The fields of a custom job around its machine: boot disk, reservation, durations; and what sets each field."""
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean, nearest
-from vgp.machines.catalog.hardware import Machine
+from vgp.machines.catalog.catalog import Machine
 from vgp.machines.placement.machine_rules import Problem
 
 DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
@@ -112,3 +113,93 @@ def checked_duration(value: str | int | None) -> str | int | None:
     if value is not None and duration_s(value, units="smhd") is None:
         raise ValueError(f"'{value}' is no duration. Write 24h, 90m or 3600s.")
     return value
+
+
+@dataclass(frozen=True)
+class Known:
+    """What sets a field: keys of the step, or else who does it by itself, or else why it cannot be set."""
+
+    keys: tuple[str, ...] = ()
+    by_itself: str = ""
+    refused: str = ""
+
+
+def _keys(*names: str) -> Known:
+    return Known(keys=names)
+
+
+def _itself(who: str) -> Known:
+    return Known(by_itself=who)
+
+
+def _refused(why: str) -> Known:
+    return Known(refused=why)
+
+
+def _under(way: str, fields: dict[str, Known]) -> dict[str, Known]:
+    return {f"{way}.{name}": known for name, known in fields.items()}
+
+
+#: In the order of Google's page; inner fields by the way to them.
+PUBLISHED: dict[str, Known] = {
+    "persistent_resource_id": _keys("persistent_resource"),
+    **_under("worker_pool_specs.container_spec", {
+        "image_uri": _keys("image"), "command": _keys("command", "launch"), "args": _keys("command"),
+        "env.name": _keys("env"), "env.value": _keys("env"),
+    }),
+    **_under("worker_pool_specs.python_package_spec", dict.fromkeys(
+        ("executor_image_uri", "package_uris", "python_module", "args", "env.name", "env.value"),
+        _refused("a step is a container, of image and command: put the package into the image"),
+    )),
+    **_under("worker_pool_specs.machine_spec", {
+        "machine_type": _keys("machine", "accelerator", "min_memory_gb", "min_vcpu", "min_gpu_memory_gb"),
+        "accelerator_type": _keys("accelerator"), "accelerator_count": _keys("count"),
+        "gpu_partition_size": _refused(
+            "a process of a training has a whole GPU; Google's page on machines of training names no parts of one"
+        ),
+        "tpu_topology": _refused("training here is PyTorch on GPUs, which no TPU runs"),
+        **_under("reservation_affinity", dict.fromkeys(
+            ("reservation_affinity_type", "key", "values"), _keys("reservation")
+        )),
+    }),
+    "worker_pool_specs.replica_count": _keys("nodes", "reduction_server", "parameter_server"),
+    **_under("worker_pool_specs.nfs_mounts", dict.fromkeys(("server", "path", "mount_point"), _keys("nfs"))),
+    **_under("worker_pool_specs.lustre_mounts", dict.fromkeys(
+        ("instance_ip", "volume_handle", "filesystem", "mount_point"), _keys("lustre")
+    )),
+    "worker_pool_specs.disk_spec.boot_disk_type": _keys("boot_disk_type"),
+    "worker_pool_specs.disk_spec.boot_disk_size_gb": _keys("boot_disk_gb"),
+    **_under("scheduling", {
+        "timeout": _keys("timeout"), "restart_job_on_worker_restart": _keys("restart_job_on_worker_restart"),
+        "strategy": _keys("strategy"), "disable_retries": _keys("disable_retries"),
+        "max_wait_duration": _keys("max_wait"),
+    }),
+    "service_account": _itself("jobs of a run have the service_account of the top of the file"),
+    "network": _itself("jobs of a run have the network of the top of the file"),
+    "reserved_ip_ranges": _keys("reserved_ip_ranges"),
+    **_under("psc_interface_config", dict.fromkeys((
+        "network_attachment", "dns_peering_configs.domain", "dns_peering_configs.target_project",
+        "dns_peering_configs.target_network",
+    ), _keys("private_service_connect"))),
+    "base_output_directory.output_uri_prefix": _keys("base_output_directory", "tensorboard"),
+    "protected_artifact_location_id": _keys("protected_artifact_location_id"),
+    "tensorboard": _keys("tensorboard"),
+    "enable_web_access": _keys("web_access"), "enable_dashboard_access": _keys("dashboard_access"),
+    "experiment": _refused("the run itself is listed in the experiment of the top of the file, with what it trained"),
+    "experiment_run": _refused("the run itself is listed in the experiment, and a job in it would be listed twice"),
+    "models": _refused("only jobs that Google provides take models; a step gets a model as its input"),
+}  # fmt: skip
+
+
+def explain_field(name: str) -> str:
+    """Of a field by Google's name, in snake_case or camelCase: what sets it, or why nothing does; empty: no field."""
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    paths = [path for path in PUBLISHED if snake in path.split(".")]
+    if not paths:
+        return ""
+    known = [PUBLISHED[path] for path in paths]
+    reason = next((each.refused or each.by_itself for each in known if not each.keys), "")
+    if reason:
+        return f"{name} cannot be set for a step: {reason}."
+    keys = dict.fromkeys(key for each in known for key in each.keys)
+    return f"{name} is Google's name of what is called {' and '.join(keys)} here."

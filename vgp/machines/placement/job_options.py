@@ -4,7 +4,7 @@
 web_access = true
 tensorboard = "projects/my-project/locations/us-central1/tensorboards/123"
 
-A ladder's rungs have them too. Which key sets which field, and which cannot be set: custom_job_fields.py.
+A ladder's rungs have them too. Which key sets which field, and which cannot be set: job_fields.py.
 https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec, of google-cloud-aiplatform 1.165.1.
 """
 
@@ -14,12 +14,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
-from vgp.base.text.google_names import RFC1035, network_attachment, persistent_resource, tensorboard
+from vgp.base.text.google_names import RFC1035, matching, network_attachment, persistent_resource, tensorboard
 
 #: Where a step's TensorBoard logs go unless it says: a folder of its own in every run. Vertex AI fills it in.
 LOGS = "{{$.pipeline_root}}/tensorboard/{{$.pipeline_job_name}}"
-_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+")
 _MOUNT = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
@@ -28,16 +28,12 @@ def _named(rule: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(lambda value: (rule(value), value)[1])
 
 
-def _domain(value: str) -> str:
-    if not _DOMAIN.fullmatch(value):
-        raise ValueError(f"'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.")
-    return value
-
-
-def _name(value: str) -> str:
-    if not re.fullmatch(RFC1035, value):
-        raise ValueError(f"'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
-    return value
+_domain = matching(
+    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+",
+    "'{value}' is no domain that can be peered: it ends with a dot, like my-internal.corp.",
+)
+_name = matching(RFC1035, "'{value}' is no name: at most 63 lower-case letters, digits and -, a letter first.")
+_path = matching("/(?s:.)*", "'{value}': a path that the server exports starts with /.")
 
 
 def _folder(value: str) -> str:
@@ -51,29 +47,25 @@ def _mount(value: str) -> str:
     return value
 
 
-def _path(value: str) -> str:
-    if not value.startswith("/"):
-        raise ValueError(f"'{value}': a path that the server exports starts with /.")
-    return value
-
-
-def _unless_empty(value: Any) -> Any:
+def none_if_empty(value: object) -> Any:
     """An empty text takes away what a weaker place set."""
     return None if value == "" else value
 
 
-_Empty = BeforeValidator(_unless_empty)
+_Empty = BeforeValidator(none_if_empty)
 _Resource = Annotated[Annotated[str, _named(persistent_resource)] | None, _Empty]
 _Tensorboard = Annotated[Annotated[str, _named(tensorboard)] | None, _Empty]
 _Folder = Annotated[Annotated[str, AfterValidator(_folder)] | None, _Empty]
 _Region = Annotated[Annotated[str, AfterValidator(google_names.region)] | None, _Empty]
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A frozen table of pipelines.toml, which refuses keys that it does not have."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DnsPeering(_Strict):
+class DnsPeering(Strict):
     """A domain whose names are looked up in a network of the user's."""
 
     domain: Annotated[str, AfterValidator(_domain)]
@@ -81,34 +73,34 @@ class DnsPeering(_Strict):
     network: Annotated[str, AfterValidator(_name)]
 
 
-class PrivateServiceConnect(_Strict):
+class PrivateServiceConnect(Strict):
     """A network interface of the job in the user's network: https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
 
     network_attachment: Annotated[str, _named(network_attachment)]
     dns_peering: tuple[DnsPeering, ...] = ()
 
-    def as_field(self) -> dict[str, Any]:
+    def as_field(self) -> JsonObject:
         """PscInterfaceConfig in snake_case."""
         peerings = [
             {"domain": each.domain, "target_project": each.project, "target_network": each.network}
             for each in self.dns_peering
         ]
-        attached: dict[str, Any] = {"network_attachment": self.network_attachment}
+        attached: JsonObject = {"network_attachment": self.network_attachment}
         return attached | ({"dns_peering_configs": peerings} if peerings else {})
 
 
-class Nfs(_Strict):
+class Nfs(Strict):
     """A share below /mnt/nfs: https://cloud.google.com/vertex-ai/docs/training/train-nfs-share"""
 
     server: str = Field(min_length=1)
     path: Annotated[str, AfterValidator(_path)]
     mount: Annotated[str, AfterValidator(_mount)]
 
-    def as_field(self) -> dict[str, Any]:
+    def as_field(self) -> JsonObject:
         return {"server": self.server, "path": self.path, "mount_point": self.mount}
 
 
-class Lustre(_Strict):
+class Lustre(Strict):
     """A file system below /mnt/lustre: https://cloud.google.com/managed-lustre/docs"""
 
     instance_ip: str = Field(min_length=1)
@@ -116,11 +108,11 @@ class Lustre(_Strict):
     filesystem: str = Field(min_length=1)
     mount: Annotated[str, AfterValidator(_mount)]
 
-    def as_field(self) -> dict[str, Any]:
+    def as_field(self) -> JsonObject:
         return {**self.model_dump(exclude={"mount"}), "mount_point": self.mount}
 
 
-class JobOptions(_Strict):
+class JobOptions(Strict):
     """Fields of a custom job. With none of them a job is as Google makes it."""
 
     #: Id of machines that are there already, and stay; in the job's project and region.
@@ -170,7 +162,7 @@ class JobOptions(_Strict):
         if self.private_service_connect:
             yield "private_service_connect", network_attachment(self.private_service_connect.network_attachment)
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> JsonObject:
         """Their fields of CustomJobSpec in snake_case; those of scheduling and of the pools are apart."""
         directory = self.base_output_directory or (LOGS if self.tensorboard else None)
         connect = self.private_service_connect
@@ -190,7 +182,7 @@ class JobOptions(_Strict):
         names = ("restart_job_on_worker_restart", "disable_retries")
         return {name: True for name in names if getattr(self, name)}
 
-    def pool(self) -> dict[str, Any]:
+    def pool(self) -> JsonObject:
         """Their fields of every worker pool."""
         mounts = {
             "nfs_mounts": [each.as_field() for each in self.nfs],

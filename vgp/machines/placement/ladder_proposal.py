@@ -6,8 +6,8 @@ proposed(need, gpus=8, region="us-central1", deadline_s=43200, max_usd=None).run
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import dollars, took, usd
 from vgp.machines.catalog import catalog
@@ -29,12 +29,12 @@ _DEFAULT_WAIT_S = 2 * 3600
 class ProposedRung:
     """A rung as pipelines.toml has it, and what is to be said of it."""
 
-    keys: dict[str, Any]
+    keys: JsonObject
     #: Of all nodes, in the dearest of its regions; None where no price is known.
     usd_per_hour: float | None
     reason: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         hourly = None if self.usd_per_hour is None else round(self.usd_per_hour, 4)
         return {**self.keys, "usd_per_hour": hourly, "reason": self.reason}
 
@@ -139,7 +139,7 @@ def _rung(
 ) -> ProposedRung:
     prices = [machine.price(way, where) for where in regions or (region,)]
     known = [price.usd_per_hour for price in prices if price]
-    keys: dict[str, Any] = {"machine": machine.machine_type}
+    keys: JsonObject = {"machine": machine.machine_type}
     if machine.accelerator and not machine.machine.accelerator:
         keys |= {"accelerator": machine.accelerator.name, "count": machine.count}
     keys |= {"nodes": nodes} if nodes > 1 else {}

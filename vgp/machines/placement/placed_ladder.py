@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from vgp.base.text.figures import took
-from vgp.machines.catalog.hardware import peak_tflops
+from vgp.machines.catalog.catalog import peak_tflops
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placement import Placement
-from vgp.machines.placement.placing import place
+from vgp.machines.placement.placing import place, seconds_of
 from vgp.machines.placement.step_request import Request
 
 #: From the request for machines until the first step of a training, where there are machines: minutes for them, for an
@@ -81,7 +81,7 @@ def ladder(request: Request, *, region: str, name: str, as_of: date | None = Non
     Raises:
         PlacementError: a rung cannot be, which is named by its place; the deadline leaves no time.
     """
-    deadline_s = _seconds(request.deadline)
+    deadline_s = seconds_of(request.deadline)
     refuse(_deadline(request, deadline_s), f"{name} has a ladder")
     placed = list(_placed(request, region, name, as_of or date.today(), deadline_s))
     refuse(_twice(placed), f"{name} has a ladder")
@@ -100,7 +100,7 @@ def deadline_s(text: str | None) -> int | None:
         PlacementError: it is no duration, or none that a run can have.
     """
     try:
-        seconds = _seconds(job_fields.checked_duration(text))
+        seconds = seconds_of(job_fields.checked_duration(text))
     except ValueError as error:
         raise PlacementError(Problem("GPU028", "deadline", str(error))) from None
     refuse(_deadline(Request(), seconds))
@@ -160,7 +160,7 @@ def _deadline(request: Request, deadline_s: int | None) -> Iterator[Problem]:
 
 def _of_a_script(request: Request, deadline_s: int) -> Iterator[Problem]:
     """A script tells nothing of its progress: only its timeout says how long its work takes at most."""
-    timeouts = [_seconds(request.of_rung(rung).timeout) for rung in request.capacity]
+    timeouts = [seconds_of(request.of_rung(rung).timeout) for rung in request.capacity]
     if None in timeouts:
         text = "A command tells nothing of its progress, so nothing says whether the deadline can still be met."
         yield Problem("GPU028", "timeout", text, "Say how long its work takes at most: timeout = '6h' beside capacity.")
@@ -192,8 +192,3 @@ def _speed(rung: PlacedRung, first: PlacedRung) -> float:
     """Work of an hour beside that of the first rung, by the peaks of their GPUs; 1 where one is not known."""
     own, other = (peak_tflops(each.placement.combination.accelerator_type) for each in (rung, first))
     return 1.0 if not own or not other else round(own * rung.gpus / (other * first.gpus), 4)
-
-
-def _seconds(value: str | int | None) -> int | None:
-    seconds = job_fields.duration_s(value, units="smhd")
-    return None if seconds is None else int(seconds)

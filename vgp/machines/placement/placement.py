@@ -5,15 +5,14 @@ A placement lands in a spec as the worker pools of a custom job, or as the resou
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.machines.catalog.prices import Price
 from vgp.machines.placement import job_fields, plain, provisioning
-from vgp.machines.placement.combination import Combination, known
-from vgp.machines.placement.gpu_network import network_command, network_variables
+from vgp.machines.placement.combination import Combination, known, network_command, network_variables
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_rules import PlacementError, Problem
-from vgp.machines.placement.script_command import ParameterServer
+from vgp.machines.placement.request_parts import ParameterServer
 from vgp.machines.placement.step_request import ReductionServer
 
 
@@ -77,8 +76,8 @@ class Placement:
         """The most that one run of the step can cost: timeout x tries x nodes x price, with the servers."""
         return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s * (1 + self.retries) / 3600
 
-    def machine_spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"machine_type": self.combination.machine_type}
+    def machine_spec(self) -> JsonObject:
+        spec: JsonObject = {"machine_type": self.combination.machine_type}
         if self.combination.accelerator:
             spec["accelerator_type"] = self.combination.accelerator_type
             spec["accelerator_count"] = self.combination.count
@@ -86,7 +85,7 @@ class Placement:
             spec["reservation_affinity"] = self.reservation_affinity()
         return spec
 
-    def reservation_affinity(self) -> dict[str, Any]:
+    def reservation_affinity(self) -> JsonObject:
         if self.reservation == "any":
             return {"reservation_affinity_type": "ANY_RESERVATION"}
         return {
@@ -101,7 +100,7 @@ class Placement:
         command: Sequence[str] = (),
         args: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Worker pools in snake_case: the chief, the other nodes, and in pool 2 the servers.
 
         Parameter servers run what the nodes run, and are told their role by CLUSTER_SPEC and TF_CONFIG.
@@ -110,7 +109,7 @@ class Placement:
         told = {**network_variables(machine, self.combination.count), **provisioning.expected(self.strategy)}
         variables = {**told, **self.env, **(env or {})}
         words = network_command(command, machine, self.nodes, variables)
-        container: dict[str, Any] = {"image_uri": image, "command": words, "args": list(args)}
+        container: JsonObject = {"image_uri": image, "command": words, "args": list(args)}
         if variables:
             container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
         disk = {"boot_disk_type": self.boot_disk_type, "boot_disk_size_gb": self.boot_disk_gb}
@@ -120,7 +119,7 @@ class Placement:
             "disk_spec": disk,
             **self.options.pool(),
         }
-        pools: list[dict[str, Any]] = [{"replica_count": 1, **pool}]
+        pools: list[JsonObject] = [{"replica_count": 1, **pool}]
         if self.nodes > 1:
             pools.append({"replica_count": self.nodes - 1, **pool})
         if self.servers:
@@ -133,18 +132,18 @@ class Placement:
             pools = [pools[0], *(pools[1:] or [{}]), servers]
         return pools
 
-    def job_fields(self) -> dict[str, Any]:
+    def job_fields(self) -> JsonObject:
         """All of CustomJobSpec in snake_case, but its pools and what it has of the run: account, network and key."""
         return {"scheduling": self.scheduling(), **self.options.spec()}
 
-    def scheduling(self) -> dict[str, Any]:
+    def scheduling(self) -> JsonObject:
         """Scheduling of the custom job: strategy, timeout, with Flex-start the longest wait, and who tries again."""
-        values: dict[str, Any] = {"strategy": self.strategy.upper(), "timeout": f"{self.timeout_s}s"}
+        values: JsonObject = {"strategy": self.strategy.upper(), "timeout": f"{self.timeout_s}s"}
         if self.max_wait_s is not None:
             values["max_wait_duration"] = f"{self.max_wait_s}s"
         return values | self.options.scheduling()
 
-    def resources(self) -> dict[str, Any]:
+    def resources(self) -> JsonObject:
         """Limits of a plain step that leave exactly this machine as the closest one.
 
         Raises:

@@ -12,15 +12,15 @@ from functools import cache
 
 from vgp.base.text.figures import GB_PER_GIB, listed
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import compatibility, job_fields, nearest_machine, tpu_rules
+from vgp.machines.placement import compatibility, job_fields, tpu_rules
 from vgp.machines.placement.combination import Combination, combinations, without_gpus
 from vgp.machines.placement.machine_rules import Problem, first_error
-from vgp.machines.placement.nearest_machine import Conditions
+from vgp.machines.placement.search import Conditions, nearest_combination
 
 MAX_VCPU, MAX_MEMORY_GB = 96, 624
 #: Vertex AI ends a task after seven days and knows no shorter limit: the container's own command reads this variable.
 TIMEOUT_VARIABLE = "STEP_TIMEOUT_S"
-#: What a step may use to prepare data: vgp/machines/placement/engine_request.py.
+#: What a step may use to prepare data: vgp/machines/placement/request_parts.py.
 ENGINES_VARIABLE = "PREPARE_ENGINES"
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 14_400, job_fields.MAX_TIMEOUT_S
 #: Of a Python step that fails; a custom job has none by itself.
@@ -61,7 +61,7 @@ def _proposing(problem: Problem, accelerator: str | None, count: int, as_of: dat
     row = catalog.accelerators().get(accelerator or "")
     if len(problem.nearest) < 2 or row is None:
         return problem
-    near = nearest_machine.combination(None, row, count or 1, as_of=as_of, conditions=conditions)
+    near = nearest_combination(None, row, count or 1, as_of=as_of, conditions=conditions)
     fix = f"Nearest that works: {near.with_prices()}." if near else "Run it as a custom job with a machine type."
     return replace(problem, suggestion=fix, nearest=compatibility.fields_of(near) if near else ())
 

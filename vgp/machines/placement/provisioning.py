@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean, nearest
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.hardware import Accelerator, Machine
+from vgp.machines.catalog.catalog import Accelerator, Machine
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.machine_rules import Problem
 

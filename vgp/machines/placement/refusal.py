@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import listed
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.placement import compatibility, provisioning
@@ -13,8 +13,8 @@ from vgp.machines.placement.machine_rules import Problem, first_error
 from vgp.machines.placement.provisioning import STRATEGIES
 from vgp.machines.placement.search import Need, Offer, large_enough, obtainable, search
 
-_ANY_SIZE: dict[str, Any] = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}
-_ANY: dict[str, Any] = {"count": None, **_ANY_SIZE, "regions": (), "max_usd_per_hour": None, "provisioning": None}
+_ANY_SIZE: JsonObject = {"min_memory_gb": 0, "min_gpu_memory_gb": 0, "min_vcpu": 0}
+_ANY: JsonObject = {"count": None, **_ANY_SIZE, "regions": (), "max_usd_per_hour": None, "provisioning": None}
 
 
 def impossible(need: Need) -> Problem | None:

@@ -6,14 +6,13 @@ count = 4
 strategy = "spot"
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
@@ -22,29 +21,28 @@ from pydantic import (
 
 from vgp.base.text.google_names import image_name
 from vgp.machines.placement import job_fields, plain
-from vgp.machines.placement.engine_request import VARIABLE, BigQuery, Dataflow
-from vgp.machines.placement.job_options import JobOptions
-from vgp.machines.placement.rung import Rung, Size, named_sizes
-from vgp.machines.placement.script_command import Command, Launch, ParameterServer, process_launcher
+from vgp.machines.placement.job_options import JobOptions, Strict, none_if_empty
+from vgp.machines.placement.request_parts import (
+    BigQuery,
+    Command,
+    Dataflow,
+    Launch,
+    ParameterServer,
+    Rung,
+    Size,
+    named_sizes,
+    process_launcher,
+)
 
 #: More than that is no transient fault; every try may cost its whole timeout.
 MAX_RETRIES = 10
 REDUCTION_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 
 
-def _image(value: Any) -> Any:
-    """An empty text takes away what a weaker place set."""
-    return None if value == "" else value
+Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValidator(none_if_empty)]
 
 
-Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValidator(_image)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ReductionServer(_Strict):
+class ReductionServer(Strict):
     """Machines without GPUs that sum the gradients of TCP workers; the image must have google-reduction-server."""
 
     #: Their joint egress should reach that of the workers: about one for each worker's network.
@@ -53,11 +51,20 @@ class ReductionServer(_Strict):
     image: str = REDUCTION_IMAGE
 
 
-def _as_shells_write(value: Any) -> Any:
+def _as_shells_write(value: object) -> Any:
     """The text of a variable: TOML's true is `true`, as programs in other languages than Python have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else value
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """Names the part of the request in which a value is wrong."""
+    try:
+        yield
+    except ValidationError as error:
+        raise ValueError(f"{part}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
 class Request(JobOptions):
@@ -118,7 +125,7 @@ class Request(JobOptions):
 
     @field_validator("env", mode="before")
     @classmethod
-    def _texts(cls, value: Any) -> Any:
+    def _texts(cls, value: object) -> Any:
         if not isinstance(value, Mapping):
             return value
         return {key: _as_shells_write(text) for key, text in value.items()}
@@ -128,8 +135,9 @@ class Request(JobOptions):
     def _not_ours(cls, env: dict[str, str]) -> dict[str, str]:
         if plain.TIMEOUT_VARIABLE in env:
             raise ValueError(f"{plain.TIMEOUT_VARIABLE} is written by the key timeout: timeout = '4h'.")
-        if VARIABLE in env:
-            raise ValueError(f"{VARIABLE} is written by the keys memory_gb, bigquery and dataflow of the step.")
+        if plain.ENGINES_VARIABLE in env:
+            keys = "the keys memory_gb, bigquery and dataflow of the step"
+            raise ValueError(f"{plain.ENGINES_VARIABLE} is written by {keys}.")
         return env
 
     @model_validator(mode="after")
@@ -151,26 +159,16 @@ class Request(JobOptions):
         return given
 
     @model_validator(mode="after")
-    def _of_rungs(self) -> "Request":
+    def _of_rungs_and_sizes(self) -> "Request":
         for number, rung in enumerate(self.capacity, 1):
-            try:
+            with _named(f"capacity: rung {number}"):
                 self.of_rung(rung)
-            except ValidationError as error:
-                text = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise ValueError(f"capacity: rung {number}: {text}") from None
-        return self
-
-    @model_validator(mode="after")
-    def _of_sizes(self) -> "Request":
         if self.size is not None and self.size not in self.sizes:
             there = f"one of {', '.join(self.sizes)}" if self.sizes else "there is no size: [steps.NAME.sizes.small]"
             raise ValueError(f"size = '{self.size}': {there}.")
         for name in self.sizes:
-            try:
+            with _named(f"sizes: {name}"):
                 self.of_size(name)
-            except ValidationError as error:
-                text = error.errors()[0]["msg"].removeprefix("Value error, ")
-                raise ValueError(f"sizes: {name}: {text}") from None
         return self
 
     @model_validator(mode="after")

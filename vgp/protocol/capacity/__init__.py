@@ -6,7 +6,6 @@ nothing here does anything. docs/capacity.md has the documents.
 control.py    the folder and this job's name in it, from the environment; its small JSON documents
 watcher.py    a job begins only if it is the one that may run; one that its launcher has forgotten stops
 progress.py   how far it is, written from a thread
-clock.py         time as the launcher sees it
 folder.py        the control folder: documents that are replaced under a condition
 job_service.py   Vertex AI's custom jobs in one region, by its REST API
 ladder.py        what ladder.json holds: attempts and waiting jobs, as values

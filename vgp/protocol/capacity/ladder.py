@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
-from vgp.protocol.capacity import clock
+from vgp.base import clock
 from vgp.protocol.capacity.folder import Json
 
 FORMAT = 1
@@ -105,9 +105,9 @@ class Ladder:
     def to_json(self) -> Json:
         """Times as texts, for readers of any kind."""
         whole = asdict(self)
-        whole |= {name: clock.written(whole[name]) for name in ("began", "deadline")}
+        whole |= {name: clock.format_time(whole[name]) for name in ("began", "deadline")}
         for kind in ("attempts", "waiting"):
-            whole[kind] = [each | {name: clock.written(each[name]) for name in _TIMES} for each in whole[kind]]
+            whole[kind] = [each | {name: clock.format_time(each[name]) for name in _TIMES} for each in whole[kind]]
         return whole
 
     @classmethod
@@ -119,7 +119,7 @@ class Ladder:
         """
         if content.get("format") != FORMAT:
             raise ValueError(f"ladder.json has format {content.get('format')!r}; this launcher reads {FORMAT}.")
-        known = _known(cls, content) | {name: clock.read(content.get(name)) for name in ("began", "deadline")}
+        known = _known(cls, content) | {name: clock.parse_time(content.get(name)) for name in ("began", "deadline")}
         attempts = tuple(Attempt(**_known(Attempt, each) | _times(each)) for each in content.get("attempts", []))
         waiting = tuple(Waiting(**_known(Waiting, each) | _times(each)) for each in content.get("waiting", []))
         return cls(**known | {"attempts": attempts, "waiting": waiting})
@@ -136,4 +136,4 @@ def _known(kind: Any, content: Json) -> Json:
 
 
 def _times(content: Json) -> Json:
-    return {name: clock.read(content.get(name)) for name in _TIMES}
+    return {name: clock.parse_time(content.get(name)) for name in _TIMES}

@@ -50,7 +50,8 @@ def read(document: Document) -> Heartbeat:
     if not isinstance(attempt, str) or len(numbers) < 2:
         raise ValueError(f"{document.path} has no attempt, every_s and orphan_s")
     following = values.get("next")
-    return Heartbeat(attempt, *map(float, numbers), following if isinstance(following, str) else "")
+    every, orphan = map(float, numbers)
+    return Heartbeat(attempt, every, orphan, following if isinstance(following, str) else "")
 
 
 def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every_s: float = _LOOK_EVERY_S) -> Heartbeat:

@@ -24,7 +24,7 @@ from vgp.data.schema import Field
 from vgp.data.sources import files, values
 from vgp.data.sources.files import FILE, RECORD
 from vgp.data.sources.json_lines import JsonLines
-from vgp.data.sources.reading import Mistake
+from vgp.data.sources.values import Mistake
 from vgp.data.tables import blame, features
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task

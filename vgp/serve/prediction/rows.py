@@ -19,20 +19,18 @@ import pyarrow.compute as pc
 from vgp.base import engine_settings as settings
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.data import canonical
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import category_values, fixed_width
-from vgp.data.declaration import DAY
 from vgp.data.destination import Destination
 from vgp.data.engine import ID, Engine
-from vgp.data.engines import choice
-from vgp.data.engines.opening import opened
+from vgp.data.engines.opening import opened, resolve_source
+from vgp.data.identity import with_ids
 from vgp.data.periods import Spans, date_of, parse, spans_of
-from vgp.data.pool import WorkerPool
-from vgp.data.progress import stage
+from vgp.data.pool import WorkerPool, stage
+from vgp.data.schema import DAY, arrow_schema
 from vgp.data.shard import ROW_ID, coded
 from vgp.data.sources.files import Files
-from vgp.data.tables import blame, duplicates, features, rebased
+from vgp.data.tables import blame, features, rebased
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
@@ -78,7 +76,7 @@ def check_first(task: Task, card: ModelCard, data: str) -> None:
     if not isinstance(task, TabularTask):
         return
     columns.expect(task, [column.name for column in learned(task, card)])
-    source = choice.resolved(task, data.strip() or task.default_data(), settings.engines().bigquery)
+    source = resolve_source(task, data.strip() or task.default_data(), settings.engines().bigquery)
     first = [file for file in source.files[:1] if not storage.is_remote(file.path) or file.bytes <= SECONDS_BYTES]
     if first:
         with TemporaryDirectory(prefix="first-") as scratch:
@@ -110,7 +108,7 @@ def _of_table(
 
 def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, carried: Mapping[str, str]) -> None:
     with stage("looking for keys that occur twice"):
-        rows = duplicates.identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+        rows = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
     seen = rebased.visible(rows, (field.name for field in task.schema))
     label = rebased.onto(rows, seen, features.labelled(task, seen)).cast("float64").fill_null(float("nan"))
     more: dict[str, ibis.Value] = {features.LABEL: label}
@@ -131,7 +129,7 @@ def _compute(task: TabularTask, engine: Engine, finished: Sorting, window: str, 
         day = made[DAY]
         inside = [day.between(first, end - 1) for first, end in chosen]
         made = made.filter(ibis.or_(*inside)).drop(DAY)
-    types = canonical.arrow(made.schema())
+    types = arrow_schema(made.schema())
     finished.expected = int(engine.read(rows.agg(rows=rows.count()))["rows"][0].as_py())
     with stage("computing features") as work, closing(engine.batches(made)) as batches:
         for batch in work.counted(batches):

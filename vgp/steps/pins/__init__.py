@@ -1,9 +1,7 @@
-"""Pins: what a run works on, told once at its beginning, so that every later step is a function of it.
+"""Pins: what a run works on, resolved once at its beginning, so that every later step is a function of it.
 
-resolve.py     a request -> its pins, the one call
-request.py     what is wrong about a request can be told before it runs
-data.py        the data's files as they are now or were, and the windows in dates
-table_days.py  the days on which tables of BigQuery have rows
-prediction.py  data and a version of the model, to be predicted with
+resolve.py     a request -> its pins, or those of an earlier run of the same request; the one call
+data.py        the data's files and tables as they are now or were, and the windows in dates
 weights.py     the files of the weights that training begins with
-earlier.py     the pins of an earlier run, verified and taken"""
+prediction.py  data and a version of the model, to be predicted with
+request.py     the errors of a request that can be found before it runs"""

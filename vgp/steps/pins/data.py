@@ -1,5 +1,9 @@
-"""The pins of the data: its files as they are, or as they were at a moment, and the windows in dates."""
+"""The pins of the data: its files as they are, or as they were at a moment, and the windows in dates.
 
+The days on which tables and queries of BigQuery have rows are asked there, and remembered, for what is pinned stays.
+"""
+
+import hashlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +12,18 @@ from typing import Any
 from vgp.base.engine_settings import engines
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
-from vgp.base.storage.bigquery import names
+from vgp.base.storage.bigquery import client, locations, lookup, names
+from vgp.base.storage.bigquery.jobs import Jobs, Owner
 from vgp.base.storage.past import Past
 from vgp.base.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from vgp.base.storage.storage import File
 from vgp.data import days, task_names, tasks
-from vgp.data.engines import choice
+from vgp.data.engines import bigquery_source, opening
+from vgp.data.engines.bigquery import BigQuery
+from vgp.data.engines.opening import choose_engine
 from vgp.data.periods import date_of
-from vgp.data.split_time import ByTime
+from vgp.data.splits import ByTime
+from vgp.data.tables import blame, features, rebased
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.data.windows import Windows
@@ -23,7 +31,10 @@ from vgp.protocol import pin_store as store
 from vgp.protocol.moment import Moment
 from vgp.protocol.pins import DataPins, Package, Request, Seen
 from vgp.registry import reigning
-from vgp.steps.pins import table_days, weights
+from vgp.steps.pins import weights
+
+#: Under this name the days of all relations together are remembered.
+_NAME = "tables"
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ def pin(
     ):
         present = days.present(work, files, folder, dry_run=dry_run) if files else set()
         if relations:
-            present |= table_days.present(work, relations, folder, run, dry_run=dry_run)
+            present |= _days_of_relations(work, relations, folder, run, dry_run=dry_run)
         options |= _dated(windows, present, moment, seen)
     begun = request.warm_start and store.save(folder, weights.pin(request.warm_start), dry_run=dry_run)
     document = DataPins(
@@ -117,13 +128,11 @@ def _found(
         relations = _relations(tables, past, folder) if tables else ()
         files = sorted(map(storage.versioned, work.files(rest)), key=lambda f: f.path) if rest or not tables else []
     if isinstance(work, TabularTask):
-        choice.chosen(work, choice.Source(files, relations))
+        choose_engine(work, opening.Source(files, relations))
     return {"objects": _objects(files), "files": _files(files), "relations": relations}, files, past
 
 
 def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
-    from vgp.base.storage.bigquery import client, locations, lookup
-
     allowed = engines().bigquery
     relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
     locations.check_one_place(relations, allowed.location)
@@ -135,9 +144,6 @@ def _looked_at(work: Task, relations: Sequence[PinnedRelation], run: str) -> lis
     """What is said of tables and queries, whose columns and size a dry run tells: nothing of it is billed."""
     if not relations or not isinstance(work, TabularTask):
         return []
-    from vgp.base.storage.bigquery.jobs import Jobs, Owner
-    from vgp.data.engines import bigquery_source
-
     jobs = Jobs(engines().bigquery, relations[0].location, Owner(run, "resolve"))
     sources = bigquery_source.looked_at(relations, work.schema, jobs)
     jobs.check(
@@ -246,3 +252,41 @@ def _past_words(moment: Moment | None, seen: Seen, document: DataPins) -> list[s
         "for 7 days)"
     )
     return [f"{moment.text}: only the windows are of that time; {now}."]
+
+
+# ---- the days on which tables and queries of BigQuery have rows
+
+
+def _days_of_relations(
+    task: TabularTask, relations: Sequence[PinnedRelation], folder: str, run: str, *, dry_run: bool = False
+) -> set[int]:
+    """The days of all rows, from 1970-01-01.
+
+    Args:
+        folder: Where the pins lie: there the days are remembered, so that an unchanged table is not asked again.
+        run: In its name the query runs.
+        dry_run: Whether nothing is written.
+
+    Raises:
+        UserError: BigQuery refuses the query, or it would read more than is allowed.
+    """
+    memory = f"{folder}/days-{_key(task, relations)}.json" if storage.is_remote(folder) else ""
+    if memory and (known := days.remembered(memory)):
+        return days.spread(known[_NAME])
+    fields = features.telling_days(task)
+    settings, owner = engines().bigquery, Owner(run, "resolve")
+    with (
+        BigQuery.opened(relations, fields, settings, owner, values=False) as engine,
+        blame.named(task, engine),
+    ):
+        rows = engine.source()
+        counted = engine.read(rows.select(day=rebased.said(task, "days", rows).epoch_days()).distinct())
+    found = {day for day in counted["day"].to_pylist() if day is not None}
+    if memory and not dry_run:
+        days.remember(memory, {_NAME: days.stretches(found)})
+    return found
+
+
+def _key(task: TabularTask, relations: Sequence[PinnedRelation]) -> str:
+    text = "".join([days.key(task), *(relation.sha256 for relation in relations)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

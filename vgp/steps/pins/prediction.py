@@ -17,7 +17,8 @@ from vgp.registry import registry as registries
 from vgp.registry import reigning
 from vgp.registry.documents import CHAMPION, Record, Version
 from vgp.registry.registry import Registry
-from vgp.steps.pins import data, earlier
+from vgp.steps.pins import data
+from vgp.steps.pins.resolve import take_earlier
 
 #: What a destination may hold in braces.
 WORDS = ("date", "run", "version")
@@ -71,7 +72,7 @@ def resolve(
     now = now or datetime.now(UTC)
     when = moment.chosen(as_of, scheduled, now)
     if pins:
-        taken = earlier.take(pins, request, pipeline=pipeline, project=project, as_of=as_of)
+        taken = take_earlier(pins, request, pipeline=pipeline, project=project, as_of=as_of)
         assert taken.champion
         place, words = storage.read(_beside(pins), most=1 << 20).decode(), [f"pins: those of an earlier run, {pins}."]
         return _resolved(taken.run, pins.rpartition("/")[0], registry, place, words)

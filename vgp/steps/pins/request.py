@@ -11,14 +11,14 @@ from vgp.base.exits import UserError
 from vgp.base.storage import foreign, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.data.sources.files import Files
-from vgp.data.tables import names_there
+from vgp.data.tables.rebased import check_bigquery_names
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol import moment
 from vgp.protocol import pin_store as store
 from vgp.protocol.pins import Request, RunPins
 from vgp.registry import model_name, reigning
-from vgp.steps.pins import data, earlier, weights
+from vgp.steps.pins import data, resolve, weights
 
 
 def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
@@ -38,14 +38,14 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
         if names.is_table(part):
             names.parse(part)
     if tables and isinstance(work, TabularTask) and work.engine != "duckdb":
-        names_there.check(work)
+        check_bigquery_names(work)
     data.check_moment(work, request.data, moment.chosen(as_of, "", datetime.now(UTC)))
     if not pins:
         return
     if not pinned.digest(pins):
         raise UserError(store.not_pins(pins))
     if not storage.is_remote(storage.uri(pins)):
-        earlier.check(pins, store.load(pins, RunPins), request, as_of=as_of)
+        resolve.check_earlier(pins, store.load(pins, RunPins), request, as_of=as_of)
 
 
 def _check_registry(request: Request) -> None:

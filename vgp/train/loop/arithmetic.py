@@ -1,4 +1,4 @@
-"""How a run computes where its configuration leaves that open: precision, compilation, deterministic kernels.
+"""How a run computes: precision, compilation, deterministic kernels, blocks that are computed again.
 
 It is chosen once, when the run begins, by its model and its device. Checkpoints hold what was chosen, and whoever goes
 on from one computes in the same way, on whatever machine: another choice would be another run.
@@ -8,15 +8,18 @@ import importlib.util
 import os
 import shutil
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.checkpoint import checkpoint
 
 from vgp.base.exits import UserError
 from vgp.train.config import OPEN, TrainConfig
@@ -183,3 +186,41 @@ def attention_order(deterministic: bool, capability: tuple[int, int]) -> list[SD
     if deterministic or capability[0] not in _CUDNN_IS_FASTEST:
         return list(_DETERMINISTIC)
     return [SDPBackend.CUDNN_ATTENTION, *_DETERMINISTIC]
+
+
+def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
+    """Activation checkpointing: keeps only what goes into a block, and runs it again in the backward pass.
+
+    Dropout draws the same again. Blocks with batch norm stay as they are: a second pass would count a batch twice.
+
+    Raises:
+        UserError: no block can be recomputed.
+    """
+    chosen = [block for block in blocks if not any(isinstance(m, _BatchNorm) for m in block.modules())]
+    if not chosen:
+        raise UserError(
+            "activation_checkpointing=true finds no blocks to recompute: keep the model's repeated blocks, without "
+            "batch norm, in an nn.ModuleList, or name them in the task's `blocks`."
+        )
+    for block in chosen:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+
+
+def compile_blocks(module: nn.Module, parts: Sequence[nn.Module], *, deterministic: bool, asked: bool) -> None:
+    """Compiles each part, such as a block, or the whole model where there are none.
+
+    Equal blocks share one compilation, and gradients of a block leave while the next one is still computed.
+
+    Args:
+        deterministic: Whether kernels must not be chosen by their time, which differs from run to run.
+        asked: Whether the user wants it; else what cannot be compiled runs as it is, with a warning of PyTorch.
+    """
+    import torch._dynamo.config
+    import torch._inductor.config
+
+    torch._inductor.config.deterministic = deterministic
+    torch._dynamo.config.suppress_errors = not asked
+    for part in parts:
+        part.forward = torch.compile(part.forward)
+    if not parts:
+        module.compile()

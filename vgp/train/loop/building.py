@@ -1,29 +1,37 @@
-"""The model that a rank trains: whole, or its share of it, as the seed makes it.
+"""The model that a rank trains: whole, or its share of it, with the weights of the seed.
 
-What is done to the repeated blocks of a model (`vgp.networks.blocks`): computed again, or compiled.
+A sharded model is built without the memory of its weights, which come in and leave one at a time: no rank ever holds
+more than one of them whole. While a user's constructor runs, what is done to large tensors is recorded
+(`recording`); later the value of each is had by doing it again, to the same bits. Small tensors are real all the time,
+so that a constructor may look into them.
 
-It is done to a block's `forward` in place, so that no name in a state dict changes.
+Legend: a parameter of shape (n, ...) is cut along its first dimension as `torch.chunk` would; FSDP2 pads the shares to
+one size, and so does what travels here.
 """
 
+import contextlib
+import ctypes
+import gc
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.checkpoint import checkpoint
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.overrides import TorchFunctionMode
 
-from vgp.base.exits import UserError
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
 from vgp.train.config import TrainConfig
-from vgp.train.loop import gradients, optimizers, recording, shards
+from vgp.train.loop import gradients, optimizers
 from vgp.train.loop.gradients import Gradients, Loss
-from vgp.train.loop.memory import return_what_is_freed
 from vgp.train.loop.order import seed_of
+from vgp.train.loop.recording import Recording, Unrecordable, View
 from vgp.train.processes.rank import Rank
 
 
@@ -51,11 +59,11 @@ def sharded(task: Task, data: Manifest, config: TrainConfig, rank: Rank, patienc
         patience_s: How long ranks wait for one that works alone on its model.
     """
     return_what_is_freed()
-    recorded: shards.Deferred | None = None
+    recorded: Deferred | None = None
     why = ""
     try:
-        recorded = shards.build_deferred(partial(_new_model, task, data, config))
-    except recording.Unrecordable as error:
+        recorded = build_deferred(partial(_new_model, task, data, config))
+    except Unrecordable as error:
         why = str(error)
     made_whole = next(filter(None, rank.exchange(why, within_s=patience_s)), "")
     if made_whole:
@@ -64,7 +72,7 @@ def sharded(task: Task, data: Manifest, config: TrainConfig, rank: Rank, patienc
     frozen = optimizers.freeze(module, config.freeze)
     cut = gradients.choose(Loss(module, task.loss), task.blocks(module), config, rank)
     if recorded:
-        shards.fill(module, recorded, rank, on_cpu=config.cpu_offload)
+        fill(module, recorded, rank, on_cpu=config.cpu_offload)
     return Built(module, frozen, made_whole), cut
 
 
@@ -72,6 +80,16 @@ def _new_model(task: Task, data: Manifest, config: TrainConfig) -> nn.Module:
     """The task's model on the CPU, as the seed makes it."""
     seed_everything(seed_of(config.seed, "model"))
     return task.model(data)
+
+
+def return_what_is_freed() -> None:
+    """Has the C library give the memory of large tensors back to the system as soon as they are freed.
+
+    Otherwise glibc keeps blocks of up to 32 MiB in a heap full of gaps, which grew to three times what was in use
+    (M_MMAP_THRESHOLD, mallopt(3)). Other libraries do not have the call.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(-3, 1 << 20)
 
 
 # ---- the seeds of everything that draws: Python, numpy and torch, on this process's device
@@ -94,39 +112,149 @@ def seed_step(seed: int, step: int | str, microbatch: int, device: torch.device)
         torch.cuda.default_generators[device.index].manual_seed(number)
 
 
-def recompute_blocks(blocks: Sequence[nn.Module]) -> None:
-    """Activation checkpointing: keeps only what goes into a block, and runs it again in the backward pass.
+@dataclass
+class Deferred:
+    """A module whose large parameters are of the meta device, and how they come to their values."""
 
-    Dropout draws the same again. Blocks with batch norm stay as they are: a second pass would count a batch twice.
+    module: nn.Module
+    recording: Recording
+    #: By the parameter's name; the others are real.
+    views: dict[str, View]
+
+    def value(self, name: str) -> Tensor:
+        """The parameter as its constructor left it, whole, on the CPU."""
+        return self.recording.value(self.views[name])
+
+
+def build_deferred(make: Callable[[], nn.Module]) -> Deferred:
+    """The module that `make` returns, its buffers real.
 
     Raises:
-        UserError: no block can be recomputed.
+        Unrecordable: it needs the values of its weights; call it without this.
     """
-    chosen = [block for block in blocks if not any(isinstance(m, _BatchNorm) for m in block.modules())]
-    if not chosen:
-        raise UserError(
-            "activation_checkpointing=true finds no blocks to recompute: keep the model's repeated blocks, without "
-            "batch norm, in an nn.ModuleList, or name them in the task's `blocks`."
-        )
-    for block in chosen:
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    recording = Recording()
+    try:
+        with _LooksReal(recording), recording:
+            module = make()
+    except Unrecordable:
+        raise
+    except Exception as error:  # the constructor's own mistakes show again when it is called without this
+        raise Unrecordable(" ".join(f"{type(error).__name__}: {error}".split())[:200]) from error
+    _fill_buffers(module, recording)
+    views = {name: view for name, parameter in module.named_parameters() if (view := recording.view(parameter))}
+    _require_nothing_else(module, recording)
+    return Deferred(module, recording, views)
 
 
-def compile_blocks(module: nn.Module, parts: Sequence[nn.Module], *, deterministic: bool, asked: bool) -> None:
-    """Compiles each part, such as a block, or the whole model where there are none.
+class _LooksReal(TorchFunctionMode):
+    """Constructors that ask for a tensor's device learn that it is the CPU, as it would be."""
 
-    Equal blocks share one compilation, and gradients of a block leave while the next one is still computed.
+    def __init__(self, recording: Recording):
+        super().__init__()
+        self.recording = recording
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        answers: dict[Any, Any] = {
+            torch.Tensor.device.__get__: torch.device("cpu"), torch.Tensor.is_meta.__get__: False,  # type: ignore[attr-defined]
+            torch.Tensor.is_cpu.__get__: True,  # type: ignore[attr-defined]
+        }  # fmt: skip
+        if func in answers and self.recording.view(args[0]):
+            return answers[func]
+        return func(*args, **(kwargs or {}))
+
+
+def _fill_buffers(module: nn.Module, recording: Recording) -> None:
+    values: dict[Tensor, Tensor] = {}
+    for member in module.modules():
+        for name, buffer in member._buffers.items():
+            if buffer is not None and (view := recording.view(buffer)):
+                if buffer not in values:
+                    values[buffer] = recording.value(view).requires_grad_(buffer.requires_grad)
+                member._buffers[name] = values[buffer]
+
+
+def _require_nothing_else(module: nn.Module, recording: Recording) -> None:
+    """Raises Unrecordable if somebody else holds a large tensor, which would stay without a value."""
+    gc.collect()
+    known = {id(parameter) for parameter in module.parameters()}
+    for thing in gc.get_objects():
+        if issubclass(type(thing), Tensor) and id(thing) not in known and recording.view(thing):
+            raise Unrecordable(
+                f"a tensor of shape {list(thing.shape)} that is neither a parameter nor a buffer is kept"
+            )
+
+
+def fill(module: nn.Module, deferred: Deferred, rank: Rank, *, on_cpu: bool) -> None:
+    """Gives the parameters that have no memory yet the values that their constructor made; every rank must call it.
+
+    Each rank makes every n-th of them whole, and sends each rank its share.
 
     Args:
-        deterministic: Whether kernels must not be chosen by their time, which differs from run to run.
-        asked: Whether the user wants it; else what cannot be compiled runs as it is, with a warning of PyTorch.
+        on_cpu: Whether the shares stay in host memory.
     """
-    import torch._dynamo.config
-    import torch._inductor.config
+    waiting = [name for name, parameter in module.named_parameters() if _local(parameter).is_meta]
+    for start in range(0, len(waiting), rank.world_size):
+        group = waiting[start : start + rank.world_size]
+        own = deferred.value(group[rank.rank]) if rank.rank < len(group) else None
+        for owner, name in enumerate(group):
+            share = _scattered(own if owner == rank.rank else None, owner, module.get_parameter(name), rank)
+            _replace(module, module.get_parameter(name), share.cpu() if on_cpu else share)
 
-    torch._inductor.config.deterministic = deterministic
-    torch._dynamo.config.suppress_errors = not asked
-    for part in parts:
-        part.forward = torch.compile(part.forward)
-    if not parts:
-        module.compile()
+
+def pieces(tensor: Tensor, rank: Rank) -> Iterator[Tensor]:
+    """The values of a tensor of the model in CPU tensors one after the other on rank 0, which need none in between.
+
+    Every rank must call it; the others get nothing.
+    """
+    tensor = tensor.detach()
+    if not isinstance(tensor, DTensor):
+        if rank.leads:
+            yield tensor.cpu()
+        return
+    local, rows = tensor.to_local(), _rows(tensor, rank.world_size)
+    if rank.world_size == 1:
+        yield local.cpu()
+        return
+    sent = local.new_zeros((rows, *tensor.shape[1:]))
+    sent[: len(local)] = local
+    shares = [torch.empty_like(sent) for _ in range(rank.world_size)] if rank.leads else None
+    dist.gather(sent, shares, dst=0)
+    for number, share in enumerate(shares or ()):
+        yield share[: max(0, len(tensor) - number * rows)].cpu()
+
+
+def _scattered(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) -> Tensor:
+    """This rank's share, on its device, of the tensor that `owner` holds."""
+    if rank.world_size == 1:
+        assert whole is not None
+        return whole.to(rank.device)
+    rows = _rows(parameter, rank.world_size)
+    own = torch.empty((rows, *parameter.shape[1:]), dtype=parameter.dtype, device=rank.device)
+    shares = None
+    if whole is not None:
+        shares = [torch.zeros_like(own) for _ in range(rank.world_size)]
+        for share, values in zip(shares, torch.split(whole, rows), strict=False):  # the last ranks may have none
+            share[: len(values)] = values
+    dist.scatter(own, shares, src=owner)
+    return own[: len(_local(parameter))]
+
+
+def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
+    """The parameter with memory in place of the one without, under all its names."""
+    assert isinstance(parameter, DTensor)
+    former: Tensor = parameter
+    filled = DTensor.from_local(share, parameter.device_mesh, parameter.placements, run_check=False,
+                                shape=parameter.shape, stride=parameter.stride())  # fmt: skip
+    made = nn.Parameter(filled, requires_grad=parameter.requires_grad)
+    for member in module.modules():
+        for name, held in member._parameters.items():
+            if held is former:
+                member._parameters[name] = made
+
+
+def _rows(tensor: Tensor, world_size: int) -> int:
+    return max(1, -(-len(tensor) // world_size))
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

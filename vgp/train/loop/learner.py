@@ -20,19 +20,16 @@ from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import state
 from vgp.train.checkpoint.saved import Saved
 from vgp.train.config import TrainConfig
-from vgp.train.loop import arithmetic, building, finite, gradients, memory, optimizers, precision, shards, warm_start
+from vgp.train.loop import arithmetic, building, finite, gradients, optimizers, precision, profiling
 from vgp.train.loop.buffers import MovingBuffers, moved, unchanged
-from vgp.train.loop.finite import GradientNorm
+from vgp.train.loop.finite import GradientNorm, Scaler
 from vgp.train.loop.gradients import Loss
-from vgp.train.loop.order import Plan, seed_of
-from vgp.train.loop.precision import Scaler
+from vgp.train.loop.order import Plan, Schedule, seed_of
 from vgp.train.loop.progress import Stopwatch
-from vgp.train.loop.schedule import Schedule
 from vgp.train.loop.trainer_state import TrainerState
 from vgp.train.loop.use import NoCollectives
 from vgp.train.loop.weighting import RingSum, TreeSum, Weighting, parts
 from vgp.train.processes.rank import Rank
-from vgp.train.weights import Weights
 
 Batch = dict[str, Tensor]
 Figures = TypeVar("Figures")
@@ -68,12 +65,12 @@ class Learner:
             self.in_float32 = self._keep_float32(rows)
         repeated = task.blocks(self.module)
         if config.compile:
-            building.compile_blocks(
+            arithmetic.compile_blocks(
                 self.module, task.compiled(self.module), deterministic=config.deterministic is True,
                 asked="compile" not in self.arithmetic.reasons,
             )  # fmt: skip
         if config.activation_checkpointing:
-            building.recompute_blocks(repeated)
+            arithmetic.recompute_blocks(repeated)
         if not self.sharded:
             self.gradients = gradients.choose(Loss(self.module, task.loss), repeated, config, rank)
         self.schedule = Schedule(config, plan.steps, task)
@@ -260,7 +257,7 @@ class Learner:
     def _memory_advice(self, step: int, error: Exception) -> str:
         start, stop = self.plan.span(self.assigned.start)
         reason = str(error).partition(". ")[0].rstrip(".")
-        fixes = memory.what_needs_less(self.config, self.plan.microbatches, stop - start, self.rank.device)
+        fixes = profiling.what_needs_less(self.config, self.plan.microbatches, stop - start, self.rank.device)
         advice = f"What helps: {', '.join(fixes)}."
         said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
         return "\n".join(filter(None, [said, self.out_of_memory(step)]))
@@ -334,8 +331,4 @@ class Learner:
         """
         if self.sharded:
             self.rank.exchange(None, within_s=self._patience_s)
-        yield from shards.pieces(tensor, self.rank)
-
-    def take_weights(self, weights: Weights) -> warm_start.Match:
-        """Replaces the weights by trained ones; which are which. Raises UserError if they do not fit."""
-        return warm_start.take(self.module, weights, self.task, self.config, self.rank, self._patience_s)
+        yield from building.pieces(tensor, self.rank)

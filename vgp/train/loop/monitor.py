@@ -5,6 +5,8 @@ They share the losses since the last time, whether any was asked to stop, and wh
 
 import math
 import os
+import resource
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
@@ -12,10 +14,9 @@ from dataclasses import astuple, dataclass
 import torch
 from torch import Tensor
 
-from vgp.networks.workload import Workload
+from vgp.networks.shape import Workload
 from vgp.train.loop.curves import Curves, History
 from vgp.train.loop.health import Health
-from vgp.train.loop.memory import peak_bytes
 from vgp.train.loop.order import assignment
 from vgp.train.loop.outcome import device_name, gpu_uuid
 from vgp.train.loop.profiling import Requests
@@ -23,7 +24,7 @@ from vgp.train.loop.progress import Pace, Progress, throughput
 from vgp.train.loop.selection import LOSS
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.weighting import gather, global_mean
-from vgp.train.processes.nvml import Gpu, Reading, scalars
+from vgp.train.processes.gpu import Gpu, Reading, scalars
 from vgp.train.processes.rank import Rank
 
 _MEETING_EVERY_S = 0.5
@@ -249,3 +250,11 @@ class Monitor:
                 )
                 | {"memory/peak_gib": self.peak_bytes / 2**30} | scalars(self.progress.gpus), step
             )  # fmt: skip
+
+
+def peak_bytes(device: torch.device) -> int:
+    """What this process has held at most: of the GPU's memory in tensors, or of the host's where there is no GPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+    return kib if sys.platform == "darwin" else kib << 10

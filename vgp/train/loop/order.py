@@ -1,18 +1,23 @@
-"""Which sample is trained on when, and under which seed: pure functions of the step number.
+"""The steps of a run: which samples, under which seed, on which rank, at which learning rate. No torch here.
 
-Sample `i` of training is position `i % N` of epoch `i // N`; each epoch is another permutation of the N rows.
-The permutation is computed, not stored: a Feistel network over the next even number of bits, walked until it
-lands below N (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, section 3). Resuming is
-arithmetic, and 10^10 samples cost no memory.
+All are pure functions of the step number. Sample `i` of training is position `i % N` of epoch `i // N`; each epoch is
+another permutation of the N rows. The permutation is computed, not stored: a Feistel network over the next even number
+of bits, walked until it lands below N (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002, section
+3). Resuming is arithmetic, and 10^10 samples cost no memory.
 """
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vgp.base.exits import UserError
+from vgp.data.task import Task
+from vgp.train.config import TrainConfig
 
 # Luby and Rackoff need four rounds; small domains want more to look random.
 _ROUNDS = 8
@@ -137,7 +142,111 @@ def count_microbatches(world_size: int, global_batch_size: int, *, exact: bool) 
     return chosen if chosen <= global_batch_size else min(world_size, global_batch_size)
 
 
+def check_assignment(microbatches: int, world_size: int, exact: bool, where: str = "") -> None:
+    """Raises UserError: a process would have none, or the exact mode has no such number. `where` says whose it is."""
+    if microbatches < world_size:
+        raise UserError(
+            f"microbatches={microbatches} cannot be assigned to {world_size} processes{where}: each needs one. "
+            f"Take at most {microbatches} processes, or at least {world_size} microbatches."
+        )
+    if exact and (microbatches & (microbatches - 1) or world_size & (world_size - 1)):
+        raise UserError(
+            f"exact=true needs powers of two, not {microbatches} microbatches on {world_size} processes{where}: "
+            "set microbatches to 4, 8, 16... and take 1, 2, 4, 8... processes."
+        )
+
+
+def check_rungs(config: TrainConfig, world_sizes: Collection[int]) -> None:
+    """Whether the run can begin, and go on, with each number of processes that its machines may have, on any rung.
+
+    Raises:
+        UserError: one cannot be. Without `exact` and `microbatches` each can: microbatches are as many as it takes.
+    """
+    if not (config.exact or config.microbatches):
+        return
+    for world_size in sorted(set(world_sizes)):
+        microbatches = config.microbatches or max(4, world_size)
+        check_assignment(microbatches, world_size, config.exact, where=", one for each GPU of the step's machines")
+
+
 def blocks(first: int, last: int, length: int) -> Iterator[tuple[int, int]]:
     """Cuts steps first..last-1 into runs of at most `length`."""
     for start in range(first, last, length):
         yield start, min(start + length, last)
+
+
+#: Steps at which a task's own function is looked at before training.
+_LOOKS = 100
+
+
+class Schedule:
+    """The learning rate of each step as a share of its peak: the warm-up, then the configured or the task's curve."""
+
+    def __init__(self, config: TrainConfig, steps: int, task: Task):
+        self.steps, self.warmup = steps, math.ceil(config.warmup_fraction * steps)
+        self.final, self.decay = config.final_lr_fraction, math.ceil(config.decay_fraction * steps)
+        self.own = config.schedule == "auto" and type(task).learning_rate is not Task.learning_rate
+        self.task = task
+        shipped: dict[str, Callable[[int], float]] = {
+            "auto": self._cosine, "cosine": self._cosine, "linear": self._linear, "constant": lambda step: 1.0,
+            "warmup_stable_decay": self._stable_decay, "inverse_sqrt": self._inverse_sqrt,
+        }  # fmt: skip
+        self.of_step: Callable[[int], float] = self._of_task if self.own else shipped[config.schedule]
+
+    def factor(self, step: int) -> float:
+        """Of the step numbered `step`, from 0; 0 or more, and above 0 for those that ship.
+
+        Raises:
+            UserError: the task says something else.
+        """
+        if step < self.warmup:
+            return (step + 1) / (self.warmup + 1) * (self._of_task(step) if self.own else 1.0)
+        return self.of_step(step)
+
+    def check(self) -> None:
+        """Raises UserError if what the task says is no schedule, as far as some steps tell."""
+        if not self.own:
+            return
+        if self.final:
+            raise UserError(
+                f"final_lr_fraction={self.final} does nothing with the schedule of {type(self.task).__name__} itself: "
+                "leave it out, or set schedule=cosine, linear or warmup_stable_decay in its place."
+            )
+        some = sorted({step * (self.steps - 1) // _LOOKS for step in range(_LOOKS + 1)})
+        first = {step: self.factor(step) for step in some}
+        for step in reversed(some):
+            if self.factor(step) != first[step]:
+                raise UserError(
+                    f"learning_rate of {type(self.task).__name__} gives {first[step]:g} for step {step}, and "
+                    f"then {self.factor(step):g}: it must depend on the step alone, or a resumed run would differ."
+                )
+
+    def _of_task(self, step: int) -> float:
+        value = self.task.learning_rate(step, self.steps)
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        if not 0 <= number < math.inf:
+            raise UserError(
+                f"learning_rate of {type(self.task).__name__} gives {value!r} for step {step} of {self.steps}: it must "
+                "be a finite number, 0 or more, by which the peak learning rate is multiplied."
+            )
+        return number
+
+    def _passed(self, step: int) -> float:
+        """The share of the steps after the warm-up that is over, in [0, 1)."""
+        return (step - self.warmup) / max(1, self.steps - self.warmup)
+
+    def _cosine(self, step: int) -> float:
+        """Loshchilov and Hutter, https://arxiv.org/abs/1608.03983, without restarts."""
+        return self.final + (1 - self.final) * (0.5 * (1 + math.cos(math.pi * self._passed(step))))
+
+    def _linear(self, step: int) -> float:
+        return self.final + (1 - self.final) * (1 - self._passed(step))
+
+    def _stable_decay(self, step: int) -> float:
+        """Warm-up, stable, decay: Hu et al., https://arxiv.org/abs/2404.06395, section 4."""
+        left = (self.steps - max(step, self.warmup)) / max(1, min(self.decay, self.steps - self.warmup))
+        return self.final + (1 - self.final) * min(1.0, left)
+
+    def _inverse_sqrt(self, step: int) -> float:
+        """Vaswani et al., https://arxiv.org/abs/1706.03762, section 5.3: 1 at the end of the warm-up."""
+        return math.sqrt((self.warmup + 1) / (step + 1))

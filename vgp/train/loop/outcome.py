@@ -8,24 +8,24 @@ from typing import Any
 import torch
 from torch import nn
 
+from vgp.base import memory
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.data import bundle, task_names
 from vgp.data.task import Task
-from vgp.networks.workload import Workload
+from vgp.networks.shape import Workload
 from vgp.protocol.manifest import Manifest
+from vgp.train import mlflow_run
 from vgp.train.checkpoint.holder import Fence
 from vgp.train.loop.curves import History
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.memory import free_bytes
 from vgp.train.loop.order import Plan
 from vgp.train.loop.progress import throughput
 from vgp.train.loop.selection import LOSS
 from vgp.train.loop.trainer_state import Average, Best
 from vgp.train.loop.training_request import TrainingRequest
+from vgp.train.mlflow_run import Live
 from vgp.train.processes.rank import Rank
-from vgp.train.tracking import judged, live
-from vgp.train.tracking.live import Live
 
 
 def ship(step: int, plan: Plan, history: History, best: Best | None, average: Average | None) -> bundle.Shipped:
@@ -128,12 +128,16 @@ def tracked(request: TrainingRequest) -> Live | None:
     params = {name: value for name, value in config.items() if name != "options"} | options
     tags = {"training.job": request.job, "training.checkpoints": place,
             "vgp.data": request.settings["data"], "image": os.environ.get("TRAINING_IMAGE", "")}  # fmt: skip
-    return live.started(request.checkpoints, request.run, params, tags | request.tags)
+    return mlflow_run.started(request.checkpoints, request.run, params, tags | request.tags)
 
 
 def model_tags(request: TrainingRequest) -> dict[str, str]:
     """What binds a tracked run to the model that it left."""
-    return {judged.MODEL: judged.model_tag(storage.read(f"{request.model}/{bundle.CARD}", most=files.MOST_JSON_BYTES))}
+    return {
+        mlflow_run.MODEL: mlflow_run.model_tag(
+            storage.read(f"{request.model}/{bundle.CARD}", most=files.MOST_JSON_BYTES)
+        )
+    }
 
 
 def device_name(rank: Rank) -> str:
@@ -176,3 +180,12 @@ def sample_model(learner: Learner, directory: str, say: Callable[[str], None]) -
     if text:
         say(f"\nThe model's own work:\n{text}\n")
     return text
+
+
+def free_bytes(device: torch.device) -> int:
+    """What a model may take that is made on the host and then moved to the device; where nobody says, all there is."""
+    free = [memory.free_bytes()]
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        free.append(torch.cuda.mem_get_info(device)[0] + unused)
+    return min(free)

@@ -3,15 +3,8 @@
 Autocast rounds what goes into a matrix product to 8 significant bits; in float16 to 11, up to 65,504. Weights and
 activations bear it; of a raw column of 101,325 +- 100 nothing is left but 101,376, or infinity. So a layer that is
 given such a column computes in float32, and so does a module whose own code multiplies it, with all that is in it.
-
-The scale of a loss in float16: large, so that small gradients do not vanish, and lowered when large ones overflow.
-
-The rules are those of `torch.amp.GradScaler` (Micikevicius et al., https://arxiv.org/abs/1710.03740, section 3.2), with
-its values. What differs is who decides: here the norm of the whole gradient, which every rank has alike, so that all
-skip the same steps; and the scale is a number that a checkpoint holds. It is a power of two: nothing is rounded by it.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -196,53 +189,3 @@ def _widened(value: Any) -> Any:
     """What a layer before has computed in half precision, in float32."""
     is_half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
     return value.float() if is_half else value
-
-
-_FIRST_SCALE = 2.0**16
-#: Steps without an overflow after which the scale doubles.
-_GROWTH_INTERVAL = 2_000
-#: A power of two whose inverse is a normal float32 too.
-_LARGEST_SCALE = 2.0**126
-
-
-class Scaler:
-    """The scale of the next step's loss, and what overflowed so far. A part of `Learner.state`."""
-
-    def __init__(self) -> None:
-        self.scale = _FIRST_SCALE
-        #: Steps since the scale was changed last, none of which overflowed.
-        self.good = 0
-        #: Steps that were skipped in all.
-        self.skipped = 0
-
-    def accepts(self, norm: float) -> bool:
-        """Whether the step whose gradient has this norm is to be applied; changes the scale as it follows.
-
-        A gradient that is not finite though the scale is 1 is no overflow of the scale: it is not skipped.
-        """
-        if math.isfinite(norm):
-            self.good += 1
-            if self.good == _GROWTH_INTERVAL:
-                self.scale, self.good = min(2 * self.scale, _LARGEST_SCALE), 0
-            return True
-        if self.scale <= 1:
-            return True
-        self.scale, self.good, self.skipped = self.scale / 2, 0, self.skipped + 1
-        return False
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {}
-
-    def scalars(self) -> dict[str, Any]:
-        return {"scale": self.scale, "good": self.good, "skipped": self.skipped}
-
-    def restore(self, scalars: dict[str, Any]) -> None:
-        """Raises ValueError if no scaler can have written them."""
-        if scalars.keys() != self.scalars().keys():
-            raise ValueError(f"its scaler has {', '.join(sorted(scalars)) or 'nothing'}")
-        scale, good, skipped = (scalars[name] for name in ("scale", "good", "skipped"))
-        if type(scale) is not float or not 1 <= scale <= _LARGEST_SCALE or math.frexp(scale)[0] != 0.5:
-            raise ValueError(f"its loss scale is {scale!r:.40}, no power of two")
-        if type(good) is not int or not 0 <= good < _GROWTH_INTERVAL or type(skipped) is not int or skipped < 0:
-            raise ValueError(f"its scaler counts {good!r:.40} steps, {skipped!r:.40} skipped")
-        self.scale, self.good, self.skipped = scale, good, skipped

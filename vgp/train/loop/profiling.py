@@ -1,8 +1,12 @@
-"""Profiler traces of some steps, beside the checkpoints: those of `profile_steps`, and those asked for on the way.
+"""What is written beside the checkpoints for a look into a run: profiler traces of some steps, and a GPU's memory.
 
-A file or object `profile.request` in the folder of the checkpoints asks a run that goes on: rank 0 looks for it, and
-the ranks begin at the same step, since they agree on it where they meet anyway. Nothing that is computed changes.
-https://docs.pytorch.org/docs/stable/profiler.html
+Steps are traced that `profile_steps` names, and those asked for on the way: a file or object `profile.request` in the
+folder of the checkpoints asks a run that goes on. Rank 0 looks for it, and the ranks begin at the same step, since they
+agree on it where they meet anyway. Nothing that is computed changes. https://docs.pytorch.org/docs/stable/profiler.html
+
+What a GPU's allocator held when no memory was left is written by PyTorch, for its own viewer, which reads nothing but
+its pickles; it does so in the browser and runs nothing of them. No program of ours opens one. Not verified on a GPU.
+https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 """
 
 import os
@@ -17,6 +21,8 @@ import torch
 from vgp.base.storage import files, objects, storage
 from vgp.base.text.printable import report
 from vgp.train import profile
+from vgp.train.config import TrainConfig
+from vgp.train.loop import precision
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.processes.rank import Rank
 
@@ -199,3 +205,59 @@ def _prepared(device: torch.device) -> Any:
 
 def _say(text: str) -> None:
     report(text)
+
+
+#: Allocations whose stacks are kept; PyTorch's documentation expects several KB for each.
+_MOST_ALLOCATIONS = 20_000
+
+
+def remember_allocations(request: TrainingRequest, rank: Rank) -> None:
+    """Keeps the stacks of the last allocations, where that is asked for: before the model takes any memory."""
+    if request.config.memory_snapshot == "history" and rank.device.type == "cuda":
+        torch.cuda.memory._record_memory_history(stacks="python", max_entries=_MOST_ALLOCATIONS)
+
+
+def what_needs_less(config: TrainConfig, microbatches: int, rows: int, device: torch.device) -> list[str]:
+    """What can be changed so that a step fits into the memory of a GPU: nothing that is so already, or could not be.
+
+    Args:
+        config: Of the training that ran out of memory, with nothing left open.
+        microbatches: Of each step, over all ranks.
+        rows: Of a microbatch.
+    """
+    half = precision.has_bf16(device) or precision.has_fp16(device)
+    sharded = config.strategy == "fsdp"
+    fixes = {
+        f"microbatches={2 * microbatches} or more (now {microbatches} of {rows} rows)": rows > 1,
+        "activation_checkpointing=true": not config.activation_checkpointing,
+        "precision=auto": half and config.precision == "fp32",
+        "strategy=fsdp with several GPUs": not sharded and not config.exact,
+        "more GPUs": sharded,
+        "cpu_offload=true": sharded and not config.cpu_offload,
+        "a GPU with more memory": True,
+    }
+    return [fix for fix, helps in fixes.items() if helps]
+
+
+def write_memory_snapshot(request: TrainingRequest, rank: Rank, step: int) -> str:
+    """Writes what lies in the GPU's memory beside the checkpoints; a sentence that says where, "" if it is not written.
+
+    Args:
+        step: The number of the step that ran out of memory, from 0.
+    """
+    if request.config.memory_snapshot == "off" or rank.device.type != "cuda":
+        return ""
+    place = f"{request.checkpoints}/memory/run{request.run:03}-step{step:09}-rank{rank.rank:03}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="memory-") as folder:
+            summary, blocks = Path(folder, "summary.txt"), Path(folder, "blocks.pickle")
+            summary.write_text(torch.cuda.memory_summary(rank.device))
+            objects.put(summary, f"{place}.txt")
+            torch.cuda.memory._dump_snapshot(str(blocks))  # type: ignore[no-untyped-call]
+            objects.put(blocks, f"{place}.pickle")
+    except (OSError, RuntimeError) as error:
+        return f"No snapshot of the memory could be written: {error}"
+    more = "" if request.config.memory_snapshot == "history" else "; with memory_snapshot=history it tells which lines"
+    return (
+        f"What lay in memory: {place}.txt; block by block: drop {place}.pickle on https://pytorch.org/memory_viz{more}."
+    )

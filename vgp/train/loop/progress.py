@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 
 from vgp.base.text.printable import report
-from vgp.networks.workload import Workload
-from vgp.train.processes.nvml import Reading, summary
+from vgp.networks.shape import Workload
+from vgp.train.processes.gpu import Reading, summary
 
 #: Seconds between lines in a log that is not a terminal.
 _LOG_EVERY_S = 10.0

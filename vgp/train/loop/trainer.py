@@ -21,21 +21,19 @@ from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint.holder import clock
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.config import TrainConfig
-from vgp.train.loop import memory, outcome, resume, selection
+from vgp.train.loop import initial_state, outcome, profiling, selection
 from vgp.train.loop.batches import microbatches, tensors
 from vgp.train.loop.curves import History
 from vgp.train.loop.health import Health, listed
+from vgp.train.loop.initial_state import Match, landing_difference
 from vgp.train.loop.learner import Learner
-from vgp.train.loop.memory import peak_bytes
-from vgp.train.loop.monitor import Decision, Monitor
+from vgp.train.loop.monitor import Decision, Monitor, peak_bytes
 from vgp.train.loop.order import assignment
 from vgp.train.loop.profiling import Profiler
-from vgp.train.loop.resume import landing_difference
 from vgp.train.loop.saving import Saving, device_kind
 from vgp.train.loop.trainer_state import Average, Best
 from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.validation import Validation
-from vgp.train.loop.warm_start import Match
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
 #: Rows that are looked at before training.
@@ -65,13 +63,13 @@ class Trainer:
         self.request, self.rank = request, rank
         self.config, self.plan = request.config, request.plan
         self.assigned = assignment(self.plan.microbatches, rank.world_size, rank.rank)
-        memory.remember_allocations(request, rank)
+        profiling.remember_allocations(request, rank)
         self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
         _wait_for_rows(self.data, self.config, rank)
         self._make_ready()
-        checkpoint = resume.newest(request, rank, self.learner)
+        checkpoint = initial_state.newest(request, rank, self.learner)
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
             self._make_ready()
@@ -108,7 +106,7 @@ class Trainer:
         """Makes what learns, and warms it up."""
         self.learner = self._learner()
         self.request = self.request.settled(self.learner.config)
-        self.learner.out_of_memory = partial(memory.snapshot, self.request, self.rank)
+        self.learner.out_of_memory = partial(profiling.write_memory_snapshot, self.request, self.rank)
         self.saving = Saving(self.request, self.rank, self.learner)
         self.health = Health(self.learner, self.saving, self.plan, self.rows, self.config, self.rank)
         first = self.plan.rows(0, 1, range(self.assigned.start, self.assigned.start + 1))
@@ -136,7 +134,10 @@ class Trainer:
         """The weights that a run begins with; one that goes on has them in its checkpoint."""
         if not self.request.warm_start:
             return None
-        match = self.learner.take_weights(self.request.warm_start)
+        learner, patience_s = self.learner, self.saving.patience_s
+        match = initial_state.take(
+            learner.module, self.request.warm_start, learner.task, self.config, self.rank, patience_s
+        )
         self.health.require_weights(self.config.warm_start)
         if self.average:
             self.average.begin()

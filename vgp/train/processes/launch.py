@@ -22,7 +22,7 @@ from pydantic_core import to_json
 
 from vgp.base.exits import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, StoreDown, UserError
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
-from vgp.train.processes.launch_request import LaunchRequest
+from vgp.train.processes.child import LaunchRequest
 
 #: Seconds in which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its
 #: group.

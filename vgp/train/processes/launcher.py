@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from vgp.train.processes.launch_request import LaunchRequest
+from vgp.train.processes.child import LaunchRequest
 
 if TYPE_CHECKING:
     from vgp.train.processes.child import Child

@@ -34,10 +34,10 @@ from vgp.base.exits import (
     is_store_down,
 )
 from vgp.protocol.cluster import Cluster, cores, gpu_count
-from vgp.train.processes import hang, kernels
+from vgp.train.processes import gpu, hang
+from vgp.train.processes.child import LaunchRequest
 from vgp.train.processes.control import await_chief, tell_launchers
 from vgp.train.processes.hang import Trace
-from vgp.train.processes.launch_request import LaunchRequest
 
 #: What a rank sees when another one does not come, or has gone: never the cause of a failure.
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
@@ -234,7 +234,7 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     rank.rendezvous = store
-    kernels.require(rank.device, gpu_count(os.environ))
+    gpu.require(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(

@@ -9,10 +9,9 @@ import time
 from typing import Any
 
 from vgp.base.exits import EXIT_PREEMPTED
-from vgp.train.processes.child import Child
+from vgp.train.processes.child import Child, LaunchRequest
 from vgp.train.processes.control import NOWHERE, Control
 from vgp.train.processes.hang import Recorder, explain_flight
-from vgp.train.processes.launch_request import LaunchRequest
 
 #: After a first failure, time for the others to report theirs: the cause is then chosen among them.
 _GRACE_S = 0.5

@@ -161,7 +161,7 @@ def _followed(settings: Settings, id_: str, tell: Callable[[str], None], log: Lo
             tell(line)
         if build.get("status", "STATUS_UNKNOWN") not in _RUNNING:
             break
-        clock.pause(LOOK_S)
+        clock.sleep(LOOK_S)
     for line in log.rest():
         tell(line)
     if build["status"] != "SUCCESS":

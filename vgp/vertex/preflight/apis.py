@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_engines import engines_of_steps
-from vgp.machines.placement.engine_request import Engines
+from vgp.machines.placement.request_parts import Engines
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.base.text import google_names
+from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_engines import engines_of_steps
-from vgp.machines.placement.engine_request import BigQuery
+from vgp.machines.placement.request_parts import BigQuery
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import needed, role_for

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.machines.catalog import catalog
-from vgp.machines.placement.engine_request import Job
+from vgp.machines.placement.request_parts import Job
 from vgp.settings import Settings
 from vgp.vertex import clients, permissions, rest
 from vgp.vertex.permissions import ACT_AS, needed

@@ -65,10 +65,10 @@ def follow(
         WorkFailed: Google refuses to tell (not found, not allowed); a lost connection is waited for.
     """
     clock = clock or Clock()
-    deadline = clock.now().timestamp() + timeout_s if timeout_s is not None else None
+    deadline = clock.now() + timeout_s if timeout_s is not None else None
 
     def until() -> None:
-        if deadline is not None and clock.now().timestamp() >= deadline:
+        if deadline is not None and clock.now() >= deadline:
             raise _Late
 
     display = Display(console, clock, until)
@@ -82,7 +82,7 @@ def follow(
     else:
         _conclude(settings, display, console)
     result = (
-        outputs.report_json(settings, display.run, display.rows, clock.now()) if display.run else {"name": reference}
+        outputs.report_json(settings, display.run, display.rows, clock.moment()) if display.run else {"name": reference}
     )
     return Outcome(code, {**result, "exit_code": code})
 
@@ -97,7 +97,7 @@ def _watch(settings: Settings, reference: str, display: "Display", until: Callab
             return
         wait = FIRST_S if changed else min(1.4 * wait, LONGEST_S)
         until()
-        display.clock.pause(wait)
+        display.clock.sleep(wait)
         until()
         job = display.patience(lambda: client.get_pipeline_job(name=name, **clients.once()))
 
@@ -111,7 +111,7 @@ class Display:
         self.run: Run | None = None
         self.rows: Rows = {}
         self.seen: dict[str, str] = {}
-        self.spoke = clock.now()
+        self.spoke = clock.moment()
         self.is_live = console.is_terminal and not console.is_dumb_terminal
         self.live = Live(get_renderable=self.drawn, console=console, refresh_per_second=4, transient=True)
 
@@ -139,13 +139,13 @@ class Display:
 
     def line(self, text: str) -> None:
         """A line that stays; on a terminal above the table."""
-        self.spoke = self.clock.now()
+        self.spoke = self.clock.moment()
         run_view.write(self.console, f"{self.spoke.astimezone():%H:%M:%S}  {text}")
 
     def drawn(self) -> RenderableType:
         if self.run is None:
             return Text.assemble("looking for the run", (f"  {self.patience.note}", "yellow"))
-        now = self.clock.now()
+        now = self.clock.moment()
         head = run_view.headline(self.run, self.rows, now)
         size = self.console.size
         steps = run_view.steps(self.run, self.rows, now, width=size.width - 1, room=max(3, size.height - 6))
@@ -158,7 +158,7 @@ class Display:
         return Group(head, steps, foot)
 
     def _tell(self, run: Run, changed: list[str]) -> None:
-        now = self.clock.now()
+        now = self.clock.moment()
         for step in run.steps:
             if step.name in changed and step.state != "waiting":
                 self.line(run_view.change(step, self.rows, now))
@@ -179,7 +179,7 @@ def _way(way: Way) -> str:
 
 
 def _conclude(settings: Settings, display: Display, console: Console) -> None:
-    run, now = display.run, display.clock.now()
+    run, now = display.run, display.clock.moment()
     assert run
     console.print(run_view.steps(run, display.rows, now, width=console.width))
     run_view.write(console, run_view.headline(run, display.rows, now))

@@ -67,7 +67,7 @@ def shells(
         WorkFailed: Google refused, or nothing was there in time.
     """
     clock = clock or Clock()
-    began, said = clock.now(), ""
+    began, said = clock.moment(), ""
     with explained(f"look for the shells of {name}", settings):
         patience = Patience(tell, clock)
         job_name = run_search.find(settings, reference).name
@@ -82,9 +82,9 @@ def shells(
             if waits != said:
                 tell(waits)
             said = waits
-            if timeout_s is not None and (clock.now() - began).total_seconds() >= timeout_s:
+            if timeout_s is not None and (clock.moment() - began).total_seconds() >= timeout_s:
                 raise WorkFailed(f"{waits}; no shell after {took(timeout_s)}. Wait longer: --timeout SECONDS.")
-            clock.pause(_LOOK_S)
+            clock.sleep(_LOOK_S)
 
 
 def _run(settings: Settings, name: str) -> Run:

@@ -9,8 +9,7 @@ from typing import Any
 
 from vgp import __version__
 from vgp.base.errors import RequestError
-from vgp.check.spec.caching import switched
-from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
+from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is, switched
 from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names

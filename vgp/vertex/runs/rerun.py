@@ -14,9 +14,9 @@ from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.checker import check
-from vgp.check.spec import arguments, spec_ladder
-from vgp.check.spec.caching import cached, switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec import spec_ladder
+from vgp.check.spec.parameters import Members, parse_arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec, cached, switched
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import attempts, run_search
@@ -44,13 +44,13 @@ def body(
     parameters: Sequence[str] = (),
     *,
     from_failed: bool = False,
-    members: arguments.Members = dict,
+    members: Members = dict,
     expanded: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> dict[str, Any]:
     """The PipelineJob of the second run.
 
     `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
-    lets take earlier results, or all of a spec that says nothing about it. `members`: as of `arguments.parsed`;
+    lets take earlier results, or all of a spec that says nothing about it. `members`: as of `parse_arguments`;
     `expanded`: puts the text of a file in place of its name.
 
     Raises:
@@ -113,12 +113,12 @@ def rerun(
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 
 
-def _changed(run: Run, texts: Sequence[str], members: arguments.Members) -> dict[str, Any]:
+def _changed(run: Run, texts: Sequence[str], members: Members) -> dict[str, Any]:
     """The values of `--set`, checked against the spec; the old run's values stand in for the others."""
     parameters = {
         name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter
         for name, parameter in run.spec.parameters.items()
     }
-    values = arguments.parsed(parameters, texts, members)
+    values = parse_arguments(parameters, texts, members)
     spec_ladder.refuse_sizes(run.spec, values)
     return values

@@ -13,7 +13,7 @@ from vgp.check.check_finding import StepRow
 from vgp.check.checker import check
 from vgp.check.cost_bound import Cost
 from vgp.check.cost_bound import price_dates as dates_of
-from vgp.machines.catalog.hardware import short_name
+from vgp.machines.catalog.catalog import short_name
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_steps import Step
 

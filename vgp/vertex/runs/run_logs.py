@@ -94,7 +94,7 @@ def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock 
     """
     if selection.limit < 0:
         raise RequestError(f"--limit {selection.limit}: give a number of lines, or 0 for all.")
-    begin = since(selection.since, (clock or Clock()).now()) if selection.since else None
+    begin = since(selection.since, (clock or Clock()).moment()) if selection.since else None
     texts = expressions(run, selection.steps(run), begin=begin, severity=selection.severity)
     client = clients.logging(settings)
     with explained("read the logs", settings):
@@ -113,20 +113,20 @@ def following(
     clock = clock or Clock()
     jobs, client = clients.pipeline_service(settings), clients.logging(settings)
     seen: set[str] = set()
-    begin = since(selection.since, clock.now()) if selection.since else None
+    begin = since(selection.since, clock.moment()) if selection.since else None
     looks = 0
     while looks < _LAST_LOOKS:
         with explained("follow the logs", settings):
             run = read(patience(lambda: jobs.get_pipeline_job(name=job_name, **clients.once())))
             run = patience(lambda run=run: with_started(settings, run, calls=clients.once))  # type: ignore[misc]
-            complete = run.ended is not None and (clock.now() - run.ended).total_seconds() > _LATE_S
+            complete = run.ended is not None and (clock.moment() - run.ended).total_seconds() > _LATE_S
             looks = _LAST_LOOKS if complete else looks + 1 if run.over else 0
             new = _new(patience, client, run, selection, begin, seen)
         yield from new
         if new:
             begin = max(new[-1].time - timedelta(seconds=_LATE_S), begin or new[0].time)
         if looks < _LAST_LOOKS:
-            clock.pause(_LOOK_S)
+            clock.sleep(_LOOK_S)
 
 
 def _new(

@@ -4,7 +4,6 @@ https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
 """
 
 import contextlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +13,11 @@ from typing import Any
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.retry import Pauses, poll
 from vgp.check import cost_bound
 from vgp.check.check_report import Report, headline
-from vgp.check.spec import arguments
-from vgp.check.spec.caching import switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.parameters import parse_arguments
+from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -110,7 +109,7 @@ def _request(
     labels = _labels(options.labels)
     spec, uri, report = _specification(name, settings, options)
     members = partial(workflow_files.members, name, settings.repository)
-    values = arguments.parsed(spec.parameters, parameters, members)
+    values = parse_arguments(spec.parameters, parameters, members)
     values = workflow_files.expanded(name, values, settings.repository, Path.cwd())
     workflow_files.check(name, spec, values, settings.repository, remote=True)
     held.refuse_missing(settings, spec, values)
@@ -186,15 +185,18 @@ def _experiment(client: Any, settings: Settings, experiment: str) -> str:
 
 def _run_context(settings: Settings, job_name: str, patience_s: float) -> str:
     """Resource name of the run's context, which Google makes some seconds after the run."""
-    client, deadline = clients.pipeline_service(settings), time.monotonic() + patience_s
-    while True:
+    client = clients.pipeline_service(settings)
+
+    def look() -> str | None:
         job = client.get_pipeline_job(name=job_name, **clients.reading())
-        if job.job_detail.pipeline_run_context.name:
-            return str(job.job_detail.pipeline_run_context.name)
-        if job.state.name in ENDED or time.monotonic() > deadline:
-            raise WorkFailed(
-                "the run was started, but has no context in ML Metadata: it is in no experiment.\n"
-                "  The same command adds it while the run answers for it; later, or after --new: the same command with "
-                f"--id {resource_names.short(job_name)}."
-            )
-        time.sleep(1)
+        name = str(job.job_detail.pipeline_run_context.name)
+        return name if name or job.state.name in ENDED else None
+
+    name = poll(look, Pauses(1.0, 1.0, deadline_s=patience_s))
+    if not name:
+        raise WorkFailed(
+            "the run was started, but has no context in ML Metadata: it is in no experiment.\n"
+            "  The same command adds it while the run answers for it; later, or after --new: the same command with "
+            f"--id {resource_names.short(job_name)}."
+        )
+    return name

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vgp.base.text.times import rfc3339
-from vgp.check.spec.caching import cached
+from vgp.check.spec.pipeline_spec import cached
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs.attempts import PARAMETER

@@ -125,7 +125,7 @@ class _Work:
             changed = self.start()
             if self.going or self.waiting:
                 wait = FIRST_S if changed else min(1.4 * wait, LONGEST_S)
-                self.clock.pause(wait)
+                self.clock.sleep(wait)
                 self.look()
         return self.runs
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from vgp.base.errors import RequestError
 from vgp.check.check_finding import StepRow
-from vgp.check.spec.caching import cached, pins_first
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, cached, pins_first
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job

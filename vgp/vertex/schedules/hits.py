@@ -1,7 +1,7 @@
 """Which steps of a coming run would take the result of an earlier one: the cache's key of each, compared part by part.
 
-The key is what vgp/check/spec/caching.py tells. Of outputs that are not known before the run, who makes them stands for
-them: they are the same where their maker is a hit.
+vgp/check/spec/pipeline_spec.py describes the key. An output that is not known before the run is represented by the
+step that makes it: it is the same where that step is a hit.
 """
 
 import re

@@ -12,8 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from vgp.base.text.times import moment
-from vgp.check.spec.caching import cached
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, cached
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_steps import Step, steps_of
 from vgp.vertex.schedules import schedule_list

@@ -7,7 +7,7 @@ from functools import partial
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.check_finding import StepRow
-from vgp.check.spec import arguments
+from vgp.check.spec.parameters import check_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Schedule, Settings
 from vgp.vertex.google_errors import explained
@@ -51,7 +51,7 @@ def declared(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]
                 templates[key] = _template(settings, schedule)
             template = templates[key]
             members = partial(workflow_files.members, schedule.pipeline, settings.repository)
-            values = arguments.checked(template.spec.parameters, schedule.parameters, members)
+            values = check_arguments(template.spec.parameters, schedule.parameters, members)
             values = filled(template.spec, schedule, values)
             values = workflow_files.expanded(schedule.pipeline, values, settings.repository)
             workflow_files.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)

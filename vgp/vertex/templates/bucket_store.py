@@ -18,7 +18,7 @@ from typing import Any
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
-from vgp.settings.template_reference import PREFIX
+from vgp.settings.schedule_settings import PREFIX
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.templates.template_store import Package, Version

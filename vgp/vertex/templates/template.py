@@ -9,8 +9,8 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.settings import Settings, template_reference, value_rules
-from vgp.settings.template_reference import PREFIX, Reference
+from vgp.settings import Settings, schedule_settings, value_rules
+from vgp.settings.schedule_settings import PREFIX, Reference
 from vgp.vertex.templates.bucket_store import Bucket
 from vgp.vertex.templates.registry_store import Repository
 from vgp.vertex.templates.template_store import Store
@@ -66,13 +66,13 @@ class Template:
 def resolve(settings: Settings, reference: str, *, place: str | None = None) -> Template:
     """The version that `reference` names now, pinned by its digest, with its spec checked against that digest.
 
-    `reference`: see template_reference. `place`: a repository or bucket folder; default: that of the settings.
+    `reference`: see `schedule_settings.parse`. `place`: a repository or bucket folder; default: that of the settings.
 
     Raises:
         RequestError: the reference is none, or there is no such template, tag or version.
         WorkFailed: the content is not what the digest says, or Google could not be reached.
     """
-    wanted = template_reference.parse(reference)
+    wanted = schedule_settings.parse(reference)
     store = open_store(settings, wanted.place or place)
     with store.explaining(f"read the template {reference}"):
         digest = pinned(store, wanted)

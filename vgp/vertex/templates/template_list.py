@@ -9,8 +9,8 @@ from rich.text import Text
 
 from vgp.base.text.printable import abridged, one_line
 from vgp.base.text.table import facts, table
-from vgp.settings import Settings, template_reference
-from vgp.settings.template_reference import LATEST, Reference
+from vgp.settings import Settings, schedule_settings
+from vgp.settings.schedule_settings import LATEST, Reference
 from vgp.vertex.templates.template import Template, absent, open_store, resolve
 from vgp.vertex.templates.template_store import as_time
 
@@ -35,7 +35,7 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
         RequestError: there is no such template.
         WorkFailed: Google refused or could not be reached.
     """
-    template_reference.package(name)
+    schedule_settings.package(name)
     store = open_store(settings, place)
     with store.explaining(f"list the versions of {name}"):
         listed, tags = store.versions(name), store.tags(name)

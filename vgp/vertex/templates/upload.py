@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.settings import Settings, template_reference
-from vgp.settings.template_reference import LATEST, PREFIX
+from vgp.settings import Settings, schedule_settings
+from vgp.settings.schedule_settings import LATEST, PREFIX
 from vgp.vertex.images import held
 from vgp.vertex.templates.template import absent, open_store, pinned, verified
 from vgp.vertex.templates.template_store import Store, Version, as_time
@@ -54,8 +54,8 @@ def upload(settings: Settings, name: str, content: bytes, *, tags: Sequence[str]
         RequestError: the name or a tag cannot be one, or there is no place for templates.
         WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
     """
-    template_reference.package(name)
-    tags = [template_reference.tag(tag) for tag in dict.fromkeys(tags)]
+    schedule_settings.package(name)
+    tags = [schedule_settings.tag(tag) for tag in dict.fromkeys(tags)]
     store = open_store(settings, place)
     digest = PREFIX + hashlib.sha256(content).hexdigest()
     with store.explaining(f"upload {name}"):
@@ -74,8 +74,8 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
         RequestError: there is no such version, or the tag cannot be one.
         WorkFailed: Google refused or could not be reached.
     """
-    parsed = template_reference.parse(reference)
-    template_reference.tag(tag)
+    parsed = schedule_settings.parse(reference)
+    schedule_settings.tag(tag)
     store = open_store(settings, parsed.place or place)
     with store.explaining(f"tag {reference}"):
         digest = pinned(store, parsed)
@@ -91,7 +91,7 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
         RequestError: there is no such tag, or `reference` names a digest.
         WorkFailed: Google refused or could not be reached.
     """
-    parsed = template_reference.parse(reference)
+    parsed = schedule_settings.parse(reference)
     if not parsed.tag or reference == parsed.name:
         raise RequestError(f"{reference} names no tag. Write NAME:TAG.")
     store = open_store(settings, parsed.place or place)
@@ -131,7 +131,7 @@ def publish(
         WorkFailed: Google refused or could not be reached, or gave back something else than was sent.
     """
     for tag in tags:
-        template_reference.tag(tag)
+        schedule_settings.tag(tag)
     source = source_commit.current(settings.repository.root)
     with console.status("compiling") as status:
         workflow = compiled(name, settings, max_usd=max_usd)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.errors import RequestError
-from vgp.check import image_names
+from vgp.check import container_facts
 from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import Problem, refuse
@@ -147,7 +147,7 @@ def _open(words: Sequence[str]) -> list[str]:
 def _problems(rung: PlacedRung, image: str, settings: Settings) -> Iterator[Problem]:
     """What speaks against the image on this GPU, against the key in this region, and against the job's other fields."""
     gpu, region, options = rung.placement.combination.accelerator_type, rung.placement.region, rung.placement.options
-    for problem in image_names.kernels(_with_base(image, settings), gpu) if gpu else ():
+    for problem in container_facts.kernels(_with_base(image, settings), gpu) if gpu else ():
         yield replace(problem, suggestion=f"{problem.suggestion} A rung has its own: image = '...'.", severity="error")
     key = settings.encryption_key
     if key and key_location(key) != region:

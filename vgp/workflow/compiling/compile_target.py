@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vgp.check.spec.caching import PINNED
-from vgp.check.spec.pipeline_spec import Places
+from vgp.check.spec.pipeline_spec import PINNED, Places
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.image import IMAGE
 from vgp.workflow.compiling import script_step
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from vgp.settings import Settings
 from vgp.base.errors import RequestError
 from vgp.base.text import google_names
-from vgp.machines.placement.engine_request import BigQuery, Dataflow, Engines, Job
+from vgp.machines.placement.request_parts import BigQuery, Dataflow, Engines, Job
 from vgp.settings import Settings
 
 
@@ -27,7 +26,7 @@ class Target(Protocol):
     earlier run's step with the same inputs. No other step does; one with effects never may.
     """
 
-    #: Whether the steps of a workflow that pins nothing take results all the same: vgp/check/spec/caching.py.
+    #: Whether the steps of a workflow that pins nothing take results all the same: vgp/check/spec/pipeline_spec.py.
     caching: bool
     #: The time for which a schedule started the run, as an input of a step; "" where there are no schedules.
     scheduled: str
@@ -87,7 +86,7 @@ class Target(Protocol):
 
 
 def marked(component: "BaseComponent", pinned: bool) -> "BaseComponent":
-    """The component, with the mark of vgp/check/spec/caching.py on its tasks if they are pinned."""
+    """The component, with the mark of vgp/check/spec/pipeline_spec.py on its tasks if they are pinned."""
     return with_tasks(component, lambda task: task.set_caching_options(True, PINNED)) if pinned else component
 
 

@@ -19,9 +19,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vgp.check.spec import ladder_inputs
-from vgp.check.spec.caching import as_pinned
-from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults, with_places
+from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, with_defaults, with_places
+from vgp.check.spec.spec_ladder import refuse_same_inputs
 from vgp.workflow.compiling.compile_target import Target
 from vgp.workflow.compiling.email import with_email
 from vgp.workflow.compiling.sizes import with_sizes
@@ -112,7 +111,7 @@ def completed(pipeline: Any, where: Target, expand: Expand | None, root: Path) -
     spec = with_sizes(PipelineSpec(content))
     spec = with_defaults(spec, lambda values: expand(dict(values), root) if expand else values)
     spec = with_places(spec, where.places)
-    ladder_inputs.refuse(spec)
+    refuse_same_inputs(spec)
     if where.email:
         spec = with_email(spec, where.email)
     return as_pinned(spec, otherwise=where.caching)

@@ -16,9 +16,11 @@ from typing import Any
 import vgp
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
-from vgp.check.spec import container_settings, ladder_inputs, spec_engines, spec_ladder
+from vgp.check import container_facts
+from vgp.check.spec import container_settings, spec_ladder
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_ladder import refuse_same_inputs
 from vgp.protocol.imports import serve
 from vgp.settings.repository import Repository, find, known
 from vgp.workflow import kfp_package
@@ -119,7 +121,7 @@ def check(
     settings = {*inner, *(member for each in inner.values() for member in each)}
     container_settings.refuse_arguments(spec, arguments, remote=remote, settings=settings)
     spec_ladder.refuse_sizes(spec, arguments)
-    ladder_inputs.refuse(spec, arguments)
+    refuse_same_inputs(spec, arguments)
     judge = getattr(load(path, repository), "check", None)
     if judge is None:
         return
@@ -156,7 +158,7 @@ def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> di
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
-        "bigquery": spec_engines.bigquery_steps(spec),
+        "bigquery": container_facts.bigquery_steps(spec),
         "worlds": spec_ladder.worlds_of_sizes(spec, arguments),
     }
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vgp.check.spec import arguments
+from vgp.check.spec.parameters import check_arguments
 from vgp.protocol.imports import variables_of_ours
 from vgp.workflow.compiling import source_commit
 from vgp.workflow.local import local_folder, portable, process, proof
@@ -26,7 +26,7 @@ def execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
         RequestError: an argument is none that the pipeline can take.
         process.Interrupted: a signal of `process.STOPS` arrived; every process was ended.
     """
-    arguments.checked(run.spec.parameters, run.arguments)
+    check_arguments(run.spec.parameters, run.arguments)
     command = [sys.executable, "-m", "vgp.workflow.local.worker", str(run.folder), str(run.repository.root)]
     earlier = run.starts()
     with (

@@ -9,8 +9,8 @@ from typing import Any
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text import whole_files
-from vgp.check.spec import arguments
 from vgp.check.spec.container_settings import scripts
+from vgp.check.spec.parameters import parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
 from vgp.settings import Repository, Settings
 from vgp.workflow.compiling import workflow_files
@@ -96,7 +96,7 @@ def started(
     repository = settings.repository
     spec = workflow_files.compiled(name, Local(settings), repository)
     _refuse(spec, nproc, nodes)
-    values = arguments.parsed(spec.parameters, texts, partial(workflow_files.members, name, repository))
+    values = parse_arguments(spec.parameters, texts, partial(workflow_files.members, name, repository))
     values = workflow_files.expanded(name, values, repository, Path.cwd())
     workflow_files.check(name, spec, {**values, **_registry(spec, values, out)}, repository)
     portable.refuse(spec, out.absolute(), repository.root)

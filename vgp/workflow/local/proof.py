@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from vgp.check.spec import conditions
+from vgp.check.spec import dag
 from vgp.check.spec.dag import Component, Json, Loop, Output, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
@@ -111,7 +111,7 @@ def _leaves(task: Task) -> Iterator[str]:
 def _refused(condition: str, inputs: Json) -> Step | None:
     """What becomes of a task whose condition does not hold or cannot be told; None if it should run."""
     try:
-        if condition and not conditions.holds(condition, inputs):
+        if condition and not dag.holds(condition, inputs):
             return Step("", "skipped", f"its condition does not hold: {condition}")
     except ValueError as error:
         return Step("", "missing", str(error))

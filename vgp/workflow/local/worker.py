@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vgp.check.spec import conditions
+from vgp.check.spec import dag
 from vgp.check.spec.container_settings import artifacts, read
 from vgp.protocol.imports import variables_of_ours
 from vgp.workflow import kfp_package
@@ -80,9 +80,9 @@ def _holds(condition: str, values: Any) -> bool:
     """As kfp.local decides, but parsed: it makes Python of the values, where a quote breaks or turns the branch."""
     from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 
-    names = conditions.names(condition)
+    names = dag.names(condition)
     known = {name: ConditionEvaluator._resolve_pipeline_channel(name, values) for name in names}
-    return None not in known.values() and conditions.holds(condition, known)
+    return None not in known.values() and dag.holds(condition, known)
 
 
 def _end_with_parent() -> None:

@@ -12,7 +12,7 @@ from vgp.base.storage import download, objects, storage
 from vgp.base.storage.objects import Folder
 from vgp.base.storage.slot import Slot
 from vgp.data import bundle
-from vgp.data.beam.dataset import Dataset
+from vgp.data.beam.dataflow import Dataset
 from vgp.protocol import pin_store as pins
 from vgp.protocol.capacity.control import Control, Document
 from vgp.protocol.capacity.watcher import claim

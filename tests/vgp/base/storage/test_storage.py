@@ -15,8 +15,7 @@ from vgp.base.storage.storage import File, find, overwrite
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
 from vgp.data.sources.files import Files
-from vgp.data.sources.reading import Reading
-from vgp.data.sources.resolve import resolve
+from vgp.data.sources.resolve import Reading, resolve
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.base.text.figures import GB_PER_GIB, listed, number, plural, took, usd
+from vgp.base.text.figures import GB_PER_GIB, listed, number, plural, plus, significant, took, usd
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,18 @@ def test_lists_and_plurals():
 
 def test_a_gib_is_seven_percent_more_than_a_gb():
     assert pytest.approx(1.0737, abs=1e-4) == GB_PER_GIB
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(68_050.4, "68,050"), (0.00123449, "0.001234"), (-0.00123449, "-0.001234"), (-0.0, "0"), (4e-9, "4e-09")],
+)
+def test_a_number_has_the_digits_that_tell_and_zero_no_sign(value, shown):
+    assert significant(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.00004, "0.0000"), (-0.00004, "0.0000"), (0.0139, "+0.0139"), (-0.0139, "-0.0139")]
+)
+def test_a_difference_that_is_shown_as_zero_has_no_sign(value, shown):
+    assert plus(f"{value:z.4f}") == shown

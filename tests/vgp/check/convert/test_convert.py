@@ -17,7 +17,7 @@ from vgp.__main__ import main
 from vgp.base.documents.document import parse
 from vgp.base.errors import RequestError
 from vgp.check.convert import any_request as conversions
-from vgp.check.convert import job_body, step_job
+from vgp.check.convert import conversion, step_job
 from vgp.check.convert.conversion import as_yaml
 from vgp.check.sources import gcloud_line
 from vgp.machines.placement.placing import place
@@ -401,7 +401,7 @@ def test_a_line_says_to_us_what_it_says_to_gcloud(vertex, tmp_path):
     gcloud(shlex.split(line), url, tmp_path)
     data, lost = gcloud_line.data(line)
     assert {note.field for note in lost} == {"--quiet"}
-    ours = job_body.conversion(data).body()
+    ours = conversion.conversion(data).body()
     pb = CustomJob.pb()
     assert json_format.ParseDict(ours, pb()) == json_format.ParseDict(bodies[0], pb())
 

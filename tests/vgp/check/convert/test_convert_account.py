@@ -19,7 +19,7 @@ from vgp.check.convert.conversion import as_yaml, leaves
 
 #: The short run is the same every time; a long one:
 #: FUZZ_EXAMPLES=2000 pytest tests/vgp/check/convert/test_convert_account.py
-ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 40))
+ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", 16))
 
 #: What becomes something else by a rule of its own: the machines and the image of another age.
 RENAMED = (

@@ -6,8 +6,8 @@ import pytest
 
 from tests.vgp.check.forms import rendered
 from vgp.check.checker import check
+from vgp.check.document_kinds import parse
 from vgp.check.sources import notebook as notebooks
-from vgp.check.sources.source_files import parse
 
 RUN = 'job.run(machine_type="g2-standard-24", accelerator_type="NVIDIA_L4", accelerator_count=GPUS)'
 COMMAND = "gcloud ai custom-jobs create --region=us-central1 --config=job.yaml"

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from vgp.check.checker import check
+from vgp.check.document_kinds import parse
 from vgp.check.fix import Options, fixes
-from vgp.check.sources.source_files import parse
 
 MACHINE = """
       machine_spec {{

@@ -9,7 +9,7 @@ from loopback.fixture import cloud, without_lookups
 
 from vgp.base.storage import dataflow as jobs
 from vgp.data.beam import dataflow as runner
-from vgp.data.beam import following, work
+from vgp.data.beam import dataflow_job, work
 
 __all__ = ["cloud", "without_lookups"]
 
@@ -53,9 +53,9 @@ def dataflow(cloud, allow, monkeypatch) -> Iterator[Cloud]:
 
     monkeypatch.setattr(auth._Credentials, "_credentials_init", False)
     monkeypatch.setattr(jobs, "RETRY_AFTER_S", 0.01)
-    monkeypatch.setattr(following, "LOOK_EVERY_S", 0.02)
-    monkeypatch.setattr(following, "LINE_EVERY_S", 0.0)
-    monkeypatch.setattr(following, "REASON_WITHIN_S", 0.2)
+    monkeypatch.setattr(dataflow_job, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(dataflow_job, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(dataflow_job, "REASON_WITHIN_S", 0.2)
     monkeypatch.setattr(runner, "APART", False)  # a process for each test takes more than a second
     monkeypatch.setattr(Clock, "sleep", lambda self, seconds: None)  # between tries at a refusal, half a minute
     allow()

@@ -16,8 +16,8 @@ from loopback.errors import ApiError
 from vgp.base.exits import Preempted, ProcessFailed, UserError
 from vgp.base.storage.dataflow import Jobs, explained
 from vgp.data.beam import dataflow as runner
-from vgp.data.beam import submission
-from vgp.data.beam.following import follow
+from vgp.data.beam import dataflow_job
+from vgp.data.beam.dataflow_job import follow
 from vgp.data.beam.work import leave
 from vgp.data.prepare import prepare
 
@@ -206,7 +206,7 @@ def test_a_job_whose_creation_is_answered_too_late_is_found_by_its_name(dataflow
 
 def test_a_step_that_is_cancelled_while_nobody_answers_ends(dataflow, monkeypatch):
     dataflow.fail("dataflow.projects.locations.jobs.create", slow(40))
-    monkeypatch.setattr(submission, "STOPS_WITHIN_S", 0.1)
+    monkeypatch.setattr(dataflow_job, "STOPS_WITHIN_S", 0.1)
 
     def stops():
         while not called(dataflow, "create"):

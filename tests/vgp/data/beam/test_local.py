@@ -18,7 +18,7 @@ from vgp.data.beam import local
 from vgp.data.beam.local import Local
 from vgp.data.destination import Destination
 from vgp.data.pool import ProcessDied
-from vgp.data.processes import Processes
+from vgp.data.shards import Processes
 
 
 @pytest.fixture

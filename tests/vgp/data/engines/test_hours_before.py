@@ -4,8 +4,7 @@ import ibis
 import numpy as np
 import pyarrow as pa
 
-from vgp.data.engines.hours_before import looked_back
-from vgp.data.events import Events
+from vgp.data.events import Events, looked_back
 
 HAPPENED = ibis.table({"place": "string", "gate": "int64", "hour": "int64", "delay": "int64"}, name="happened")
 WINDOWS = ((1, 1), (5, 2), (40, 3))

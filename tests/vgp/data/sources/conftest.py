@@ -9,8 +9,7 @@ import pytest
 
 from vgp.data.schema import Field
 from vgp.data.sources.files import Files
-from vgp.data.sources.reading import Reading
-from vgp.data.sources.resolve import resolve
+from vgp.data.sources.resolve import Reading, resolve
 
 FIELDS = (Field("n", pa.int32()), Field("when", pa.timestamp("s", tz="UTC")), Field("word", pa.string()))
 

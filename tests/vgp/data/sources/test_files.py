@@ -14,8 +14,7 @@ from vgp.base.exits import UserError
 from vgp.data.schema import Field
 from vgp.data.sources import opening
 from vgp.data.sources.files import Files
-from vgp.data.sources.reading import Reading
-from vgp.data.sources.resolve import resolve
+from vgp.data.sources.resolve import Reading, resolve
 
 CELLS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=8), min_size=2, max_size=2)
 WORDS = (Field("a", pa.string(), True), Field("b", pa.string(), True))

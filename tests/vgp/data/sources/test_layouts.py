@@ -7,7 +7,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.data.schema import Field
-from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import Reading
 
 FIELDS = (Field("n", pa.int64()), Field("size", pa.float64(), True), Field("word", pa.string()))
 EXPECTED = {"n": [1, 2], "size": [0.5, 1.25], "word": ["é", "b"]}
@@ -67,7 +67,7 @@ def test_text_of_another_encoding_is_read_as_it_is_said_to_be(opened, word, enco
 
 
 def test_quotes_around_text_make_no_file_be_parted_twice(opened, monkeypatch):
-    monkeypatch.setattr("vgp.data.sources.layouts._numbers", None)
+    monkeypatch.setattr("vgp.data.sources.blocks._numbers", None)
     files = opened({"x.csv": b'n,size,word\n1,0.5,"b, 1,2, c"\n'}, FIELDS)
     assert pa.Table.from_batches(files.batches())["word"].to_pylist() == ["b, 1,2, c"]
 

@@ -12,8 +12,7 @@ from vgp.base.storage.finding import File
 from vgp.data.schema import Field
 from vgp.data.sources import opening
 from vgp.data.sources.files import Files
-from vgp.data.sources.reading import Reading
-from vgp.data.sources.resolve import resolve
+from vgp.data.sources.resolve import Reading, resolve
 
 FIELDS = (Field("a", pa.int64()), Field("b", pa.string()))
 NAMES = [f"{i:02}.csv{'.gz' * (i % 2)}" for i in range(12)]

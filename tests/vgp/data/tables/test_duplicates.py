@@ -8,12 +8,12 @@ import pytest
 from tests.vgp.data.computed import engine_of, stated_ids, stated_number
 from vgp.base.exits import UserError
 from vgp.data.engine import ID
-from vgp.data.tables import duplicates
+from vgp.data.identity import with_ids
 
 
 def ids_of(table: pa.Table, scratch, key: tuple[str, ...] = ()) -> list[int]:
     with engine_of(table, scratch, key=key) as engine:
-        rows = duplicates.identified(engine, engine.source(), key, table.column_names)
+        rows = with_ids(engine, engine.source(), key, table.column_names)
         return engine.read(rows.order_by("_record").select(ID))[ID].to_pylist()
 
 
@@ -70,7 +70,7 @@ def test_different_keys_that_share_a_number_are_told_apart(tmp_path):
     with engine_of(keys, tmp_path, key=("k",)) as engine:
         few = engine.source()
         few = few.mutate(**{ID: few[ID] % 3})
-        rows = duplicates.identified(engine, few, ("k",), ["k"])
+        rows = with_ids(engine, few, ("k",), ["k"])
         made = engine.read(rows.order_by("k"))[ID].to_pylist()
     assert len(set(made)) == 40
     assert made == [stated_number((k, "again"), ["int64", "string"]) for k in range(40)]

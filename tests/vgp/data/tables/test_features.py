@@ -6,15 +6,15 @@ import pyarrow as pa
 import pytest
 
 from tests.vgp.data.computed import engine_of
-from vgp.data import canonical, identity
+from vgp.data import identity
 from vgp.data.engines.duckdb import DuckDB
 from vgp.data.events import Events, hours
-from vgp.data.schema import Field
+from vgp.data.schema import Field, canonical_schema
 from vgp.data.tables import features
 from vgp.data.tabular import TabularTask
 
 SCHEMA = (Field("day", pa.date32()), Field("x", pa.float64()), Field("done", pa.bool_(), known="after"))
-ROWS = ibis.table(canonical.schema(SCHEMA), name="source")
+ROWS = ibis.table(canonical_schema(SCHEMA), name="source")
 
 
 def task(made, time: str = "") -> TabularTask:

@@ -12,9 +12,9 @@ import pytest
 from tests.vgp.data.computed import engine_of
 from vgp.base.exits import UserError
 from vgp.data.events import Events, hours
+from vgp.data.identity import with_ids
 from vgp.data.schema import Field
 from vgp.data.tables import features, future
-from vgp.data.tables.duplicates import identified
 from vgp.data.tables.preparation import survey
 from vgp.data.tabular import TabularTask
 
@@ -57,7 +57,7 @@ def visits(count: int = ROWS) -> pa.Table:
 
 def kept(task: TabularTask, table: pa.Table, scratch) -> pa.Table:
     with engine_of(table, scratch, task.schema, key=task.key) as engine:
-        rows = identified(engine, engine.source(), task.key, [field.name for field in task.schema])
+        rows = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
         marked = features.kinded(task, features.marked(task, rows, engine.dialect), engine.dialect)
         counted = survey(engine, task, marked)
         planned = task.split.plan(counted.labelled, counted.unlabelled, None)
@@ -177,7 +177,7 @@ def test_the_moment_leaves_at_most_so_many_rows_before_it(tmp_path, monkeypatch)
     monkeypatch.setattr(future, "MOST_ROWS", 50)
     task = type("Mine", (Visits,), {"made": BEFORE["the row itself"]})()
     with engine_of(visits(), tmp_path, task.schema, key=task.key) as engine:
-        rows = identified(engine, engine.source(), task.key, [])
+        rows = with_ids(engine, engine.source(), task.key, [])
         marked = features.marked(task, rows, engine.dialect)
         past = future.past(task, engine, marked, {"_spans": (((0, 10**6),), ((0, 1),)), "_held_out": []})
         assert 25 < past.rows.num_rows <= 50

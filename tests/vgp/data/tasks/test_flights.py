@@ -14,7 +14,7 @@ from training.tasks.flights import Flights
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 from vgp.data.sources.files import Files
-from vgp.data.sources.reading import Reading
+from vgp.data.sources.resolve import Reading
 from vgp.data.tables import features as tables
 from vgp.data.tables import rebased
 

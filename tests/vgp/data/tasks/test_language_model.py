@@ -18,8 +18,7 @@ from vgp.data.tokens import BytePairs, Bytes, learn
 from vgp.decision.decide import decide
 from vgp.evaluation import measure, predictions, predictions_writer
 from vgp.evaluation.evaluate import evaluate
-from vgp.networks.sampling import continued
-from vgp.networks.transformer import Shape, Transformer, rotate, rotations
+from vgp.networks.transformer import Shape, Transformer, continued, rotate, rotations
 from vgp.steps import calls as steps
 from vgp.train.config import parse
 from vgp.train.fit import train

@@ -7,13 +7,13 @@ import pytest
 from tests.helpers.declared import TOML, passengers
 from vgp.base.exits import UserError
 from vgp.data import tasks
-from vgp.data.tasks import task_file
+from vgp.data.tasks import file_options
 from vgp.steps.__main__ import main
 
 
 def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
     (tmp_path / "titanic.toml").write_text(TOML)
-    assert task_file.options("titanic.toml", {"hidden": [8]}, tmp_path) == {"hidden": [8], "declaration": TOML}
+    assert file_options("titanic.toml", {"hidden": [8]}, tmp_path) == {"hidden": [8], "declaration": TOML}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
 def test_a_file_that_cannot_be_is_refused(tmp_path, name, content, given, says):
     (tmp_path / "titanic.toml").write_bytes(content)
     with pytest.raises(UserError, match=says):
-        task_file.options(name, given, tmp_path)
+        file_options(name, given, tmp_path)
 
 
 def test_the_steps_of_a_shell_take_the_file_too(tmp_path, monkeypatch, capsys):

@@ -27,8 +27,8 @@ def nights(tmp_path):
 @pytest.fixture
 def here(monkeypatch):
     """The artifact is checked in this process, and its card is a line: both take long, and have tests."""
-    from vgp.decision.release import artifact, check
+    from vgp.decision.release import artifact, release
     from vgp.decision.report import card
 
     monkeypatch.setattr(card, "write", lambda path, **facts: Path(path).write_text("a card"))
-    monkeypatch.setattr(check, "check", lambda *words: artifact.artifact.__wrapped__(*words))
+    monkeypatch.setattr(release, "check_copy", lambda *words: release.Checked(**artifact.artifact.__wrapped__(*words)))

@@ -11,7 +11,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.decision.release import check, release
+from vgp.decision.release import release
 from vgp.protocol import pin_store as store
 from vgp.registry import changes, reigning
 
@@ -221,15 +221,15 @@ def test_a_copy_that_is_not_what_was_evaluated_is_not_registered(nights, challen
 def test_the_clean_process_tells_in_one_sentence_why_the_copy_failed(monkeypatch):
     said = "warning: slow\nerror: /versions/1 holds no model.json.\n"
     done = subprocess.CompletedProcess([], 2, stdout="", stderr=said)
-    monkeypatch.setattr(check.subprocess, "run", create_autospec(subprocess.run, return_value=done))
+    monkeypatch.setattr(release.subprocess, "run", create_autospec(subprocess.run, return_value=done))
     with pytest.raises(ProcessFailed, match=r"did not pass its check: /versions/1 holds no model.json. The champion"):
-        check.check("/versions/1", "data", "evaluation", "digits:Digits")
+        release.check_copy("/versions/1", "data", "evaluation", "digits:Digits")
 
 
 def test_of_a_hundred_that_end_at_once_one_is_champion_and_the_history_has_no_gap(
     nights, challengers, here, monkeypatch
 ):
-    monkeypatch.setattr(check, "check", lambda *words: check.Checked(297, 297, 297, 0.0))
+    monkeypatch.setattr(release, "check_copy", lambda *words: release.Checked(297, 297, 297, 0.0))
     asked = [nights.inputs(f"run-{i}", challengers[i % 3], champion="", reference="champion", margin=i / 1000)
              for i in range(100)]  # fmt: skip
     with ThreadPoolExecutor(16) as pool:

@@ -13,7 +13,8 @@ from vgp.data import bundle
 from vgp.decision import reason
 from vgp.decision.decide import decide
 from vgp.decision.decision import ConstantCheck, RivalCheck
-from vgp.decision.report import cards, findings, plots, report
+from vgp.decision.report import findings, plots, report
+from vgp.decision.report import page as pages
 from vgp.decision.report.report import markdown, task_name, title, write
 from vgp.evaluation import record
 from vgp.evaluation.evaluate import evaluate
@@ -157,7 +158,7 @@ def test_what_is_better_or_worse_beside_a_figure_is_the_new_model(made, tmp_path
     assert ours < theirs and re.search(rf"champion {theirs:.4f} new model is better", text)
     better = measured.models["challenger"].scores.model_copy(update={"loss": theirs + 0.1})
     models = measured.models | {"challenger": measured.models["challenger"].model_copy(update={"scores": better})}
-    (loss,) = (c for c in cards.cards(measured.model_copy(update={"models": models})) if c.figure.field == "loss")
+    (loss,) = (c for c in pages.cards(measured.model_copy(update={"models": models})) if c.figure.field == "loss")
     assert {rival.model: rival.change for rival in loss.rivals}["champion"] == "worse"
     assert "mean surprise in nats; lower is better" in text
 
@@ -188,7 +189,7 @@ def test_the_page_names_why_a_model_waits(made, tmp_path):
 def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(made):
     update = {"difference": 0.0069, "interval": (-0.00001, 0.0139), "lower_bound": -0.00004}
     decision = made(champion=True)["decision"].model_copy(update=update)
-    sentence, page = reason.compared(decision), cards.checks(decision)[0].text
+    sentence, page = reason.compared(decision), pages.checks(decision)[0].text
     assert "(95% interval 0.0000 to 0.0139)" in sentence and "the gain is above 0.0000" in sentence
     assert "is +0.0069 (95% interval 0.0000 to +0.0139)" in page and "above 0.0000. Above 0 is" in page
 

@@ -141,7 +141,7 @@ def test_an_attempt_with_earlier_pins_has_the_earlier_decision(shop):
 
 
 def test_a_look_has_the_features_that_preparing_would_compute(shop, tmp_path, monkeypatch):
-    from vgp.data import sampling
+    from vgp.data.rows import read_sample
     from vgp.protocol import manifest
     from vgp.steps import calls as steps
 
@@ -151,7 +151,7 @@ def test_a_look_has_the_features_that_preparing_would_compute(shop, tmp_path, mo
     seen = look.read(resolved.data, "shops:Shops", after=FIRST_DAY + 33, most_days=10, known=(), run="a")
     steps.prepare("", tmp_path / "prepared", task="shops:Shops", pins=resolved.data)
     prepared = manifest.load(tmp_path / "prepared")
-    rows = sampling.sample(tmp_path / "prepared", prepared.splits["test"], prepared.columns, 10**6)
+    rows = read_sample(tmp_path / "prepared", prepared.splits["test"], prepared.columns, 10**6)
     assert seen.rows == len(rows["lately"]) == 300 and set(seen.days) == set(range(FIRST_DAY + 34, FIRST_DAY + 44))
     assert sorted(seen.columns["lately"].to_pylist()) == sorted(rows["lately"].tolist())
 

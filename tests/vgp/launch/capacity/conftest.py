@@ -13,10 +13,10 @@ from google.auth.crypt import RSASigner
 from loopback.cloud import Cloud
 from loopback.custom_jobs import NAMES
 
+from vgp.base.clock import Clock
 from vgp.launch.capacity import attempt
 from vgp.launch.capacity.__main__ import main
 from vgp.launch.capacity.step_run import StepRun
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import ControlFolder
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from vgp.base.clock import Clock
 from vgp.launch.capacity.journal import Heartbeat
 from vgp.launch.capacity.patience import Superseded
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import Document
 
 from .test_journal import Folder

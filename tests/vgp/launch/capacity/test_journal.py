@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from vgp.base.clock import Clock
 from vgp.launch.capacity.attempt import Attempts
 from vgp.launch.capacity.jobs import Sweep
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
 from vgp.launch.capacity.patience import Patience, Superseded
-from vgp.protocol.capacity.clock import Clock
 from vgp.protocol.capacity.folder import Changed, Document
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 

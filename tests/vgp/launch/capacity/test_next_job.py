@@ -4,9 +4,9 @@ import pytest
 from loopback.cloud import lost_response, repeated, status
 from loopback.faults import Fault
 
+from vgp.base.clock import parse_time
 from vgp.launch.capacity import attempt, next_job
 from vgp.launch.capacity.next_job import may_ask
-from vgp.protocol.capacity.clock import read
 from vgp.protocol.capacity.ladder import Ladder, Waiting
 
 from .conftest import CREATE, QUOTA, STOCKOUT, executor_input, is_waiting, ladder_of, rung
@@ -32,7 +32,7 @@ def waiting(launcher):
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    return (read(later) or 0) - (read(earlier) or 0)
+    return (parse_time(later) or 0) - (parse_time(earlier) or 0)
 
 
 def test_the_training_moves_to_the_job_that_waited_once_that_has_its_machines(on_demand, capsys):

@@ -11,7 +11,7 @@ from vgp.protocol.capacity.way import Way, read
 from vgp.protocol.capacity.ways import has_ladder, of_run
 from vgp.protocol.summary import summary_of
 from vgp.settings import Settings
-from vgp.steps.notice_page import markdown
+from vgp.steps.notice import markdown
 from vgp.vertex import clients
 
 DOCUMENT = json.loads((Path(__file__).parents[3] / "data/ladder.json").read_text())

@@ -3,7 +3,7 @@
 import pytest
 
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.hardware import short_name
+from vgp.machines.catalog.catalog import short_name
 
 
 def test_every_machine_of_the_published_list_is_there():
@@ -72,3 +72,19 @@ def test_machines_know_network_disk_and_architecture():
 @pytest.mark.parametrize("name", catalog.accelerators())
 def test_the_short_name_that_tables_show_means_the_accelerator(name):
     assert catalog.accelerator(short_name(name)) is catalog.accelerators()[name]
+
+
+def test_no_zone_of_australia_southeast1_has_p4_t4_and_p100():
+    kinds = ["NVIDIA_TESLA_P4", "NVIDIA_TESLA_T4", "NVIDIA_TESLA_P100"]
+    assert catalog.shared(kinds, "australia-southeast1") == frozenset()
+    assert catalog.shared(kinds[:2], "australia-southeast1") == {"australia-southeast1-a"}
+
+
+def test_zones_that_are_not_known_are_none():
+    assert catalog.zones("NVIDIA_B200", "us-central1") is None
+    assert catalog.shared(["NVIDIA_L4", "NVIDIA_B200"], "us-central1") is None
+
+
+def test_every_attached_gpu_has_zones_in_its_training_regions():
+    for name in ("NVIDIA_TESLA_T4", "NVIDIA_TESLA_P4", "NVIDIA_TESLA_V100", "NVIDIA_L4"):
+        assert all(catalog.zones(name, region) for region in catalog.accelerators()[name].training_regions)

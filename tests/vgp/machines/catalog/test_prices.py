@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vgp.machines.catalog import catalog, fresh_figures, prices, skus
-from vgp.machines.catalog.hardware import short_name
+from vgp.machines.catalog.catalog import short_name
 from vgp.machines.placement.combination import combinations, without_gpus
 
 PAGE = (Path(__file__).parents[4] / "docs/machines.md").read_text()

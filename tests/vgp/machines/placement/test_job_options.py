@@ -6,7 +6,8 @@ import pytest
 from google.cloud.aiplatform_v1.types import CustomJobSpec
 from pydantic import ValidationError
 
-from vgp.machines.placement.custom_job_fields import FIELDS, told
+from vgp.machines.placement.job_fields import PUBLISHED as FIELDS
+from vgp.machines.placement.job_fields import explain_field as told
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place

@@ -17,6 +17,8 @@ from vgp.machines.placement.step_request import Request
 
 DAY = date(2026, 11, 20)
 COUNTS = (1, 2, 3, 4, 8, 16)
+#: Every third region, and two that have most of the machines.
+REGIONS = sorted({*sorted(catalog.regions())[::3], "us-central1", "europe-west4"})
 SIZES = ({"min_memory_gb": 100}, {"min_vcpu": 40}, {"min_gpu_memory_gb": 200}, {"min_memory_gb": 5000})
 
 
@@ -36,7 +38,7 @@ def listed(accelerator: str, region: str, way: str, **sizes: object) -> Combinat
 
 @pytest.mark.parametrize("way", PROVISIONING)
 def test_what_is_listed_first_is_what_compile_takes(way: str) -> None:
-    for accelerator, count, region in product(catalog.accelerators(), COUNTS, sorted(catalog.regions())):
+    for accelerator, count, region in product(catalog.accelerators(), COUNTS, REGIONS):
         ours = placed(region, way, accelerator=accelerator, count=count)
         assert listed(accelerator, region, way, count=count) == ours, (accelerator, count, region)
 
@@ -44,10 +46,10 @@ def test_what_is_listed_first_is_what_compile_takes(way: str) -> None:
 @pytest.mark.parametrize("way", PROVISIONING)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_so_it_is_with_sizes_and_without_gpus(sizes: dict[str, int], way: str) -> None:
-    for accelerator, region in product(("L4", "T4", "A100", "H100"), sorted(catalog.regions())):
+    for accelerator, region in product(("L4", "T4", "A100", "H100"), REGIONS):
         ours = placed(region, way, accelerator=accelerator, count=4, **sizes)
         assert listed(accelerator, region, way, count=4, **sizes) == ours, (accelerator, region)
-    for region in () if "min_gpu_memory_gb" in sizes else sorted(catalog.regions()):
+    for region in () if "min_gpu_memory_gb" in sizes else REGIONS:
         assert listed("none", region, way, **sizes) == placed(region, way, **sizes), region
 
 

@@ -16,10 +16,9 @@ from vgp.base.exits import UserError
 from vgp.base.storage import slot as slots
 from vgp.base.storage import storage
 from vgp.base.storage.slot import Slot
-from vgp.train.checkpoint import bucket_lease, holder
-from vgp.train.checkpoint.bucket_lease import BucketLease
+from vgp.train.checkpoint import holder, lease
 from vgp.train.checkpoint.holder import FILE_NAME, Fence, Holder, Owner, holder_of
-from vgp.train.checkpoint.lease import held
+from vgp.train.checkpoint.lease import BucketLease, held
 
 # The client leaves broken connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -90,7 +89,7 @@ def pass_on_the_server(monkeypatch, *, after_looks=0):
 
 def pass_here(monkeypatch):
     """This machine's clock is much later from now on."""
-    for module in (holder, bucket_lease):
+    for module in (holder, lease):
         monkeypatch.setattr(module, "clock", lambda real=module.clock: real() + LATER_S)
 
 

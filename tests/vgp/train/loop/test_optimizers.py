@@ -1,3 +1,5 @@
+"""Several optimizers as one, and parameters that are frozen."""
+
 import copy
 
 import pytest
@@ -81,3 +83,39 @@ def test_a_parameter_that_is_not_the_models_and_a_rate_that_is_no_number_are_ref
         of(module[0], torch.optim.SGD(module.parameters(), lr=0.1))
     with pytest.raises(UserError, match=r"has learning rates \[nan\]"):
         of(module, torch.optim.SGD(module.parameters(), lr=float("nan")))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+        self.head = nn.Linear(3, 2)
+        self.tied = self.head
+
+
+def test_parameters_whose_names_fit_want_no_gradient():
+    net = Net()
+    assert optimizers.freeze(net, ["backbone.*", "*.bias"]) == [
+        "backbone.0.weight", "backbone.0.bias", "backbone.1.weight", "backbone.1.bias", "head.bias", "tied.bias",
+    ]  # fmt: skip
+    assert [name for name, parameter in net.named_parameters() if parameter.requires_grad] == ["head.weight"]
+    assert optimizers.freeze(Net(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "nearest"),
+    [("backbone", r"Did you mean backbone\.\*\?"), ("backbnoe.*", r"Nearest: backbone\.\*"), ("x?", "There are: back")],
+)
+def test_a_pattern_that_fits_nothing_is_refused_with_what_is_near(pattern, nearest):
+    with pytest.raises(
+        UserError, match=rf"freeze={pattern.replace('*', '.*').replace('?', '.')} fits no name. {nearest}"
+    ):
+        optimizers.freeze(Net(), ["head.*", pattern])
+
+
+def test_a_model_with_nothing_to_train_is_refused():
+    with pytest.raises(UserError, match=r"freeze=\* names all: there is nothing to train"):
+        optimizers.freeze(Net(), ["*"])
+    net = Net().requires_grad_(False)
+    with pytest.raises(UserError, match="none wants a gradient: there is nothing to train"):
+        optimizers.freeze(net, [])

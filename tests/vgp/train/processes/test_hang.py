@@ -1,10 +1,15 @@
 """A rank that does not come to where the others wait for it."""
 
+import os
+import pickle
 import re
+import stat
 import time
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from vgp.base.exits import ProcessFailed
 from vgp.train import fit
@@ -72,3 +77,75 @@ def test_a_rank_that_waits_in_the_key_value_store_is_known_by_its_innermost_fram
     assert not hang._WAITING.match(f'  File "{rank.__file__}", line 84 in call')
     for file in hang._COMMON[:2]:
         assert (Path(hang.__file__).parents[3] / file.lstrip("/")).is_file()
+
+
+def test_the_record_that_pytorch_keeps_is_left_and_read_once(tmp_path, monkeypatch):
+    for name in (*hang._FILE_VARIABLES, "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
+        monkeypatch.setenv(name, "100")
+    monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")
+    recorder = hang.Recorder()
+    recorder.switch_on()
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    try:
+        dist.all_reduce(torch.ones(3, 5))
+        hang.dump_flight(4)
+    finally:
+        dist.destroy_process_group()
+    assert stat.S_IMODE(os.stat(f"{recorder.prefix}4").st_mode) == 0o600
+    dumps = recorder.take([3, 4])
+    said = r"Last collective: rank 4 in gloo:all_reduce of Float \[3, 5\] \(test_flight.py:\d+, test_the_record.*\)\."
+    assert list(dumps) == [4] and re.fullmatch(said, hang.explain_flight(dumps))
+    assert not Path(f"{recorder.prefix}4").exists() and recorder.take([4]) == {}
+
+
+def entry(number, name="nccl:all_reduce", size=4, line=7, group="0"):
+    """As PyTorch 2.13 records a collective."""
+    frames = [{"name": "all_reduce", "filename": "/x/torch/distributed/distributed_c10d.py", "line": 1},
+              {"name": "loss", "filename": "/x/mine.py", "line": line}]  # fmt: skip
+    return {
+        "collective_seq_id": number, "process_group": (group, "default_pg"), "profiling_name": name, "is_p2p": False,
+        "input_sizes": [[size]], "input_dtypes": ["Float"], "frames": frames, "state": "started",
+    }  # fmt: skip
+
+
+def test_a_rank_that_has_not_called_what_the_others_wait_in_is_named():
+    dumps = {0: [entry(1), entry(2, size=9)], 1: [entry(1)], 2: [entry(1), entry(2, size=9)]}
+    assert hang.explain_flight(dumps) == (
+        "Rank 0, 2 waited in collective number 2, nccl:all_reduce of Float [9] (mine.py:7, loss); rank 1 has not "
+        "called it."
+    )
+
+
+def test_the_first_collective_that_differs_is_the_cause_whatever_came_later():
+    dumps = {0: [entry(1), entry(2, "nccl:all_gather"), entry(3)], 1: [entry(1), entry(2, line=9), entry(3, size=8)]}
+    said = hang.explain_flight(dumps)
+    assert said.startswith(
+        "The ranks did not call the same collective as number 2: rank 0 called nccl:all_gather of Float [4] "
+        "(mine.py:7, loss); rank 1 called nccl:all_reduce of Float [4] (mine.py:9, loss)."
+    )
+    shapes = hang.explain_flight({0: [entry(1, size=3)], 1: [entry(1, size=5)]})
+    assert "rank 0 called nccl:all_reduce of Float [3]" in shapes and "Float [5]" in shapes
+
+
+def test_every_group_is_looked_at_and_the_ring_buffer_may_have_lost_the_first_calls():
+    both = [entry(n) for n in (1, 2)]
+    assert "number 6" in hang.explain_flight({0: [*both, entry(5, group="1"), entry(6, group="1")],
+                                         1: [*both, entry(5, group="1")]})  # fmt: skip
+    assert "number 12" in hang.explain_flight(
+        {0: [entry(n) for n in range(8, 13)], 1: [entry(n) for n in range(5, 12)]}
+    )
+    assert hang.explain_flight({}) == ""
+
+
+def test_a_dump_is_read_without_calling_anything(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (tmp_path.joinpath("sprung").touch, ())
+
+    good = {"entries": [entry(2), entry(1)], "version": "2.10"}
+    assert [e["collective_seq_id"] for e in hang.parse_flight(pickle.dumps(good, protocol=2))] == [1, 2]
+    assert hang.parse_flight(pickle.dumps({"entries": [Trap()]})) == []
+    assert not (tmp_path / "sprung").exists()
+    whole = pickle.dumps(good, protocol=2)
+    assert all(hang.parse_flight(whole[:length]) == [] for length in range(0, len(whole) - 1, 7))

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from vgp.machines.placement.engine_request import BigQuery, Engines
+from vgp.machines.placement.request_parts import BigQuery, Engines
 
 from .conftest import RUNNER
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vgp.machines.placement.engine_request import Engines, Job
+from vgp.machines.placement.request_parts import Engines, Job
 
 from .conftest import IMAGE, IMAGES, RUNNER
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
 from vgp.check.check_finding import StepRow
-from vgp.check.services import Service
+from vgp.check.container_facts import Service
 from vgp.vertex.runs import run_cost
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_steps import Step

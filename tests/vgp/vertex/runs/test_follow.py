@@ -180,7 +180,7 @@ def test_a_long_outage_is_told_and_waited_for(
 
 def test_ctrl_c_leaves_the_run_alone(cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any) -> None:
     class Impatient(type(clock)):  # type: ignore[misc]
-        def pause(self, seconds: float) -> None:
+        def sleep(self, seconds: float) -> None:
             raise KeyboardInterrupt
 
     console, name = plain(), start()

@@ -114,11 +114,11 @@ def test_following_gives_each_line_once_late_ones_too_until_the_run_is_over(
     class Writing(type(clock)):  # type: ignore[misc]
         """A line at each look: every third is late by 40 seconds, as from a machine that was busy."""
 
-        def pause(self, seconds: float) -> None:
+        def sleep(self, seconds: float) -> None:
             written.append(f"line {len(written)}")
-            at = self.now() - timedelta(seconds=40 if len(written) % 3 == 0 else 0)
+            at = self.moment() - timedelta(seconds=40 if len(written) % 3 == 0 else 0)
             cloud.logs.add(written[-1], job_id=str(job.id), at=max(at, cloud.pipeline_jobs.jobs[name].created))
-            super().pause(seconds)
+            super().sleep(seconds)
 
     time = Writing(cloud)
     cloud.fail(LIST, reset(), reset())

@@ -13,11 +13,10 @@ from loopback.cloud import Cloud, lost_response, reset, slow, status
 
 from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.check.spec.caching import cached
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, cached
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
-from vgp.settings.notify import Mlflow, Notify
+from vgp.settings.settings_model import Mlflow, Notify
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job
 from vgp.workflow.compiling.compile import compiled

@@ -11,8 +11,7 @@ from google.protobuf import json_format
 from loopback.cloud import Cloud, lost_response, reset, status
 
 from vgp.base.errors import RequestError
-from vgp.check.spec.caching import switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.settings import Settings
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.remote_run import Run, read

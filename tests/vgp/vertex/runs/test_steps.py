@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback.cloud import Cloud
 
-from vgp.check.spec.caching import switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.vertex.runs.remote_run import Run, read
 
 TRAINING = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vgp.check.spec.caching import switched
-from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.check.spec.spec_difference import Difference
 from vgp.workflow.compiling import machine_difference
 

@@ -14,9 +14,9 @@ from components.train import collect, train
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check.checker import check
+from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.check.spec.spec_engines import engines_of_steps
 from vgp.check.spec.spec_ladder import first_container, worlds
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.ladder_proposal import proposed
@@ -265,4 +265,4 @@ def test_a_proposed_ladder_costs_when_it_is_compiled_what_its_proposal_said(tmp_
     spec = laddered(tmp_path, rungs=[rung.keys for rung in made.rungs], step=step)
     report = check([Document("p.json", spec, json.dumps(spec))], regions=["us-central1"])
     (row,) = (each for each in report.steps if each.step == "train")
-    assert row.max_usd == pytest.approx(made.max_usd) and 99 < row.max_usd <= 100
+    assert row.max_usd == pytest.approx(made.max_usd) and 98 < row.max_usd <= 100

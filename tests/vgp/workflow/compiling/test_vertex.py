@@ -13,12 +13,12 @@ from components.train import train
 from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec
-from vgp.machines.placement import gpu_network
+from vgp.machines.placement import combination
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Settings
-from vgp.settings.notify import Mlflow
+from vgp.settings.settings_model import Mlflow
 from vgp.workflow.compiling.vertex import Vertex
 
 IMAGE = "us-docker.pkg.dev/p/r/training:1"
@@ -81,7 +81,7 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
     machine = expected.combination
-    told = {"TRAINING_IMAGE": IMAGE, **gpu_network.network_variables(machine.machine, machine.count)}
+    told = {"TRAINING_IMAGE": IMAGE, **combination.network_variables(machine.machine, machine.count)}
     if asked.get("strategy") == "spot":
         told["TRAINING_PREEMPTIONS_PER_HOUR"] = "0.6"
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.check.spec.caching import cached
+from vgp.check.spec.pipeline_spec import cached
 from vgp.machines.placement.step_request import Request
 from vgp.settings import Repository, Settings, load, repository_of
 from vgp.workflow.compiling import compile, workflow_files

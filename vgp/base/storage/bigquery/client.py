@@ -5,12 +5,13 @@ They honour BIGQUERY_EMULATOR_HOST (of Google's own client: a URL) and BIGQUERY_
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.retry import Pauses, poll
 
 STORAGE_EMULATOR = "BIGQUERY_STORAGE_EMULATOR_HOST"
 #: Seconds for which a call is tried again when BigQuery does not answer.
@@ -117,6 +118,20 @@ def patient() -> Any:
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(DEADLINE_S)
+
+
+def wait(job: Any, pauses: Pauses, on_wait: Callable[[float], None] = lambda lasted_s: None) -> None:
+    """Waits until a job has ended, however it ended."""
+    looks = 0
+
+    def is_done() -> bool | None:
+        nonlocal looks
+        if looks and job.state != "DONE":
+            job.reload(retry=patient(), timeout=60)
+        looks += 1
+        return job.state == "DONE" or None
+
+    poll(is_done, pauses, on_wait=on_wait)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import hashlib
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from vgp.base.engine_settings import BigQuery
 from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.retry import Pauses
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
 
@@ -217,14 +217,13 @@ class Jobs:
         return job
 
     def _wait(self, what: str, job: Any) -> None:
-        pause, began, said = PAUSE_S, time.monotonic(), False
-        while job.state != "DONE":
-            time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_PAUSE_S)
-            job.reload(retry=client.patient(), timeout=60)
-            if not said and time.monotonic() - began > NOTICE_S:
-                said = True
-                print(f"{what}: {self.link(job.job_id)}", file=sys.stderr, flush=True)
+        notice = iter([f"{what}: {self.link(job.job_id)}"])
+
+        def log_link(lasted_s: float) -> None:
+            if lasted_s > NOTICE_S and (line := next(notice, "")):
+                print(line, file=sys.stderr, flush=True)
+
+        client.wait(job, Pauses(PAUSE_S, LONGEST_PAUSE_S, factor=1.5), log_link)
 
     def link(self, job_id: str) -> str:
         """The job in the console."""

@@ -5,12 +5,12 @@ by another of the next number, since what it left may have been replaced: loadin
 https://cloud.google.com/bigquery/docs/reference/rest/v2/Job#jobconfigurationload
 """
 
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from vgp.base.engine_settings import engines
 from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.retry import Pauses
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.text.printable import listed
@@ -85,9 +85,7 @@ def _location(table: TableName) -> str:
 
 def _wait(job: Any, table: TableName) -> None:
     with client.explained(table.uri):
-        while job.state != "DONE":
-            time.sleep(PAUSE_S)
-            job.reload(retry=client.patient(), timeout=60)
+        client.wait(job, Pauses(PAUSE_S, PAUSE_S))
         if job.error_result:
             raise job.exception()
 

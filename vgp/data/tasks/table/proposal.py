@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from vgp.base.exits import UserError
 from vgp.base.options import nearest
 from vgp.base.text.printable import listed, quoted
-from vgp.data.declaration import RESERVED
+from vgp.data.schema import RESERVED
 from vgp.data.sources.values import is_text
 from vgp.data.tasks.table import doubts, questions, repeats, roles
 from vgp.data.tasks.table import target as sums

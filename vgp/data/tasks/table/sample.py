@@ -20,12 +20,13 @@ from vgp.base.storage import storage
 from vgp.base.storage.finding import File
 from vgp.base.text.printable import listed
 from vgp.data.schema import Field
-from vgp.data.sources import encoding, header, opening, parquet, records, resolve
+from vgp.data.sources import opening, parquet, records, resolve
+from vgp.data.sources.blocks import SAID
 from vgp.data.sources.files import RECORD, Files
 from vgp.data.sources.json_lines import JsonLines, require_lines
-from vgp.data.sources.layouts import SAID
-from vgp.data.sources.opening import Opened, opened
-from vgp.data.sources.reading import Reading
+from vgp.data.sources.opening import Opened, decoded, opened
+from vgp.data.sources.records import check_names, find_header_end, read_header
+from vgp.data.sources.resolve import Reading
 from vgp.data.tasks.table import spread
 from vgp.data.tasks.table.declaration import MOST_COLUMNS, too_many
 
@@ -104,12 +105,12 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
         kind = resolve.KINDS[stream.suffix]
         if kind == "parquet":
             names = pyarrow.parquet.read_schema(stream.path)
-            header.check(stream.name, names.names)
+            check_names(stream.name, names.names)
             return [Field(field.name, parquet.plain(field.type), nullable=True) for field in names], Reading()
         if kind == "json":
             return None, Reading()
         names, reading = _header(stream)
-        header.check(f"{stream.name}, line 1", names)
+        check_names(f"{stream.name}, line 1", names)
     nameless = [name for name in names if not name.strip()]
     known = [name for name in names if name.strip() or len(nameless) == 1]
     return [Field(name, pa.string(), nullable=True) for name in known], reading
@@ -119,13 +120,13 @@ def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
     """The names of the columns, parted by what gives the most of them, and how the file is written."""
     first = next(blocks := stream.blocks(), b"")
     given = _encoding(first)
-    _, texts = encoding.decoded(chain([first], blocks), stream.name, given)
+    _, texts = decoded(chain([first], blocks), stream.name, given)
     head = next(texts, b"")
     if said := SAID.match(head):
         head = head[said.end() :]
     if not head.strip():
         raise UserError(f"{stream.name} is empty: its first line must name the columns, and rows follow.")
-    end, head = header.end(stream.name, head, texts, '"')
+    end, head = find_header_end(stream.name, head, texts, '"')
     usual = "\t" if stream.suffix.startswith(".tsv") else ","
     found = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
     separator = max(found, key=lambda mark: len(found[mark]))
@@ -136,7 +137,7 @@ def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
 
 def _encoding(head: bytes) -> str:
     """windows-1252 for text that is not UTF-8 and has no mark; "" otherwise."""
-    if any(head.startswith(mark) for mark in encoding.MARKS) or b"\0" in head:
+    if any(head.startswith(mark) for mark in opening.MARKS) or b"\0" in head:
         return ""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -147,7 +148,7 @@ def _encoding(head: bytes) -> str:
 
 def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, ...]:
     try:
-        return header.columns(name, text, (), Reading(separator=separator), usual)[0]
+        return read_header(name, text, (), Reading(separator=separator), usual)[0]
     except UserError as error:
         if "twice" in str(error) and separator == usual:
             raise
@@ -191,7 +192,7 @@ def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Rea
 def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
     """The first rows of a file of JSON lines, and whether these are all."""
     with _open(file, scratch) as stream:
-        _, texts = encoding.decoded(stream.blocks(), stream.name, "")
+        _, texts = decoded(stream.blocks(), stream.name, "")
         head = b""
         for text in texts:
             head += text

@@ -16,8 +16,9 @@ import pyarrow.parquet
 
 from vgp.base.storage import download, files, finding, inflate, storage
 from vgp.base.storage.finding import File
-from vgp.data.sources import encoding, header, records, resolve
-from vgp.data.sources.layouts import SAID
+from vgp.data.sources import opening, records, resolve
+from vgp.data.sources.blocks import SAID
+from vgp.data.sources.records import find_header_end
 from vgp.data.sources.values import Texts, is_text
 
 #: Pieces of all files together; of a packed file, whose length nobody knows beforehand, up to twice as many.
@@ -80,11 +81,11 @@ def _parts(file: File, stream: Any, suffix: str, count: int, rows: int) -> Itera
 
 def _header(name: str, head: bytes) -> bytes:
     """What stands above the rows. Raises NotSpread where a line cannot be found by its bytes alone."""
-    if any(head.startswith(mark) for mark in encoding.MARKS if mark != codecs.BOM_UTF8) or b"\0" in head:
+    if any(head.startswith(mark) for mark in opening.MARKS if mark != codecs.BOM_UTF8) or b"\0" in head:
         raise NotSpread
     said = SAID.match(head)
     start = said.end() if said else 0
-    end, _ = header.end(name, head[start:], iter(()), '"')
+    end, _ = find_header_end(name, head[start:], iter(()), '"')
     return head[: start + end]
 
 

@@ -11,7 +11,7 @@ from vgp.base.exits import UserError
 from vgp.data import prepare as preparing
 from vgp.data import tasks
 from vgp.data.rows import open_rows
-from vgp.networks.networks import Grouped
+from vgp.networks.tabular import Grouped
 from vgp.protocol.manifest import Column
 
 

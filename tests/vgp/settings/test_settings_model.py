@@ -1,0 +1,103 @@
+"""The settings as code sees them, and the page that explains them."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from vgp import settings
+from vgp.machines.placement.step_request import Request
+from vgp.settings import Schedule, Settings, load, value_rules
+from vgp.settings.settings_model import Mlflow, Notify
+
+PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text()
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        Settings().region = "us-east1"  # type: ignore[misc]
+
+
+def test_defaults_are_right_by_their_own_rules() -> None:
+    assert Settings.model_validate(Settings().model_dump()) == Settings()
+
+
+def test_made_in_code_every_value_is_a_default() -> None:
+    assert str(Settings(region="us-east1").source("region")) == "default"
+
+
+@pytest.mark.parametrize("model", [Settings, Request, Schedule, Notify, Mlflow])
+def test_the_page_has_a_row_for_every_key_and_no_other(model: type) -> None:
+    names = {
+        name for row in re.findall(r"^\| (`[^|]+`) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert set(model.model_fields) <= names
+    assert {each for each in names if each.islower()} <= {
+        *Settings.model_fields, *Request.model_fields, *Schedule.model_fields, *Notify.model_fields,
+        *Mlflow.model_fields,
+    }  # fmt: skip
+
+
+def test_the_page_names_every_api() -> None:
+    section = PAGE.split("### endpoints")[1]
+    assert set(value_rules.APIS) <= set(re.findall(r"`(\w+)`", section))
+
+
+def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:
+    examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert len(examples) == 9
+    for text in examples:
+        settings.load(write(text))
+
+
+def test_the_order_on_the_page_is_the_order_in_effect(
+    write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = re.findall(r"^\d\. \*\*(\w+ ?\w*)\*\*", PAGE, re.MULTILINE)
+    assert order == ["Flags", "Variables", "The environment", "The top", "Defaults"]
+    path = write('experiment = "top"\n[environments.dev]\nexperiment = "environment"\n')
+    assert settings.load(path).experiment == "environment"
+    monkeypatch.setenv("PIPELINES_EXPERIMENT", "variable")
+    assert settings.load(path).experiment == "variable"
+    assert settings.load(path, overrides={"experiment": "flag"}).experiment == "flag"
+
+
+Write = Callable[[str], Path]
+
+
+def test_nobody_is_told_by_default() -> None:
+    assert Notify() == Notify(email=(), webhook=None) and Notify().warnings() == []
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    ["https://example.com/runs", "projects/my-project/secrets/hook", "projects/123/secrets/h_1-2/versions/7",
+     "projects/example.com:my-project/secrets/hook/versions/latest"],
+)  # fmt: skip
+def test_an_address_and_a_name_of_secret_manager_are_taken(webhook: str) -> None:
+    assert Notify(webhook=webhook).webhook == webhook
+    assert Notify(webhook=webhook).warnings() == []
+
+
+def test_an_address_that_is_as_good_as_a_password_is_warned_about_and_not_repeated() -> None:
+    (warning,) = Notify(webhook="https://hooks.slack.com/services/T0/B0/abc").warnings()
+    assert "Secret Manager" in warning and "T0" not in warning
+
+
+def test_an_environment_has_its_own_and_may_take_the_tops_away(write: Write) -> None:
+    path = write(
+        '[notify]\nemail = ["a@example.com"]\nwebhook = "https://example.com/x"\n'
+        '[environments.dev.notify]\nwebhook = ""\nemail = []\n[environments.prod.notify]\nemail = ["b@example.com"]\n'
+    )
+    assert load(path, environment="dev").notify == Notify()
+    prod = load(path, environment="prod").notify
+    assert (prod.email, prod.webhook) == (("b@example.com",), "https://example.com/x")
+
+
+def test_a_variable_holds_addresses_between_commas(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINES_NOTIFY__EMAIL", "a@example.com, b@example.com,a@example.com")
+    monkeypatch.setenv("PIPELINES_NOTIFY__WEBHOOK", "projects/my-project/secrets/hook")
+    told = load(write("")).notify
+    assert told == Notify(email=("a@example.com", "b@example.com"), webhook="projects/my-project/secrets/hook")

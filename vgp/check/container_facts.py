@@ -1,0 +1,224 @@
+"""What a container tells of itself: its image's name, and the services that its environment lets it use.
+
+The name of an image tells its registry, whether it is pinned, GPU support and architecture. BigQuery and Dataflow stand
+in one variable of a step that prepares data, with what they can cost.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vgp.base.documents.node import Node
+from vgp.base.text.figures import number, took
+from vgp.check.spec.dag import Component, table
+from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.machines.catalog import prices
+from vgp.machines.catalog.catalog import Machine
+from vgp.machines.placement import plain
+from vgp.machines.placement.machine_rules import Problem
+
+if TYPE_CHECKING:
+    from vgp.machines.placement.request_parts import BigQuery, Engines, Job
+
+
+_OLD_REGISTRY = re.compile(r"(?:(us|eu|asia)\.)?gcr\.io/")
+#: Images that their readers cannot rename: Google's own launchers.
+_GOOGLE_OWN = ("gcr.io/ml-pipeline/", "us-docker.pkg.dev/vertex-ai-restricted/")
+_LAUNCHER = "google-cloud-pipeline-components"
+_CPU_ONLY = re.compile(r"[-_.:/]cpu\b|[-_]cpu[-_.:]|(?:^|/)tensorflow/tensorflow(?!\S*gpu)|/jax-cpu")
+_BARE = re.compile(r"(?:docker\.io/)?(?:library/)?(python|alpine|debian|ubuntu|busybox|golang|node)(?::|@|$)")
+_INSTALLS = re.compile(r"pip3? +install[^\n]*(torch|tensorflow|jax|cuda|cupy|xgboost|rapids|vllm|transformers)", re.I)
+_CUDA = re.compile(r"(?<![a-z])(?:cuda|cu)[-_.:]?(\d{2})[-_.]?(\d)", re.I)
+#: Oldest CUDA with kernels for the GPU. https://docs.nvidia.com/cuda/archive (release notes; read 2026-11-20)
+_MIN_CUDA = {
+    "NVIDIA_TESLA_A100": (11, 0), "NVIDIA_A100_80GB": (11, 0), "NVIDIA_L4": (11, 1),
+    "NVIDIA_H100_80GB": (11, 8), "NVIDIA_H100_MEGA_80GB": (11, 8), "NVIDIA_H200_141GB": (11, 8),
+    "NVIDIA_B200": (12, 8), "NVIDIA_GB200": (12, 8), "NVIDIA_RTX_PRO_6000": (12, 8),
+}  # fmt: skip
+#: First CUDA whose compiler and libraries have none for the GPU any more: 13.0 ends with compute capability 7.5.
+#: https://developer.nvidia.com/blog/navigating-gpu-architecture-support-a-guide-for-nvidia-cuda-developers and
+#: https://github.com/pytorch/pytorch/issues/172352 (PyTorch's builds; both read 2026-11-22)
+_TOO_NEW_CUDA = dict.fromkeys(("NVIDIA_TESLA_V100", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_P4"), (13, 0))
+
+
+def is_launcher(image: str) -> bool:
+    """Google's image that starts a job and waits: it trains nothing itself."""
+    return _LAUNCHER in image
+
+
+def sends_mail(image: str, command: object) -> bool:
+    """Whether it is Google's e-mail component: Vertex AI sends the mail itself, and needs no machine for the container,
+    whose code does nothing but raise.
+    """
+    words = command if isinstance(command, list) else []
+    return is_launcher(image) and any("vertex_notification_email.executor" in str(word) for word in words)
+
+
+def image_problems(image: str, command: str, accelerator: str | None, machine: Machine | None) -> list[Problem]:
+    """What the image's name says against it. `command` is command and arguments in one text."""
+    gpu = _gpu(image, command, accelerator) if accelerator and not is_launcher(image) else []
+    arm = _arm(image, machine) if machine is not None and machine.architecture == "arm64" else []
+    return [*_naming(image), *gpu, *arm]
+
+
+def _naming(image: str) -> list[Problem]:
+    if image.startswith(_GOOGLE_OWN) or not image:
+        return []
+    image_problems = []
+    match = _OLD_REGISTRY.match(image)
+    if match:
+        host = f"{ {'eu': 'europe'}.get(match.group(1) or 'us', match.group(1) or 'us') }-docker.pkg.dev"
+        project, _, rest = image[match.end() :].partition("/")
+        fix = f"Push it to Artifact Registry: {host}/{project}/REPOSITORY/{rest or 'IMAGE'}."
+        image_problems.append(
+            Problem("GPU019", "imageUri", f"{image} is in Container Registry, shut down in 2025.", fix)
+        )
+    name = image.rsplit("/", 1)[-1]
+    if "@" in name or "{{" in image:
+        return image_problems
+    if ":" not in name or name.endswith(":latest"):
+        what = "has no tag, which means :latest" if ":" not in name else "is :latest"
+        text = f"{image} {what}: a rerun may get another image, and step caching does not see it change."
+        prebuilt = "-docker.pkg.dev/vertex-ai/" in image
+        fix = "Name a version, or better a digest: IMAGE@sha256:..."
+        image_problems.append(Problem("GPU020", "imageUri", text, fix, severity="note" if prebuilt else ""))
+    return image_problems
+
+
+def _gpu(image: str, command: str, accelerator: str) -> list[Problem]:
+    if _CPU_ONLY.search(image):
+        text = f"{image} is a CPU image by its name; the {accelerator} would stay idle."
+        return [Problem("GPU016", "imageUri", text, "Take the GPU variant of the image.")]
+    bare = _BARE.match(image)
+    if bare and not _INSTALLS.search(command):
+        text = f"{image} has no CUDA libraries, and the command installs none: the {accelerator} would stay idle."
+        return [Problem("GPU016", "imageUri", text, "Take an image with CUDA and PyTorch.")]
+    return kernels(image, accelerator)
+
+
+def kernels(image: str, accelerator: str) -> list[Problem]:
+    """Whether the CUDA that the image's name tells has kernels for the GPU; nothing where it tells none."""
+    match = _CUDA.search(image)
+    return _kernels(image, (int(match.group(1)), int(match.group(2))), accelerator) if match else []
+
+
+def _kernels(image: str, cuda: tuple[int, int], accelerator: str) -> list[Problem]:
+    """Whether the image's CUDA has kernels for the GPU."""
+    least, too_new = _MIN_CUDA.get(accelerator, cuda), _TOO_NEW_CUDA.get(accelerator)
+    if cuda < least:
+        text = f"{image} has CUDA {_dotted(cuda)}; {accelerator} needs {_dotted(least)} or newer."
+        return [Problem("GPU016", "imageUri", text, f"Take an image with CUDA {_dotted(least)} or newer.")]
+    if too_new and cuda >= too_new:
+        text = f"{image} has CUDA {_dotted(cuda)}, without kernels for {accelerator}: {_dotted(too_new)} dropped them."
+        return [Problem("GPU016", "imageUri", text, "Take an image with CUDA 12.6, or a newer GPU.")]
+    return []
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _arm(image: str, machine: Machine) -> list[Problem]:
+    lowered = image.lower()
+    if "arm64" in lowered or "aarch64" in lowered:
+        return []
+    wrong = "amd64" in lowered or "x86" in lowered
+    text = f"{machine.name} has an Arm host ({machine.cpu_platform}); the name of {image} does not say arm64."
+    if wrong:
+        text = f"{machine.name} has an Arm host ({machine.cpu_platform}); {image} is for x86."
+    fix = "Build for linux/arm64, or as a multi-platform image."
+    return [Problem("GPU018", "imageUri", text, fix, severity="error" if wrong else "")]
+
+
+@dataclass(frozen=True)
+class Service:
+    """What one try of a step may use of another service."""
+
+    name: str
+    #: 500 GB of queries; 10 x n2-standard-4 for 24 h.
+    what: str
+    region: str
+    #: The most that it can cost; None where that is not known.
+    usd: float | None
+    #: How long a job may take that the step waits for.
+    limit_s: float = 0
+
+    @property
+    def not_known(self) -> str:
+        return "" if self.usd is not None else f"no price of {self.name}, {self.what} in {self.region or 'its region'}"
+
+    @property
+    def price_date(self) -> str:
+        """Of which day its price is."""
+        return prices.service_price_date(self.name)
+
+    def as_json(self) -> dict[str, object]:
+        return {"name": self.name, "what": self.what, "region": self.region, "max_usd_a_try": self.usd}
+
+
+def services_of(env: Node) -> tuple[Service, ...]:
+    """The services in the variable of a container's environment; none where it has none that can be read."""
+    values = [item.get("value") for item in env.items() if item.get("name").text() == plain.ENGINES_VARIABLE]
+    text = values[-1].text() if values and values[-1].known else None
+    engines = _parse_engines(text) if text else None
+    if engines is None:
+        return ()
+    bigquery = [_bigquery(engines.bigquery)] if engines.bigquery else []
+    return (*bigquery, *([_dataflow(engines.dataflow)] if engines.dataflow else []))
+
+
+def _parse_engines(text: str) -> "Engines | None":
+    from pydantic import ValidationError  # few documents need it
+
+    from vgp.machines.placement.request_parts import Engines
+
+    try:
+        return Engines.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def ended_early(used: tuple[Service, ...], timeout_s: float | None) -> Iterator[Problem]:
+    """A step that is ended cancels its job, and each further try begins another: it has to outlive the job."""
+    for service in used:
+        if timeout_s is not None and timeout_s <= service.limit_s:
+            text = (
+                f"The step is ended after {took(timeout_s)} and then cancels its {service.name} job, which max_hours "
+                f"lets run for {took(service.limit_s)}."
+            )
+            fix = "Raise the timeout of the step above the job's max_hours, or lower max_hours."
+            yield Problem("GPU028", "timeout", text, fix, "warning")
+
+
+def _bigquery(asked: "BigQuery") -> Service:
+    usd = prices.bigquery_usd(asked.max_gb, asked.location)
+    return Service("BigQuery", f"{number(asked.max_gb)} GB", asked.location or "anywhere", usd)
+
+
+def _dataflow(asked: "Job") -> Service:
+    usd = prices.dataflow_usd(asked.machine, asked.disk_gb, asked.max_workers, asked.max_hours, asked.region)
+    what = f"{asked.max_workers} x {asked.machine} for {number(asked.max_hours)} h"
+    return Service("Dataflow", what, asked.region, usd, asked.max_hours * 3600)
+
+
+def engines_of_steps(spec: PipelineSpec) -> dict[str, "Engines"]:
+    """Returns the services of each step by the name of its component; steps without any are left out."""
+    every = {name.removeprefix("comp-"): _engines_of(spec, component) for name, component in spec.components.items()}
+    return {name: engines for name, engines in every.items() if engines}
+
+
+def bigquery_steps(spec: PipelineSpec) -> tuple[str, ...]:
+    """The steps that may use BigQuery."""
+    return tuple(step for step, engines in engines_of_steps(spec).items() if engines.bigquery)
+
+
+def _engines_of(spec: PipelineSpec, component: Component) -> "Engines | None":
+    pools = table(component.content, "inputDefinitions", "parameters", "worker_pool_specs").get("defaultValue")
+    if isinstance(pools, list) and pools:
+        environment = table(pools[0], "container_spec").get("env")
+    else:
+        environment = table(spec.executor(component), "container").get("env")
+    pairs = environment if isinstance(environment, list) else []
+    values = [table(pair).get("value") for pair in pairs if table(pair).get("name") == plain.ENGINES_VARIABLE]
+    return _parse_engines(str(values[-1])) if values else None

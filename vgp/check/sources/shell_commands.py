@@ -1,0 +1,215 @@
+"""The gcloud commands of a shell script: where each begins, the lines that it goes over, and what breaks it.
+
+Here-documents that no shell runs, and what echo and printf print, are not read as commands.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from vgp.check.sources.shell_variables import (
+    MAX_COMMAND,
+    MAX_QUOTED,
+    Assignment,
+    Lines,
+    Unclosed,
+    Variables,
+    close,
+    filled,
+    opened,
+    split,
+    with_quoted,
+)
+
+#: Words without which no line asks for a machine.
+_HINT = re.compile(r"gcloud|custom-jobs|hp-tuning-jobs|ai-platform|ml-engine|deploy-model")
+GCLOUD = re.compile(
+    r"(?<![\w.-])(?:gcloud(?=[\s\\]|$)"
+    r"|\$\{?\w+\}?(?=\s+(?:alpha\s+|beta\s+)?(?:ai|ai-platform|ml-engine)\s))"
+)
+#: Words of which a command that asks for machines has all of a line.
+_ASKING = (("custom-jobs", "create"), ("hp-tuning-jobs", "create"), ("deploy-model",), ("submit", "training"))
+_LATE_BACKSLASH = re.compile(r"\\[ \t]+(#.*)?$")
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_WRITTEN = re.compile(r"(?<![<>&\d])>\s*(['\"]?)([^\s'\"<>|&;]+)\1")
+_SHELL = re.compile(r"(?:^|[\s|;&/])(?:ba|z|da|k|s)?sh(?:\s|$)")
+_ESCAPED = re.compile(r"\\([$`\"\\])")
+_SUBSTITUTED = re.compile(r"(?:\$\(|`)\s*gcloud\s")
+_PRINTED = re.compile(r"^\s*(?:echo|printf)\s")
+#: What runs the text in the quotes behind it.
+_RUNS = re.compile(r"\beval\s|\s-\w*c\s|\bssh\s")
+#: Stands for a dollar sign that the shell leaves alone.
+LITERAL = "\0"
+
+
+@dataclass
+class Command:
+    """A gcloud command: where it begins, its text with the lines that it goes over, and what breaks it."""
+
+    line: int
+    text: str
+    lines: list[tuple[int, str]]
+    broken: list[tuple[int, str, str]] = field(default_factory=list)
+    #: The variable or array that holds the command.
+    name: str = ""
+
+
+#: Name of a file -> (line, text) of each time that the script writes it.
+Written = dict[str, list[tuple[int, str]]]
+
+
+def may_ask(text: str) -> bool:
+    """Whether a script, or a notebook, has the words of a command that asks for machines."""
+    return any(all(word in text for word in words) for words in _ASKING)
+
+
+def commands_in_lines(lines: Lines, variables_at: Callable[[int], Variables]) -> Iterator[Command]:
+    """The commands of the script's own lines; `variables_at`: those of a line, from 1."""
+    number = 0
+    while number < len(lines):
+        first, line = number, lines[number]
+        number += 1
+        if line.lstrip().startswith("#") or not _HINT.search(line):
+            continue
+        end = 0
+        for match in GCLOUD.finditer(line):
+            own = match.start() >= end  # gcloud --project=${P} ai: one command
+            command = _gathered(lines, first, match.start(), variables_at(first + 1)) if own else None
+            if command is not None:
+                number = max(number, command.lines[-1][0])
+                end = match.start() + len(command.text.split("\n", 1)[0])
+                yield command
+
+
+def _gathered(lines: Lines, first: int, start: int, variables: Variables) -> Command | None:
+    """The command that begins in a line; None where it asks for no machine, or is a text that nothing runs."""
+    before = lines[first][:start]
+    lines.spend(lines[first])
+    around = (opened(before[-MAX_COMMAND:]) or [""])[-1]
+    if around in ("'", '"') and not (before.endswith(around) or _RUNS.search(before)):
+        return None
+    command = Command(first + 1, "", [(first + 1, lines[first][start:])])
+    number = first + 1
+    while number < len(lines) and _goes_on(command, lines, number):
+        if lines[number].lstrip().startswith("#") and _flag_follows(lines, number):
+            why = "a line that is a comment ends the command: the shell takes no flag below it"
+            command.broken.append((number + 1, f"The command is cut here: {why}.", "Move the comment above it."))
+        command.lines.append((number + 1, lines[number]))
+        lines.spend(lines[number])
+        number += 1
+    command.text = "\n".join([*(_joined(part) for _, part in command.lines[:-1]), _bare(command.lines[-1][1])])
+    if not may_ask(filled(command.text, variables)):
+        return None
+    if len(command.text) <= MAX_COMMAND:
+        _take_quoted(command, lines, opened(before))
+    return command
+
+
+def _take_quoted(command: Command, lines: Lines, around: list[str]) -> None:
+    """Adds the lines over which the quotes of the command go; `around`: what closes the quotes that it stands in."""
+    own, number, text = len(command.lines), command.lines[-1][0], command.text
+    waiting = opened(f"{text}\n", around)
+    for line in lines[number : number + MAX_QUOTED]:
+        if not waiting or len(text) > MAX_COMMAND:
+            break
+        number += 1
+        lines.spend(line)
+        command.lines.append((number, line))
+        text += f"\n{line}"
+        waiting = opened(f"{line}\n", waiting)
+    try:
+        end = close(text, 0, around[-1]) - 1 if around and around[-1] != ")" else len(text)
+        text = _ESCAPED.sub(r"\1", text[:end]) if around[-1:] == ['"'] else text[:end]
+        end = split(text).end
+        own = text.count("\n", 0, end) + 1
+        command.text = text[:end]
+    except Unclosed:
+        text = command.text.rstrip()  # the quote may be one that begins above
+        command.text = text[:-1] if text.endswith(("'", '"')) else text
+    del command.lines[own:]
+
+
+def commands_in_variables(lines: list[str], assignments: list[Assignment]) -> Iterator[Command]:
+    """The commands that variables and arrays hold, to be run by $NAME: their lines are blanked."""
+    for each in assignments:
+        if "gcloud" not in each.text:
+            continue
+        words = each.words or []
+        text = shlex.join(words) if each.is_array else words[0] if len(words) == 1 else ""
+        if text.lstrip().startswith("gcloud") and may_ask(text):
+            own = [(each.line + at, lines[each.line + at - 1]) for at in range(each.lines)]
+            yield Command(each.line, text, own, name=each.name)
+            lines[each.line - 1 : each.line - 1 + each.lines] = [""] * each.lines
+
+
+def _goes_on(command: Command, lines: list[str], number: int) -> bool:
+    """Whether a command is meant to go on at line `number`, from 0; noted where it only looks so."""
+    line = lines[number - 1]
+    match = _LATE_BACKSLASH.search(line)
+    if len(command.lines) > 1 and line.lstrip().startswith("#"):
+        return _flag_follows(lines, number - 1)
+    if match is None:
+        return line.endswith("\\")
+    what = "a comment" if match.group(1) else "a blank"
+    text = f"The command is cut here: {what} follows the backslash, so the shell takes no flag below it."
+    command.broken.append((number, text, "Let the backslash be the last character of its line."))
+    return True
+
+
+def _flag_follows(lines: list[str], number: int) -> bool:
+    """Whether a comment's line, and what comments follow it, stand above a flag."""
+    below = (line.lstrip() for line in lines[number + 1 : number + 21])
+    return next((line.startswith("-") for line in below if not line.startswith("#")), False)
+
+
+def _joined(line: str) -> str:
+    """A line that another follows in the command: bash joins the two without a blank."""
+    return line if line.endswith("\\") and not line.lstrip().startswith("#") else f"{_bare(line)} \\"
+
+
+def _bare(line: str) -> str:
+    """A line without a backslash that does not end it, and without the comment behind that."""
+    return "" if line.lstrip().startswith("#") else _LATE_BACKSLASH.sub("", line)
+
+
+def blank_printed(lines: Lines) -> None:
+    """Blanks what echo and printf print: such a command is shown, and not run."""
+    number = 0
+    while number < len(lines):
+        first, text = number, lines[number]
+        number += 1
+        if not _PRINTED.match(text):
+            continue
+        text, number = with_quoted(lines, number, text)
+        if not _HINT.search(text) or _SUBSTITUTED.search(text) or opened(text):
+            number = first + 1
+            continue
+        end = split(text).end
+        blank = re.sub(r"[^\n]", " ", text[:end])
+        lines[first:number] = f"{blank}{text[end:]}".split("\n")
+
+
+def take_written(lines: list[str]) -> Written:
+    """What every `cat > FILE << EOF` writes, and on which line; the lines of what no shell runs are blanked."""
+    texts: Written = {}
+    last = {line.strip(): at for at, line in enumerate(lines)}
+    number = 0
+    while number < len(lines):
+        opening = lines[number]
+        match = None if opening.lstrip().startswith("#") else _HEREDOC.search(opening)
+        name = _WRITTEN.search(opening) if match else None
+        number += 1
+        if match is None or last.get(match.group(2), 0) < number:
+            continue
+        end = next(at for at in range(number, len(lines)) if lines[at].strip() == match.group(2))
+        if name:
+            expands = not match.group(1)
+            body = "\n".join(lines[number:end])
+            text = body if expands else body.replace("$", LITERAL)
+            texts.setdefault(name.group(2), []).append((number, text))
+        if not (_SHELL.search(opening) or name and name.group(2).endswith((".sh", ".bash"))):
+            lines[number:end] = [""] * (end - number)
+        lines[end] = ""
+        number = end + 1
+    return texts

@@ -1,0 +1,347 @@
+"""`predictions.parquet`, as a script leaves it, as arrays; an error counts the rows that cannot be right.
+
+Nothing is taken from the file but numbers: no class, no pickle, no name of a module. The columns have one of
+these forms:
+
+p_NAME ...       one column for each class, named like the task's classes: p_no, p_yes
+probabilities    one list for each row, of as many numbers as there are classes, in their order
+probability      of the second of two classes
+challenger       as `vgp.evaluation.predictions` writes them: the second of two classes, or a list
+nats             the loss of each row, for a task that is judged by a likelihood
+mean, q_0.1 ...  of a regression: the mean, and a column for each of the task's quantiles"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from vgp.base.exits import UserError
+from vgp.base.storage import download, files, storage
+from vgp.base.text.printable import listed
+from vgp.evaluation.ranked import SUM_TOLERANCE
+
+ROW_ID, LABEL = "row_id", "label"
+MOST_CLASSES = 1_000
+PREFIX, LIST, SECOND, OURS, NATS = "p_", "probabilities", "probability", "challenger", "nats"
+MEAN, QUANTILE = "mean", "q_"
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which columns are read, and of what they are."""
+
+    columns: tuple[str, ...]
+    #: Names of the classes; () for losses and numbers. None: as many as the lists are long.
+    classes: tuple[str, ...] | None
+
+    @property
+    def second_only(self) -> bool:
+        """Whether one column holds the probability of the second class alone."""
+        return self.classes is not None and len(self.classes) == 2 and self.columns in ((SECOND,), (OURS,))
+
+
+def find_form(
+    schema: pa.Schema,
+    classes: tuple[str, ...] | None,
+    *,
+    likelihood: bool = False,
+    quantiles: tuple[float, ...] = (),
+) -> Form:
+    """The form of a file with this schema.
+
+    Args:
+        classes: Of the task; None if the file itself tells them.
+        likelihood: Whether the task has losses in place of classes.
+        quantiles: Of a regression.
+
+    Raises:
+        ValueError: a column is missing, or it is not clear which ones count.
+    """
+    names = schema.names
+    if doubles := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"the column {listed(doubles)} is there twice")
+    if quantiles:
+        return Form(_quantile_columns(names, quantiles), ())
+    if likelihood:
+        return Form((_only([name for name in (NATS, OURS) if name in names], names, _expected(classes, True)),), ())
+    by_class = _by_class(names, classes)
+    choices = ["p_..."] * bool(by_class) + [name for name in (LIST, SECOND, OURS) if name in names]
+    chosen = _only(choices, names, _expected(classes, False))
+    if chosen == "p_...":
+        return Form(by_class, classes or tuple(name.removeprefix(PREFIX) for name in by_class))
+    if chosen == SECOND or (chosen == OURS and not _is_list(schema.field(OURS).type)):
+        if classes is not None and len(classes) != 2:
+            raise ValueError(
+                f"{chosen} is one number, and the task has {len(classes)} classes: {_expected(classes, False)}"
+            )
+        return Form((chosen,), classes or ("0", "1"))
+    return Form((chosen,), classes)
+
+
+def _quantile_columns(names: Sequence[str], quantiles: tuple[float, ...]) -> tuple[str, ...]:
+    wanted = (MEAN, *(f"{QUANTILE}{share:g}" for share in quantiles))
+    if missing := [name for name in wanted if name not in names]:
+        raise ValueError(f"the column {listed(missing)} is missing: a regression has {listed(wanted)}")
+    return wanted
+
+
+def _by_class(names: Sequence[str], classes: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The columns named like the classes; with at least one of them, all must be there."""
+    there = [name for name in names if name.startswith(PREFIX)]
+    if classes is None:
+        if len(there) == 1 or len(there) > MOST_CLASSES:
+            raise ValueError(
+                f"p_NAME is needed for each of 2 to {MOST_CLASSES:,} classes, and it is there for {len(there):,}"
+            )
+        return tuple(there)
+    wanted = tuple(PREFIX + name for name in classes)
+    if not set(wanted) & set(there):
+        return ()
+    if missing := [name for name in wanted if name not in there]:
+        raise ValueError(f"the column {listed(missing)} is missing: the task has the classes {listed(classes)}")
+    return wanted
+
+
+def _only(choices: Sequence[str], names: Sequence[str], expected: str) -> str:
+    if not choices:
+        raise ValueError(f"it has the columns {listed(names) or 'none'}, and needs {expected}")
+    if len(choices) > 1:
+        raise ValueError(f"it says the same twice, in {listed(choices)}: leave one of them out")
+    return choices[0]
+
+
+def _expected(classes: tuple[str, ...] | None, likelihood: bool) -> str:
+    if likelihood:
+        return f"{NATS}: the loss of each row, in nats"
+    each = listed([PREFIX + name for name in classes]) if classes else "p_NAME for each class"
+    second = (
+        f", or {SECOND}, that of {classes[1] if classes else 'class 1'}" if not classes or len(classes) == 2 else ""
+    )
+    return f"{each}; or {LIST}, a list of them for each row{second}"
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def require_type(schema: pa.Schema, name: str) -> None:
+    """Raises ValueError unless the column is of floating point numbers, or of lists of them."""
+    kind = schema.field(name).type
+    values = kind.value_type if _is_list(kind) else kind
+    if not pa.types.is_floating(values) or (_is_list(kind) and name not in (LIST, OURS)):
+        wanted = "lists of floating point numbers" if name == LIST else "floating point numbers"
+        raise ValueError(f"the column {listed([name])} is of type {kind}, and must be of {wanted}")
+    if name == LIST and not _is_list(kind):
+        raise ValueError(f"the column {LIST} is of type {kind}, and must be of lists of floating point numbers")
+
+
+def require_integers(schema: pa.Schema, name: str) -> None:
+    """Raises ValueError unless the column is of whole numbers."""
+    kind = schema.field(name).type
+    if not pa.types.is_integer(kind):
+        hint = " (pandas makes it floating point where a value is missing)" if pa.types.is_floating(kind) else ""
+        raise ValueError(f"the column {name} is of type {kind}, and must be of integers{hint}")
+
+
+# ---- the predictions themselves
+
+
+MOST_ROWS = 100_000_000
+MOST_SHOWN = 3
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """N rows, C classes. `values` are probabilities, float32 (N, C), each row of sum 1; or losses, float64 (N,)."""
+
+    path: str
+    #: int64 (N,), each once; the rows' numbers where the file has none.
+    row_id: Array
+    values: Array
+    #: int64 (N,), in [0, C); None if the file has none.
+    label: Array | None
+    #: () for losses.
+    classes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.row_id)
+
+
+def read(
+    path: str,
+    classes: tuple[str, ...] | None,
+    *,
+    likelihood: bool = False,
+    labelled: bool = False,
+    quantiles: tuple[float, ...] = (),
+) -> Predictions:
+    """The predictions in a file, gs:// or on this machine.
+
+    Args:
+        path: The file; of a pinned one with its generation.
+        classes: Of the task; None if the file itself tells them.
+        likelihood: Whether losses are expected in place of probabilities.
+        labelled: Whether the file must have labels, and needs no row_id.
+        quantiles: Of a regression.
+
+    Raises:
+        UserError: it is no Parquet file, lacks a column, or a value cannot be.
+    """
+    name = storage.plain(path)
+    with download.local_copy(path) as here:
+        try:
+            files.open_file(here, links=storage.is_remote(path)).close()  # a pipe would be waited for
+            with pq.ParquetFile(here, memory_map=False) as file:
+                form = find_form(file.schema_arrow, classes, likelihood=likelihood, quantiles=quantiles)
+                return _read(name, file, form, labelled, bool(quantiles))
+        except FileNotFoundError:
+            raise UserError(f"{name} does not exist.") from None
+        except (pa.ArrowException, OSError) as error:
+            what = " ".join(str(error).split())[:200]
+            raise UserError(f"{name} cannot be read as Parquet: {what}") from None
+        except ValueError as error:
+            raise UserError(f"{name}: {error}.") from None
+
+
+def _read(name: str, file: pq.ParquetFile, form: Form, labelled: bool, regression: bool) -> Predictions:
+    schema, rows = file.schema_arrow, file.metadata.num_rows
+    if not 0 < rows <= MOST_ROWS:
+        raise ValueError(f"it has {rows:,} rows" + (f", and may have {MOST_ROWS:,}" if rows else ""))
+    for column in (ROW_ID, LABEL):
+        if column in schema.names and not (regression and column == LABEL):
+            require_integers(schema, column)
+        elif column not in schema.names and (column == LABEL) == labelled:
+            raise ValueError(f"the column {column} is missing: {_why(column)}")
+    for column in form.columns:
+        require_type(schema, column)
+    _require_lengths(file, form)
+    kept = [column for column in (ROW_ID, LABEL) if column in schema.names]
+    table = file.read(columns=[*kept, *form.columns], use_threads=True)
+    row_id = _integers(table, ROW_ID) if ROW_ID in kept else np.arange(rows)
+    shown = _Shown(row_id, ROW_ID if ROW_ID in kept else "row")
+    if labelled:
+        shown.refuse(_seen_before(row_id), "row_id is that of an earlier row")
+    values, names = _quantiles(table, form, shown) if regression else _values(table, form, shown)
+    label = _label(table, names, shown) if LABEL in kept and names else None
+    if regression and LABEL in kept:
+        label = _numbers(table[LABEL], LABEL, shown)
+    return Predictions(name, row_id, values, label, names)
+
+
+def _why(column: str) -> str:
+    if column == LABEL:
+        return "for data without prepared rows the class of each row, from 0, stands beside its probabilities"
+    return "it says which prepared row each prediction is of, as the test shards name it"
+
+
+def _require_lengths(file: pq.ParquetFile, form: Form) -> None:
+    """Lists that are longer than there are classes are refused before they are unpacked."""
+    metadata, longest = file.metadata, max(MOST_CLASSES if form.classes is None else len(form.classes), 1)
+    counted = sum(
+        metadata.row_group(group).column(i).num_values
+        for group in range(metadata.num_row_groups)
+        for i in range(metadata.num_columns)
+        if metadata.row_group(group).column(i).path_in_schema.startswith(f"{form.columns[0]}.list.")
+    )
+    if counted > metadata.num_rows * longest:
+        raise ValueError(f"{form.columns[0]} holds {counted:,} numbers in {metadata.num_rows:,} rows: too many")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Names rows in messages."""
+
+    row_id: Array
+    noun: str
+
+    def refuse(self, wrong: Array, what: str, value: Callable[[int], object] | None = None) -> None:
+        """Raises ValueError if any row is wrong, with their number and the first of them."""
+        places = np.flatnonzero(wrong)
+        if not len(places):
+            return
+        examples = [
+            f"{self.noun} {self.row_id[place]}" + (f": {value(int(place))}" if value else "")
+            for place in places[:MOST_SHOWN]
+        ]
+        more = ", ..." if len(places) > MOST_SHOWN else ""
+        raise ValueError(f"{what} in {len(places):,} of {len(wrong):,} rows ({', '.join(examples)}{more})")
+
+
+def _seen_before(row_id: Array) -> Array:
+    """Which rows have the number of an earlier row, bool (N,)."""
+    repeated = np.ones(len(row_id), bool)
+    repeated[np.unique(row_id, return_index=True)[1]] = False
+    return repeated
+
+
+def _integers(table: pa.Table, column: str) -> Array:
+    array = table[column]
+    if array.null_count:
+        raise ValueError(f"{column} is empty in {array.null_count:,} of {len(array):,} rows")
+    return np.asarray(array.cast(pa.int64()).to_numpy())
+
+
+def _label(table: pa.Table, classes: tuple[str, ...], shown: _Shown) -> Array:
+    label = _integers(table, LABEL)
+    rule = f"label is no class, 0 to {len(classes) - 1},"
+    shown.refuse((label < 0) | (label >= len(classes)), rule, lambda i: label[i])
+    return label
+
+
+def _quantiles(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[str, ...]]:
+    """Mean and quantiles, float64 (N, 1 + Q)."""
+    matrix = np.stack([_numbers(table[column], column, shown) for column in form.columns], axis=1)
+    falls = np.asarray((np.diff(matrix[:, 1:], axis=1) < 0).any(axis=1))
+    shown.refuse(falls, "the quantiles do not rise", lambda i: matrix[i, 1:].tolist()[:5])
+    return matrix, ()
+
+
+def _values(table: pa.Table, form: Form, shown: _Shown) -> tuple[Array, tuple[str, ...]]:
+    if form.classes == ():
+        return _numbers(table[form.columns[0]], form.columns[0], shown), ()
+    if len(form.columns) > 1 or form.second_only:
+        parts = [_numbers(table[column], column, shown) for column in form.columns]
+        matrix = np.stack([1 - parts[0], parts[0]] if form.second_only else parts, axis=1)
+    else:
+        matrix = _lists(table[form.columns[0]], form, shown)
+    names = form.classes or tuple(map(str, range(matrix.shape[1])))
+    for code, name in enumerate(names):
+        part = matrix[:, code]
+        what = f"the probability of {name} is outside [0, 1]"
+        shown.refuse((part < 0) | (part > 1), what, lambda i, part=part: f"{part[i]:.6g}")  # type: ignore[misc]
+    sums = matrix.sum(axis=1)
+    shown.refuse(np.abs(sums - 1) > SUM_TOLERANCE, "the probabilities do not sum to 1", lambda i: f"{sums[i]:.6g}")
+    return (matrix / sums[:, None]).astype(np.float32), names
+
+
+def _numbers(column: pa.ChunkedArray, name: str, shown: _Shown) -> Array:
+    """Float64 (N,), all finite."""
+    if column.null_count:
+        shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
+    values = column.cast(pa.float64()).to_numpy()
+    shown.refuse(~np.isfinite(values), f"{name} is no finite number", lambda i: values[i])
+    return np.asarray(values)
+
+
+def _lists(column: pa.ChunkedArray, form: Form, shown: _Shown) -> Array:
+    """Float64 (N, C)."""
+    name = form.columns[0]
+    if column.null_count:
+        shown.refuse(column.is_null().to_numpy(), f"{name} is empty")
+    lengths = pc.list_value_length(column).to_numpy()
+    width = len(form.classes) if form.classes else int(lengths[0])
+    shown.refuse(lengths != width, f"{name} does not hold {width} numbers, one for each class,", lambda i: lengths[i])
+    if width < 2:
+        raise ValueError(f"{name} holds {width} number for each row: two classes or more are needed")
+    flat = pc.list_flatten(column)
+    if flat.null_count:
+        shown.refuse(flat.is_null().to_numpy().reshape(-1, width).any(axis=1), f"{name} holds an empty value")
+    matrix = flat.cast(pa.float64()).to_numpy().reshape(-1, width)
+    shown.refuse(~np.isfinite(matrix).all(axis=1), f"{name} holds no finite numbers", lambda i: matrix[i].tolist()[:5])
+    return np.asarray(matrix)

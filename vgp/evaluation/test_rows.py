@@ -1,0 +1,109 @@
+"""A script's predictions compared with the prepared test rows: they must be of exactly these rows, each once."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vgp.base.exits import UserError
+from vgp.data.rows import read_shard
+from vgp.data.task import Task
+from vgp.evaluation.script_predictions import Predictions
+from vgp.protocol.manifest import Manifest
+
+MOST_SHOWN = 3
+
+Array = np.ndarray[Any, Any]
+
+
+def checksum(dataset: Manifest, split: str = "test") -> str:
+    """Of the rows of a split, as they were prepared: the same checksum, the same rows with the same row_id."""
+    shards = [shard.sha256 for shard in dataset.splits.get(split, ())]
+    return hashlib.sha256("".join(shards).encode()).hexdigest() if shards else ""
+
+
+def prepared(data: str | Path, dataset: Manifest, task: Task, split: str = "test") -> tuple[Array, Array | None]:
+    """The row_id of every prepared row of a split, int64 (N,), and its label; None where there are no classes."""
+    names = ["row_id"] if task.likelihood else ["row_id", task.label]
+    chosen = [dataset.column(name) for name in names]
+    tables = [read_shard(Path(data), shard, chosen) for shard in dataset.splits[split]]
+    whole = [np.concatenate([table[name].to_numpy() for table in tables]) for name in names]
+    return whole[0], None if task.likelihood else whole[1]
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A function from rows of the dataset to what a script predicted for them, by their row_id."""
+
+    #: Rising.
+    row_id: Array
+    values: Array
+
+    def __call__(self, batch: dict[str, Array]) -> Array:
+        """Probabilities, float32 (B, C), or losses, float64 (B,), of the columns of B rows."""
+        return np.asarray(self.values[np.searchsorted(self.row_id, batch["row_id"])])
+
+
+def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: str = "of the test split") -> Aligned:
+    """The predictions by row_id.
+
+    Args:
+        left: What the script left.
+        row_id: Of the rows to predict, int64 (N,).
+        label: Of these rows; None if there are no classes.
+        of: What rows they are, in words.
+
+    Raises:
+        UserError: some rows are missing, others are too many or there twice, or the file's own labels differ.
+    """
+    order = np.argsort(left.row_id, kind="stable")
+    rising = left.row_id[order]
+    if not np.array_equal(rising, expected := np.sort(row_id)):
+        raise UserError(
+            f"{left.path} must predict exactly the {len(row_id):,} rows {of}, each once, and has {len(left):,}: "
+            f"{_faults(rising, expected)}. row_id is the column of that name in test-*.parquet of the data"
+            f"{_rounded(rising, expected)}."
+        )
+    if left.label is not None and label is not None:
+        _check_labels(left, order, row_id, label)
+    return Aligned(rising, left.values[order])
+
+
+def _faults(rising: Array, expected: Array) -> str:
+    distinct, times = np.unique(rising, return_counts=True)
+    faults = [
+        _counted("missing", np.setdiff1d(expected, distinct)),
+        _counted("not among them", np.setdiff1d(distinct, expected)),
+        _counted("there more than once", distinct[times > 1]),
+    ]
+    return ", ".join(filter(None, faults))
+
+
+def _rounded(rising: Array, expected: Array) -> str:
+    """A hint where the numbers differ as little as a float makes them."""
+    if not np.array_equal(rising.astype(np.float64), expected.astype(np.float64)):
+        return ""
+    return ", a whole number of up to 63 bits: a floating-point column on its way has rounded it"
+
+
+def _counted(what: str, ids: Array) -> str:
+    if not len(ids):
+        return ""
+    shown = ", ".join(map(str, ids[:MOST_SHOWN].tolist())) + (", ..." if len(ids) > MOST_SHOWN else "")
+    return f"{len(ids):,} {'is' if len(ids) == 1 else 'are'} {what} (row_id {shown})"
+
+
+def _check_labels(left: Predictions, order: Array, row_id: Array, label: Array) -> None:
+    assert left.label is not None
+    places = np.argsort(row_id, kind="stable")
+    theirs, ours = left.label[order], label[places]
+    wrong = np.flatnonzero(theirs != ours)
+    if len(wrong):
+        first = wrong[0]
+        raise UserError(
+            f"{left.path}: its label differs from that of the data in {len(wrong):,} of {len(ours):,} rows "
+            f"(row_id {row_id[places][first]}: {theirs[first]} there, {ours[first]} in the data), so its row_id means "
+            "other rows."
+        )

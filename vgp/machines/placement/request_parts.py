@@ -1,0 +1,287 @@
+"""The parts of a step's request: a rung of its ladder, a size, services, a command of the user's own.
+
+    [steps.prepare]
+    memory_gb = 24
+
+    [steps.prepare.bigquery]
+    max_gb = 500
+
+    [steps.train]
+    command = ["python", "train.py", "--epochs", "{epochs}"]
+    launch = "torchrun"
+    deadline = "12h"
+    capacity = [
+      {accelerator = "H100", count = 8, strategy = "spot"},
+      {accelerator = "A100-80GB", count = 8, regions = ["us-east4", "europe-west4"]},
+    ]
+
+Every other key of the step holds for all rungs. A size is a rung that stands alone, or has a ladder of its own. A step
+reads its services from one environment variable, as JSON (vgp/base/engine_settings.py); the checker reads their cost
+there.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from vgp.base.documents.json_text import JsonObject
+from vgp.base.text import google_names
+from vgp.base.text.google_names import image_name
+from vgp.machines.placement import job_fields, plain
+from vgp.machines.placement.job_options import Strict
+from vgp.machines.placement.provisioning import region_known
+
+#: Sizes of a machine, by which the cheapest is found.
+NEEDS = ("min_memory_gb", "min_vcpu", "min_gpu_memory_gb")
+#: How machines are got, which those of a persistent resource are already.
+_GOT = ("strategy", "max_wait", "reservation", "reduction_server", "parameter_server")
+
+
+class Rung(Strict):
+    """What this rung asks for; what it leaves open is as the step has it."""
+
+    machine: str | None = None
+    accelerator: str | None = None
+    count: int | None = Field(default=None, ge=1)
+    min_memory_gb: float | None = Field(default=None, gt=0)
+    min_vcpu: int | None = Field(default=None, ge=1)
+    min_gpu_memory_gb: float | None = Field(default=None, gt=0)
+    nodes: int | None = Field(default=None, ge=1)
+    strategy: Literal["standard", "spot", "flex_start"] | None = None
+    #: How long Flex-start may wait for capacity before the next rung is tried: 2h.
+    max_wait: str | int | None = None
+    reservation: str | None = None
+    #: Id of a persistent resource whose machines, which the rung names too, are there already.
+    persistent_resource: str | None = None
+    #: In each of them, in this order, as a rung of its own; none: where the step runs.
+    regions: tuple[str, ...] = ()
+    #: Of this rung alone, such as one with kernels for its GPU.
+    image: Annotated[str, AfterValidator(image_name)] | None = None
+    boot_disk_type: str | None = None
+    boot_disk_gb: int | None = None
+    #: How long its jobs may run together.
+    timeout: str | int | None = None
+    #: Beside the step's own.
+    env: dict[str, str] = {}
+
+    @field_validator("timeout", "max_wait")
+    @classmethod
+    def _duration(cls, value: str | int | None) -> str | int | None:
+        return job_fields.checked_duration(value)
+
+    @field_validator("regions")
+    @classmethod
+    def _regions(cls, regions: tuple[str, ...]) -> tuple[str, ...]:
+        for region in regions:
+            for problem in region_known(region):
+                raise ValueError(f"{problem.message} {problem.suggestion}")
+        if not regions:
+            raise ValueError("there is none in it. Name some, or drop it: then the rung is where the step runs.")
+        if len(set(regions)) < len(regions):
+            raise ValueError("a region stands there twice: each is tried once in a round.")
+        return regions
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.max_wait is not None and self.strategy not in (None, "flex_start"):
+            raise ValueError("max_wait is for strategy = 'flex_start'.")
+        got = [name for name in _GOT[:3] if getattr(self, name) is not None]
+        if self.persistent_resource and got:
+            raise ValueError(f"{got[0]} has no effect with persistent_resource: its machines are there already.")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _said(self, handler: SerializerFunctionWrapHandler) -> JsonObject:
+        """What it says, without what it leaves open: `vgp config` shows that."""
+        return {name: value for name, value in handler(self).items() if value not in (None, (), [], {})}
+
+    def over(self, step: JsonObject) -> JsonObject:
+        """The keys of the step with the rung's own laid over them; another machine drops the step's request for one."""
+        own = {name: getattr(self, name) for name in self.model_fields_set - {"regions", "env"}}
+        kept = {name: value for name, value in step.items() if name not in self._given_way()}
+        env = {**kept.get("env", {}), **self.env}
+        return {**kept, **own, **({"env": env} if env else {})}
+
+    def _given_way(self) -> tuple[str, ...]:
+        """What the step says of its machine and does not hold here: as between the places of a setting."""
+        gone: tuple[str, ...] = ()
+        if self.machine:
+            gone = ("accelerator", "count", *NEEDS)
+        elif self.accelerator or any(getattr(self, name) for name in NEEDS):
+            gone = ("machine",)
+        if self.strategy or self.reservation:
+            gone += ("strategy", "reservation", *(() if self.strategy == "flex_start" else ("max_wait",)))
+        return (*gone, *_GOT) if self.persistent_resource else gone
+
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_OF_MACHINE = ("machine", "accelerator", *NEEDS)
+
+
+class Size(Rung):
+    """What the step asks for in this size."""
+
+    #: Its ladder; empty: that of the step, unless the size names a machine, which is then its only rung.
+    capacity: tuple[Rung, ...] = ()
+
+    def of(self, step: JsonObject) -> JsonObject:
+        """The keys of the step in this size; always with a ladder, of one rung at least."""
+        named_sizes = any(getattr(self, name) for name in _OF_MACHINE)
+        kept = {name: value for name, value in step.items() if not (named_sizes and name == "capacity")}
+        values = self.over(kept)
+        only = Rung(regions=self.regions) if self.regions else Rung()
+        return {**values, "capacity": values.get("capacity") or (only,)}
+
+
+def named_sizes(sizes: JsonObject) -> JsonObject:
+    """The sizes, if they are called as a parameter's value can be."""
+    for name in sizes:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is no name of a size: at most 31 lower-case letters, digits and -.")
+    return sizes
+
+
+def _unless_empty(rule: Callable[[str], str]) -> AfterValidator:
+    return AfterValidator(lambda value: rule(value) if value else value)
+
+
+class _Finite(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class BigQuery(_Finite):
+    """Where queries run and what they may cost."""
+
+    #: That queries run in and are billed to; empty: that of the settings.
+    project: Annotated[str, _unless_empty(google_names.project)] = ""
+    #: For what is computed on the way; made where it is missing.
+    dataset: Annotated[str, AfterValidator(google_names.dataset)] = "vertex_gpu_pipelines"
+    #: Where the source is: EU, us-central1; empty: found when the step runs.
+    location: Annotated[str, _unless_empty(google_names.bigquery_location)] = ""
+    #: Most that the queries of one try of the step may read, in GiB.
+    max_gb: float = Field(default=100.0, gt=0)
+    expiry_days: int = Field(default=7, ge=1, le=365)
+
+
+class Dataflow(_Finite):
+    """The job that works on shards with many machines."""
+
+    #: Empty: that of the settings, as for all that follows.
+    region: Annotated[str, _unless_empty(google_names.region)] = ""
+    machine: Annotated[str, AfterValidator(google_names.machine)] = "n2-standard-4"
+    max_workers: int = Field(default=10, ge=1, le=4000)
+    disk_gb: int = Field(default=50, ge=30, le=64_000)
+    service_account: Annotated[str, _unless_empty(google_names.service_account)] = ""
+    #: regions/REGION/subnetworks/NAME: workers then have no public address.
+    subnetwork: Annotated[str, _unless_empty(google_names.subnetwork)] = ""
+    #: When the job is cancelled.
+    max_hours: float = Field(default=24.0, gt=0)
+
+    @model_validator(mode="after")
+    def _in_one_region(self) -> "Dataflow":
+        if self.subnetwork and self.region and google_names.subnetwork_region(self.subnetwork) != self.region:
+            raise ValueError(f"the subnetwork is in another region than {self.region}: name one of the same region.")
+        return self
+
+
+class Job(Dataflow):
+    """A Dataflow job as the step starts it: with what the settings have for every step."""
+
+    project: str = ""
+    temp: str = ""
+    image: str = ""
+
+
+class Engines(_Finite):
+    """What stands in the variable."""
+
+    #: Most memory of the engine, in GiB; 0: by the size of the input.
+    memory_gb: float = Field(default=0.0, ge=0)
+    #: Processes or threads; 0: as many as there are cores.
+    workers: int = Field(default=0, ge=0)
+    bigquery: BigQuery | None = None
+    dataflow: Job | None = None
+
+    def environment(self) -> dict[str, str]:
+        """The variable, without what is empty; nothing if that is all."""
+        values = _without_empty(self.model_dump())
+        return {plain.ENGINES_VARIABLE: json.dumps(values, separators=(",", ":"))} if values else {}
+
+
+def _without_empty(values: Mapping[str, object]) -> JsonObject:
+    inner = {key: _without_empty(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {key: value for key, value in inner.items() if value not in ("", 0, None, {})}
+
+
+#: torchrun: a process for each GPU, with its variables. The others start one for each node: tensorflow with TF_CONFIG,
+#: jax with its coordinator, plain with no more than the numbers of the nodes.
+Launch = Literal["torchrun", "tensorflow", "jax", "plain"]
+#: Programs and modules that start a process for each GPU themselves.
+_LAUNCHERS = frozenset({"torchrun", "deepspeed", "mpirun", "mpiexec", "horovodrun"})
+_MODULES = frozenset(
+    {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "deepspeed.launcher.runner"}
+)
+_SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
+
+
+class ParameterServer(Strict):
+    """Machines that hold the variables of TensorFlow's ParameterServerStrategy; they run the same command."""
+
+    count: int = Field(ge=1)
+    machine: str = "n1-highmem-8"
+
+
+def _list(value: object) -> Any:
+    if isinstance(value, str):
+        raise ValueError(f"it is a list of words: command = {json.dumps(_words(value) or ['python', 'train.py'])}.")
+    return value
+
+
+def _startable(command: tuple[str, ...]) -> tuple[str, ...]:
+    if not command or not command[0].strip():
+        raise ValueError('names no program. Write its words: command = ["python", "train.py"].')
+    if any("\0" in word for word in command):
+        raise ValueError("no word of a command can hold the character NUL.")
+    return command
+
+
+Command = Annotated[tuple[str, ...], BeforeValidator(_list), AfterValidator(_startable)]
+
+
+def process_launcher(command: Sequence[str]) -> str:
+    """The program of a command that starts processes itself, such as torchrun; "" if there is none."""
+    words = list(command)
+    if _SHELL.fullmatch(words[0]):
+        words = [inner for word in words for inner in (_words(word) if " " in word else [word])]
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name = word.rpartition("/")[2]
+        if name in _LAUNCHERS:
+            return name
+        if name == "accelerate" and following == "launch":
+            return "accelerate launch"
+        if word == "-m":
+            return f"python -m {following}" if following in _MODULES else ""
+        if word.endswith(".py"):
+            return ""
+    return ""
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()

@@ -1,0 +1,72 @@
+"""The records of a run in Vertex AI, written by the run's own steps: in the Model Registry and in an experiment.
+
+A failure to update the Model Registry is a sentence of the outcome and no failure of the step: the registry itself is
+as it should be, and the next run, or `vgp models`, updates Vertex AI. A run joins an experiment from within, whether a
+schedule or the console started it, as `submit` does from outside (vgp/vertex/runs/run_submission.py), with the names
+that Google's SDK gives. The console then shows the run's parameters and the metrics of its artifacts beside those of
+the experiment's other runs. https://cloud.google.com/vertex-ai/docs/experiments/add-pipelinerun-experiment
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vgp.base import google_api
+from vgp.base.documents.json_text import JsonObject
+from vgp.base.text.printable import one_line
+from vgp.protocol.job_steps import Json, table
+from vgp.protocol.model_registry import Terms, project
+from vgp.protocol.model_upload import Refused
+from vgp.protocol.summary import run_page
+
+# ---- Vertex AI's Model Registry, updated by the step that has just changed ours
+
+
+def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: Mapping[str, Any]) -> dict[str, str]:
+    """What became of it, for the metadata of the version: nothing where the run is none on Vertex AI.
+
+    Args:
+        job: The resource name of the run.
+        read: Returns the record in its JSON form, as it is now.
+        mine: The version that this run has registered; None = none.
+        terms: What the settings say: encryption_key and labels.
+    """
+    if not run_page(job):
+        return {}
+    _, number, _, region, *_ = job.split("/")
+    try:
+        done = project(read, project=number, region=region, terms=Terms(**terms), mine=mine)
+    except Refused as error:
+        print(f"warning: {one_line(str(error))}", file=sys.stderr, flush=True)
+        return {"vertex": f"not up to date: {one_line(str(error))}"}
+    for step in done:
+        print(f"Vertex AI: {one_line(step)}", flush=True)
+    return {"vertex": "up to date"}
+
+
+# ---- the run as part of an experiment
+
+
+def join(job: Json, experiment: str) -> None:
+    """Puts the run into the experiment, which is made if it is not there. May be repeated.
+
+    Args:
+        job: The PipelineJob as the REST API gives it, with its resource name.
+
+    Raises:
+        LookupError: the run has no context.
+        requests.RequestException: as `google_api`.
+    """
+    child = table(table(job, "jobDetail"), "pipelineRunContext").get("name")
+    if not child:
+        raise LookupError("the run has no context in ML Metadata")
+    place = str(job["name"]).partition("/pipelineJobs/")[0]
+    host, store = f"{place.rpartition('/')[2]}-aiplatform", f"{place}/metadataStores/default"
+    parent = f"{store}/contexts/{experiment}"
+    if not google_api.holds(host, f"v1/{parent}"):
+        made = {
+            "displayName": experiment, "schemaTitle": "system.Experiment", "schemaVersion": "0.0.1",
+            "metadata": {"experiment_deleted": False},
+        }  # fmt: skip
+        google_api.write(host, f"v1/{store}/contexts?contextId={experiment}", made)
+    google_api.write(host, f"v1/{parent}:addContextChildren", {"childContexts": [str(child)]})
