@@ -29,6 +29,9 @@ CONFIGURATION = Path("build/image.json")
 _ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@[a-z0-9-]+\.iam\.gserviceaccount\.com")
 _PINNED = re.compile(r"[a-z0-9][\w./:-]*@sha256:[0-9a-f]{64}", re.ASCII)
 
+#: What the image installs where a step's shards are worked on by Dataflow, whose workers run in it, too.
+WITH_DATAFLOW = "training beam"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,10 +41,6 @@ class Options:
     base: str | None = None
     #: Build sources that are not committed.
     allow_dirty: bool = False
-
-
-#: What the image installs where a step's shards are worked on by Dataflow, whose workers run in it, too.
-WITH_DATAFLOW = "training beam"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_view import state
-from vgp.vertex.runs.started import NOTHING_STARTED
+from vgp.vertex.runs.start_policy import NOTHING_STARTED
 from vgp.vertex.schedules.backfill import Backfill
 from vgp.vertex.schedules.nights import GOOD, OPEN
 
