@@ -126,7 +126,9 @@ def train(
     folder, job = storage.uri(checkpoints), job or os.environ.get(JOB_VARIABLE, "")
     owner = owner or Owner(task=job)
     with ExitStack() as stack:
+        begins_at = clock()
         watcher = stack.enter_context(followed(os.environ, leads=_leads()))
+        asked_at += clock() - begins_at  # a job that waited for its turn was not slow to start
         _require_writable(model)
         try:
             if storage.is_remote(folder):
