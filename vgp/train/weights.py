@@ -8,13 +8,12 @@ import base64
 import math
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.finding import find_local
@@ -85,22 +84,17 @@ def open_weights(source: str, uri: str = "") -> Weights:
     """
     places = of_pins(uri) if uri else [storage.versioned(file) for file in find(source)]
     own = [file for file in places if _name(file).endswith(SUFFIX)]
-    tensors = _tensors(source, own)
-    return Weights(
-        source=source, has_card=len(own) < len(places), files=tuple(map(_described, own)), tensors=tensors
-    )  # fmt: skip
-
-
-def _tensors(source: str, places: Sequence[File]) -> dict[str, Entry]:
     tensors: dict[str, Entry] = {}
-    for number, file in enumerate(places):
+    for number, file in enumerate(own):
         for name, entry in _entries(file, number).items():
             if name in tensors:
-                raise UserError(f"{source}: both {_name(places[tensors[name].file])} and {_name(file)} hold {name}.")
+                raise UserError(f"{source}: both {_name(own[tensors[name].file])} and {_name(file)} hold {name}.")
             tensors[name] = entry
     if not tensors:
         raise UserError(f"{source} holds no tensor.")
-    return tensors
+    return Weights(
+        source=source, has_card=len(own) < len(places), files=tuple(map(_described, own)), tensors=tensors
+    )  # fmt: skip
 
 
 def find(source: str) -> list[File]:
@@ -199,7 +193,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     return entries
 
 
-def _entry(number: int, value: Any, room: int) -> Entry:
+def _entry(number: int, value: JsonObject, room: int) -> Entry:
     shape, (begin, end) = tuple(value["shape"]), value["data_offsets"]
     if any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
         raise ValueError(f"shape {value['shape']}")

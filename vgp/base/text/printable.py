@@ -104,11 +104,11 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "...")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names separated by commas: ordinary ones as they are, others in quotes."""
+def listed(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Names separated by commas: ordinary ones as they are, others in quotes; of long lists the first `most`."""
     shown = (name if name.isprintable() and name.strip() and len(name) <= MOST_LETTERS else quoted(name)
-             for name in names[:MOST_NAMES])  # fmt: skip
-    return ", ".join(shown) + (f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else "")
+             for name in names[:most])  # fmt: skip
+    return ", ".join(shown) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def report(text: str, end: str = "\n") -> None:

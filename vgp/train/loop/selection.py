@@ -71,7 +71,7 @@ def require(config: TrainConfig, task: Task, rows: Mapping[str, int]) -> None:
     given = _about_validations(config)
     if given and not rows.get("validation"):
         raise UserError(
-            f"{given}: there are no rows to validate on; the data has {_counts(rows)}. Leave it out, or prepare the "
+            f"{given}: there are no rows to validate on; the data has {counts(rows)}. Leave it out, or prepare the "
             "data with a validation split (task_options)."
         )
     steps = Plan(rows["train"], config.epochs, config.global_batch_size, 1, config.seed).steps
@@ -90,7 +90,8 @@ def _about_validations(config: TrainConfig) -> str:
     return ", ".join(f"{name}={_written(getattr(config, name))}" for name in names)
 
 
-def _counts(rows: Mapping[str, int]) -> str:
+def counts(rows: Mapping[str, int]) -> str:
+    """Such as `300 rows in 'validation'`."""
     return ", ".join(f"{count} rows in {split!r}" for split, count in rows.items()) or "no splits"
 
 

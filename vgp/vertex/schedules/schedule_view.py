@@ -20,7 +20,7 @@ from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
-from vgp.workflow.compiling.machine_difference import unified
+from vgp.workflow.compiling.compile import unified
 
 #: Coming runs of a schedule that are shown.
 RUNS_SHOWN = 5

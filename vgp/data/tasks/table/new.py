@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files
 from vgp.data.tasks.table import proposal, sample
@@ -22,7 +23,7 @@ ENOUGH_ROWS, STEPS, STEPS_PER_EPOCH = 100_000, 1_000, 50
 
 
 @exits
-def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any) -> dict[str, Any]:
+def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any) -> JsonObject:
     """Writes the task.toml of a table; returns what it says, and why.
 
     Args:
@@ -43,7 +44,7 @@ def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any)
     return told(made, data, out)
 
 
-def told(made: proposal.Proposal, data: str, out: str) -> dict[str, Any]:
+def told(made: proposal.Proposal, data: str, out: str) -> JsonObject:
     """What was decided, as JSON."""
     goal = made.target
     return {
@@ -72,7 +73,7 @@ def _pace(made: proposal.Proposal) -> str:
     return f" --set global_batch_size={batch} --set epochs={epochs}"
 
 
-def show(result: dict[str, Any]) -> None:
+def show(result: JsonObject) -> None:
     """The same as text, without a terminal's means."""
     for column in result["columns"]:
         print(f"{column['name']}\t{column['type']}\t{column['role']}\t{column['why']}")

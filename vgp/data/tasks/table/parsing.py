@@ -5,9 +5,9 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
@@ -56,11 +56,11 @@ def parse(text: str, file: str = "the task's TOML") -> Declared:
     raise UserError("\n".join(f"{file}, line {line_of(text, keys)}: {says}" for keys, says in problems))
 
 
-def _keys(problem: Any) -> tuple[str, ...]:
+def _keys(problem: ErrorDetails) -> tuple[str, ...]:
     return tuple(part for part in problem["loc"] if isinstance(part, str))
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: ErrorDetails) -> str:
     """What pydantic found, and the choices."""
     keys, given = _keys(problem), problem["input"]
     name = ".".join(keys)
