@@ -18,6 +18,7 @@ from vgp.data.engine import Uncomputable
 from vgp.data.tasks.table import kinds, new, proposal, sample
 from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.proposal import Asked
+from vgp.data.tasks.table.task import date_of
 from vgp.steps.__main__ import main
 
 DRAW = random.Random(11)
@@ -256,16 +257,24 @@ def test_a_text_of_another_form_cannot_be_computed_and_stands_in_the_reason(tmp_
 @pytest.mark.parametrize(
     ("type_", "usual", "text"),
     [
-        ("date %d/%m/%Y", "03/04/2026", "04/13/2026"),
         ("date %d/%m/%Y", "03/04/2026", "03/04/26"),
-        ("date %d/%m/%Y", "03/04/2026", "2026-04-03"),
-        ("date %Y%m%d", "20260403", "2026-04-03"),
         ("date", "2026-04-03", "Total"),
     ],
 )
 def test_a_date_of_another_form_in_a_later_file_is_an_error(tmp_path, type_, usual, text):
     with pytest.raises(UserError, match=r"night\.csv, line 42.*" + re.escape(text)):
         prepared(tmp_path, [(type_, [usual] * 40 + [text] + [usual] * 39)])
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [("date %d/%m/%Y", "04/13/2026"), ("date %d/%m/%Y", "2026-04-03"), ("date %Y%m%d", "2026-04-03")],
+)
+def test_a_date_of_another_form_cannot_be_computed(tmp_path, type_, text):
+    with engine_of(pa.table({"x": [text]}), tmp_path) as engine:
+        value = date_of(engine.source().x, kinds.kind(type_), ())
+        with pytest.raises(Uncomputable, match=re.escape(text)):
+            engine.read(engine.source().select(value=value))
 
 
 def test_the_target_is_asked_about_as_any_column(tmp_path):
