@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.check.spec.dag import Component, Json, Task, table
+from vgp.base.documents.json_text import JsonView
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 #: {{$.inputs.parameters['pipelinechannel--data']}} in a constant.
@@ -39,7 +40,7 @@ class Key:
     parameters: Mapping[str, Any]
 
 
-def keys(spec: PipelineSpec, values: Json, returned: Json) -> dict[str, Key]:
+def keys(spec: PipelineSpec, values: JsonView, returned: JsonView) -> dict[str, Key]:
     """The key of every step by its way in the spec, producers first.
 
     `values` are the run's parameters; `returned` are outputs that are known: {"resolve.data": ...}.
@@ -58,7 +59,7 @@ def hits(after: Mapping[str, Key], before: Mapping[str, Key], done: set[str]) ->
 
 
 def _keys(
-    spec: PipelineSpec, group: Component, inputs: Json, returned: Json, way: str, depth: int
+    spec: PipelineSpec, group: Component, inputs: JsonView, returned: JsonView, way: str, depth: int
 ) -> Iterator[tuple[str, Key]]:
     for task in group.tasks.values():
         parameters = dict(_parameters(task, inputs, returned, way))
@@ -70,7 +71,7 @@ def _keys(
             yield from _keys(spec, task.component, inner, returned, f"{way}{task.way}", depth + 1)
 
 
-def _key(spec: PipelineSpec, task: Task, parameters: Json, artifacts: Json) -> Key:
+def _key(spec: PipelineSpec, task: Task, parameters: JsonView, artifacts: JsonView) -> Key:
     declared = table(task.component.content, "inputDefinitions", "parameters")
     defaults = {name: part["defaultValue"] for name, part in declared.items() if "defaultValue" in part}
     executor = spec.executor(task)
@@ -82,7 +83,7 @@ def _key(spec: PipelineSpec, task: Task, parameters: Json, artifacts: Json) -> K
     return Key(task.is_cached, [spec.name, known, dict(artifacts), outputs, work], frozenset(makers), known)
 
 
-def _parameters(task: Task, inputs: Json, returned: Json, way: str) -> Iterator[tuple[str, Any]]:
+def _parameters(task: Task, inputs: JsonView, returned: JsonView, way: str) -> Iterator[tuple[str, Any]]:
     for name, source in table(task.content, "inputs", "parameters").items():
         output, constant = table(source, "taskOutputParameter"), table(source, "runtimeValue").get("constant")
         if output:
@@ -96,7 +97,7 @@ def _parameters(task: Task, inputs: Json, returned: Json, way: str) -> Iterator[
             yield name, constant
 
 
-def _artifacts(task: Task, inputs: Json, way: str) -> Iterator[tuple[str, Any]]:
+def _artifacts(task: Task, inputs: JsonView, way: str) -> Iterator[tuple[str, Any]]:
     for name, source in table(task.content, "inputs", "artifacts").items():
         output = table(source, "taskOutputArtifact")
         if output:
