@@ -12,16 +12,21 @@ from typing import Annotated
 
 import typer
 
+from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import day
-from vgp.base.text.whole_files import unified
+from vgp.base.whole_files import unified
 from vgp.check.check_report import Report, sarif, show
 from vgp.check.checker import check, own_regions
 from vgp.check.fix import Options, fixes
 from vgp.cli import extras
-from vgp.cli.options import console
+from vgp.cli.options import at_first_use, console, repository_of
+
+with at_first_use():
+    from vgp.check import folder_comparison
+    from vgp.vertex.schedules import cron
 
 app = typer.Typer()
 
@@ -101,7 +106,6 @@ def check_files(
 
 def _refuse_pipelines(paths: Sequence[str]) -> None:
     """Raises RequestError for the bare name of a pipeline: what is judged is its spec, once it is compiled."""
-    from vgp.settings import repository_of
     from vgp.settings.repository import find
 
     names = [path for path in paths if os.sep not in path and not Path(path).is_file()]
@@ -139,13 +143,9 @@ def _fix(paths: list[str], options: Options, *, write: bool) -> int:
 
 def _compare(paths: list[str], folder: Path, regions: Sequence[str], judged: Callable[..., Report]) -> int:
     """Prints the comparison; the exit code is that of the files here."""
-    from vgp.base.documents.toml_text import FILE_NAME
-    from vgp.check import folder_comparison
-    from vgp.vertex.schedules.monthly import declared
-
     now = datetime.now(UTC)
     before, after = folder_comparison.sides(paths, folder, regions, judged)
-    before = replace(before, schedules=declared(folder / FILE_NAME, now))
-    after = replace(after, schedules=declared(Path(FILE_NAME), now))
+    before = replace(before, schedules=cron.monthly_runs(folder / FILE_NAME, now))
+    after = replace(after, schedules=cron.monthly_runs(Path(FILE_NAME), now))
     print(folder_comparison.markdown(before, after, now.date()), end="")
     return after.report.exit_code

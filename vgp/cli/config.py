@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgp.base import whole_files
+from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 
@@ -57,8 +59,8 @@ def config(
 def _settings_table(rows: list[dict[str, object]]) -> "Table":
     from rich.text import Text
 
+    from vgp.base.text.figures import table
     from vgp.base.text.printable import printable
-    from vgp.base.text.table import table
     from vgp.settings.settings_loading import shown
 
     cells = [
@@ -92,8 +94,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a first pipelines.toml, with environments dev and prod: by asking, or from flags."""
-    from vgp.base.text import whole_files
-    from vgp.settings import FILE_NAME, first_file
+    from vgp.settings import first_file
 
     path = settings or Path(FILE_NAME)
     if path.exists() and not force and not first_file.is_bare(path):
@@ -102,7 +103,7 @@ def init(
         "project": project, "prod_project": prod_project, "region": region, "bucket": bucket, "image": image,
         "template_repository": template_repository, "service_account": service_account,
     }  # fmt: skip
-    answers = _answers(flags, yes)
+    answers = _answers(first_file.QUESTIONS, flags, yes)
     shipped = Path(str(resources.files("vgp.workflow.project"))) / "template" / FILE_NAME
     whole_files.write(path, first_file.text(answers, first_file.steps_of([path, shipped])))
     if as_json:
@@ -119,13 +120,11 @@ Wrote {path}, with the environments dev (unless --env says otherwise) and prod. 
   vgp submit training      a run on Vertex AI"""
 
 
-def _answers(flags: dict[str, str | None], yes: bool) -> "Answers":
+def _answers(questions: "tuple[Question, ...]", flags: dict[str, str | None], yes: bool) -> "Answers":
     """An answer to every question: from its flag, a person, or its default."""
-    from vgp.settings.first_file import QUESTIONS
-
-    answers = {one.key: one.checked(flag) for one in QUESTIONS if (flag := flags[one.key]) is not None}
-    _refuse_silence(QUESTIONS, answers, yes)
-    for question in QUESTIONS:
+    answers = {one.key: one.checked(flag) for one in questions if (flag := flags[one.key]) is not None}
+    _refuse_silence(questions, answers, yes)
+    for question in questions:
         if question.key not in answers:
             default = question.default(answers)
             answers[question.key] = question.checked(default or "") if yes else _ask(question, default)

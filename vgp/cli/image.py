@@ -4,7 +4,10 @@ from typing import Annotated
 
 import typer
 
-from vgp.cli.options import Environment, Json, SettingsFile, console, print_json
+from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, console, load_settings, print_json
+
+with at_first_use():
+    from vgp.vertex.images import image_build
 
 app = typer.Typer()
 image = typer.Typer(help="Build the one image that every step runs in.", no_args_is_help=True)
@@ -45,15 +48,12 @@ def build(
     The same sources are one image: what was built before is found by the tag source-..., and nothing is built. The
     log comes as it grows; a command that was stopped or lost its connection can simply be repeated.
     """
-    from vgp.settings import load
-    from vgp.vertex.images import image_build as image
-
-    loaded = load(settings, environment=environment)
-    options = image.Options(service_account or loaded.build_service_account, base or None, allow_dirty)
+    loaded = load_settings(settings, environment)
+    options = image_build.Options(service_account or loaded.build_service_account, base or None, allow_dirty)
     root, out = loaded.repository.root, console(as_json)
     if dry_run:
-        result = image.plan(loaded, options, root=root, console=out)
+        result = image_build.plan(loaded, options, root=root, console=out)
     else:
-        result = image.build(loaded, options, root=root, console=out, write=write)
+        result = image_build.build(loaded, options, root=root, console=out, write=write)
     if as_json:
         print_json(result)

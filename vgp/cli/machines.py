@@ -10,11 +10,16 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import dollars, usd
 from vgp.base.text.times import day
 from vgp.cli import machine_card, machine_list, tpu_card
-from vgp.cli.options import Json, console, print_json, say, show
+from vgp.cli.options import Json, at_first_use, console, load_settings, print_json, say, show
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.catalog import DEFAULT_REGION
+from vgp.machines.placement import ladder_proposal, placed_ladder
 from vgp.machines.placement.ladder_proposal import Proposal, ProposedRung
 from vgp.machines.placement.search import Need, search
+
+with at_first_use():
+    from vgp.check import checker
+    from vgp.vertex import refresh as refreshing
 
 
 def ladder_text(proposal: Proposal) -> str:
@@ -132,16 +137,14 @@ def machines(
 def _ladder(
     need: Need, region: str | None, gpus: int | None, deadline: str | None, max_usd: float | None, as_json: bool
 ) -> None:
-    from vgp.check.checker import own_regions
-    from vgp.machines.placement.ladder_proposal import proposed
-    from vgp.machines.placement.placed_ladder import deadline_s
-
     if need.provisioning:
         raise RequestError("--ladder has every way to get machines: leave --provisioning out.")
     if not need.gpus or not (need.accelerator or need.min_gpu_memory_gb or gpus):
         raise RequestError("--ladder is for GPUs: say which, such as --accelerator H100 --gpus 8.")
-    where = region or next(iter(own_regions()), DEFAULT_REGION)
-    proposal = proposed(need, region=where, gpus=gpus, deadline_s=deadline_s(deadline), max_usd=max_usd)
+    where = region or next(iter(checker.own_regions()), DEFAULT_REGION)
+    proposal = ladder_proposal.proposed(
+        need, region=where, gpus=gpus, deadline_s=placed_ladder.deadline_s(deadline), max_usd=max_usd
+    )
     if as_json:
         print_json(ladder_json(proposal))
     else:
@@ -149,7 +152,4 @@ def _ladder(
 
 
 def _refresh(project: str | None, write: bool, as_json: bool) -> None:
-    from vgp.settings import load
-    from vgp.vertex.refresh import refresh
-
-    refresh(load(overrides={"project": project}), write=write, console=console(as_json))
+    refreshing.refresh(load_settings(None, None, {"project": project}), write=write, console=console(as_json))

@@ -1,20 +1,18 @@
 """The verbs of registered models: models list, show, compare, promote, rollback, alias, unalias, reject, delete,
 clean."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from vgp.base.errors import RequestError
 from vgp.cli import options
-from vgp.cli.options import Environment, Json, SettingsFile, print_json, say
+from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, confirm, print_json, say
 
-if TYPE_CHECKING:
-    from vgp.vertex.models.asking import Place
+with at_first_use():
+    from vgp.vertex import model_view, registered_models
 
 app = typer.Typer()
 models = typer.Typer(
@@ -47,9 +45,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the models and their versions, the newest first: alias, state, metrics, data and run."""
-    from vgp.vertex.models import asking, model_view
-
-    told = asking.listing(_place(registry, vertex, environment, settings), model)
+    told = registered_models.listing(_place(registry, vertex, environment, settings), model)
     options.show(model_view.newest(told, limit), as_json, model_view.listing)
 
 
@@ -69,9 +65,7 @@ def show(
 
     Of the champion first: since when it runs, why, what it replaced, and where a rollback leads.
     """
-    from vgp.vertex.models import asking, model_view
-
-    told = asking.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
+    told = registered_models.ask(_place(registry, vertex, environment, settings), "show", version, model=model)
     options.show(told, as_json, lambda told: model_view.version(told, datetime.now(UTC)))
 
 
@@ -90,9 +84,7 @@ def compare(
     The metrics are those of each version's own run. Where the test windows differ they are of other rows: what was
     tested on the same rows stands in the decision (show), and in the report.
     """
-    from vgp.vertex.models import asking, model_view
-
-    told = asking.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
+    told = registered_models.ask(_place(registry, vertex, environment, settings), "compare", *versions, model=model)
     options.show(told, as_json, model_view.comparison)
 
 
@@ -201,13 +193,11 @@ def delete(
 
     A version that has an alias is not deleted.
     """
-    from vgp.vertex.models import asking
-
     place = _place(registry, vertex, environment, settings)
     if not yes:
-        told = asking.ask(place, "delete", version, model=model, options=["--dry-run"])
+        told = registered_models.ask(place, "delete", version, model=model, options=["--dry-run"])
         if told["changed"]:  # else it is deleted already: nothing to ask
-            _confirm(f"Delete version {told['event']['version']} of {told['model']} from {place.root}?", yes)
+            confirm(f"Delete version {told['event']['version']} of {told['model']} from {place.root}?", yes)
     _change(place, as_json, "delete", version, model=model, why=why)
 
 
@@ -228,40 +218,28 @@ def clean(
 
     What was written to within a day stays, however it looks: a release may be at work there. No version is touched.
     """
-    from vgp.vertex.models import asking, model_view
-
     place = _place(registry, vertex, environment, settings)
-    told = asking.ask(place, "clean", model=model, options=["--dry-run"])
+    told = registered_models.ask(place, "clean", model=model, options=["--dry-run"])
     if dry_run or not any(copy["goes"] for copy in told["copies"]):
         return options.show(told, as_json, model_view.copies)
     options.console(stderr=True).print(model_view.copies(told))
-    _confirm(f"Delete them from {place.root}?", yes)
-    told = asking.ask(place, "clean", model=model)
+    confirm(f"Delete them from {place.root}?", yes)
+    told = registered_models.ask(place, "clean", model=model)
     print_json(told) if as_json else say(told["said"])
 
 
-def _confirm(question: str, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise RequestError("there is no terminal to ask on: repeat with --yes.")
-    typer.confirm(question, abort=True, err=True)
-
-
-def _place(registry: str | None, vertex: bool, environment: str | None, settings: Path | None) -> "Place":
-    from vgp.vertex.models.asking import find_place
-
-    return find_place(settings, environment, registry=registry, vertex=vertex)
+def _place(
+    registry: str | None, vertex: bool, environment: str | None, settings: Path | None
+) -> "registered_models.Place":
+    return registered_models.find_place(settings, environment, registry=registry, vertex=vertex)
 
 
 def _change(
-    place: "Place", as_json: bool, verb: str, *words: str, model: str | None, why: str | None,
+    place: "registered_models.Place", as_json: bool, verb: str, *words: str, model: str | None, why: str | None,
     flags: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Changes the record, brings Vertex AI's registry after it, and says what was done."""
-    from vgp.vertex.models import asking
-
-    told: dict[str, Any] = asking.change(place, verb, *words, model=model, why=why, options=flags)
+    told: dict[str, Any] = registered_models.change(place, verb, *words, model=model, why=why, options=flags)
     if as_json:
         print_json(told)
     else:

@@ -1,16 +1,56 @@
-"""What the groups of verbs share: options, how settings are loaded, and how results are printed."""
+"""What the groups of verbs share: options, how settings are loaded, how results are printed, imports at first use."""
 
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
+
+from vgp.base.errors import RequestError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from vgp.settings import Settings
+    from vgp.settings.repository import Repository
+
+Value = TypeVar("Value")
+
+
+class _AtFirstUse(MetaPathFinder):
+    """Finds the library's modules as Python does, and puts their execution off until one of their names is used."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname.startswith("vgp.") else None
+        if spec and spec.loader and not spec.submodule_search_locations:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
+@contextmanager
+def at_first_use() -> Iterator[None]:
+    """Executes the modules that are imported inside of the `with` when a verb first uses them.
+
+    `vgp submit --help` needs the verb's options, and not the second that its work takes to import. Import modules here,
+    no names of modules: a name is a use. https://docs.python.org/3/library/importlib.html#implementing-lazy-imports;
+    Python 3.15 has the statement `lazy import` for it (PEP 810).
+    """
+    finder = _AtFirstUse()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]
 Environment = Annotated[
@@ -27,6 +67,9 @@ Parameters = Annotated[
         "--set", metavar="NAME=VALUE", help="A parameter of the pipeline, or NAME.MEMBER of a JSON one; repeatable."
     ),
 ]
+Preflight = Annotated[
+    bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
+]
 Run = Annotated[
     str,
     typer.Argument(
@@ -40,11 +83,34 @@ Timeout = Annotated[
 ]
 
 
-def load_settings(file: Path | None, environment: str | None, overrides: Mapping[str, Any] | None = None) -> "Settings":
+def load_settings(
+    file: Path | None, environment: str | None, overrides: Mapping[str, str | None] | None = None
+) -> "Settings":
     """The effective settings; pydantic and the catalog are imported here, once a verb needs them."""
     from vgp.settings import load
 
     return load(file, environment=environment, overrides=overrides)
+
+
+def repository_of(file: Path | None = None) -> "Repository":
+    """Returns the repository of the settings file, or of the nearest one."""
+    from vgp.settings import repository_of
+
+    return repository_of(file)
+
+
+def confirm(question: str, yes: bool, look: str = "") -> None:
+    """Asks, unless `yes`; an answer of no ends the command. `look` is the command that shows what would be done.
+
+    Raises:
+        RequestError: there is no terminal to ask on.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        first = f". Look at `{look}`, then" if look else ":"
+        raise RequestError(f"there is no terminal to ask on{first} repeat with --yes.")
+    typer.confirm(question, abort=True, err=True)
 
 
 def console(stderr: bool = False) -> "Console":
@@ -55,7 +121,7 @@ def console(stderr: bool = False) -> "Console":
     return terminal if terminal.is_terminal else Console(stderr=stderr, width=200)
 
 
-def show(value: Any, as_json: bool, drawn: "Callable[[Any], RenderableType]") -> None:
+def show(value: Value, as_json: bool, drawn: "Callable[[Value], RenderableType]") -> None:
     """Prints `value` as JSON, or what `drawn` makes of it."""
     if as_json:
         print_json(value)
@@ -69,5 +135,5 @@ def say(*lines: str, stderr: bool = False) -> None:
         console(stderr).print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     print(json.dumps(value, indent=2))

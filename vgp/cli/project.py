@@ -4,10 +4,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from vgp.cli.options import Json, SettingsFile, console, print_json, say
+from vgp.cli.options import Json, SettingsFile, at_first_use, console, print_json, repository_of, say
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+with at_first_use():
+    from vgp.base.text import figures as drawn
+    from vgp.base.text import printable
+    from vgp.workflow.local import training_code
+    from vgp.workflow.project import project_files
 
 app = typer.Typer()
 new = typer.Typer(help="Write a repository of your own, or the task of a table.", no_args_is_help=True)
@@ -29,9 +35,7 @@ def project(
     It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
     file, the wheel of this version. Everything else is yours from now on.
     """
-    from vgp.workflow.project.new_project import write
-
-    folder = write(name)
+    folder = project_files.write(name)
     if as_json:
         print_json({"path": str(folder)})
     else:
@@ -106,22 +110,20 @@ def table(
 
         vgp run training --set task=task.toml --set data=DATA
     """
-    from vgp.base.text.printable import one_line
-    from vgp.settings import repository_of
-    from vgp.workflow.local.training_code import propose_table
-
     options = {"target": target, "kind": kind, "positive": positive, "time": time, "group": group, "out": out}
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
-    made = propose_table(repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data])
+    words = ["table", "--json", *texts, *(["--force"] if force else []), "--", data]
+    made = training_code.ask(repository_of(settings).root, words, failed="the table could not be looked at")
     if as_json:
         return print_json(made)
     what = "a regression: " if made["kind"] == "regression" else ""
     console().print(_columns(made))
     say(
         *(
-            f"Look at {one_line(column['name'])}: {doubt}. If it is known only after the outcome, take its line out."
+            f"Look at {printable.one_line(column['name'])}: {doubt}. If it is known only after the outcome, take its "
+            "line out."
             for column in made["columns"]
             if (doubt := column.get("doubt"))  # a copy of the training code may be an older one
         ),
@@ -134,19 +136,16 @@ def _columns(made: dict[str, Any]) -> "Table":
     """What each column is to the task, and why: what is left out last."""
     from rich.text import Text
 
-    from vgp.base.text.printable import one_line
-    from vgp.base.text.table import table
-
     colours = {"target": "bold", "leak": "red", "ignored": "dim"}
     ordered = sorted(made["columns"], key=lambda column: column["role"] in ("leak", "ignored"))
     cells = [
         tuple(
-            Text(one_line(column[part]), "yellow" if column.get("doubt") else colours.get(column["role"], ""))
+            Text(printable.one_line(column[part]), "yellow" if column.get("doubt") else colours.get(column["role"], ""))
             for part in ("name", "type", "role", "why")
         )
         for column in ordered
     ]
-    return table(("column", "type", "is", "why"), cells)
+    return drawn.table(("column", "type", "is", "why"), cells)
 
 
 @app.command(epilog="Example: vgp update --dry-run")
@@ -160,12 +159,9 @@ def update(
     The wheel and the line that pins it are replaced. Workflows, steps, tasks and settings are yours and stay as they
     are: what our own have become is printed as a diff, for you to take over what you want.
     """
-    from vgp.settings import repository_of
-    from vgp.workflow.project.update import apply, plan
-
-    change = plan(repository_of(settings).root)
+    change = project_files.plan(repository_of(settings).root)
     if not dry_run:
-        apply(change)
+        project_files.apply(change)
     paths = [*change.writes, *([change.removes] if change.removes else [])]
     if as_json:
         values = {"from": change.before, "to": change.after, "dry_run": dry_run, "files": paths, "diff": change.diff}

@@ -1,14 +1,30 @@
-"""The verbs on runs that there are: runs, show, wait, cancel, compare."""
+"""The verbs on runs that there are: runs, show, wait, cancel, compare, logs, shell, clean."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from vgp.cli.options import Environment, Json, Run, SettingsFile, Timeout, console, load_settings, print_json, say
+from vgp.cli.options import (
+    Environment,
+    Json,
+    Run,
+    SettingsFile,
+    Timeout,
+    at_first_use,
+    confirm,
+    console,
+    load_settings,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from vgp.settings import Settings
+
+with at_first_use():
+    from vgp.vertex import cleaning, cleaning_view
+    from vgp.vertex.runs import follow, job_shell, outputs, run_cost, run_logs, run_pages, run_search, run_view
 
 app = typer.Typer()
 
@@ -33,8 +49,6 @@ def runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from vgp.vertex.runs import outputs, run_search, run_view
-
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
     only = run_search.Filter(pipeline, state or (), since, label or (), schedule, mine)
     listed = run_search.listed(loaded, only, limit=limit, now=now)
@@ -51,15 +65,13 @@ def runs(
 @app.command(epilog="Example: vgp show latest")
 def show(run: Run, environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """Show a run: steps with machine and cost, parameters, metrics, artifacts, and what failed."""
-    from vgp.vertex.runs import outputs, run_history, show
-
     loaded, now = load_settings(settings, environment), datetime.now(UTC)
-    shown, rows = show.look(loaded, run)
-    last = run_history.last_runs(loaded, shown.pipeline, without=shown.id)
+    shown, rows = run_pages.look(loaded, run)
+    last = run_cost.last_runs(loaded, shown.pipeline, without=shown.id)
     if as_json:
         print_json({**outputs.report_json(loaded, shown, rows, now), "last_runs": last.as_json()})
     else:
-        show.page(console(), loaded, shown, rows, now, last)
+        run_pages.page(console(), loaded, shown, rows, now, last)
 
 
 @app.command(epilog="Example: vgp wait latest:training --timeout 7200")
@@ -79,8 +91,6 @@ def wait(
 
 def follow_run(loaded: "Settings", reference: str, *, as_json: bool, timeout_s: float | None = None) -> NoReturn:
     """Shows the run until it ends; the command's exit code tells how it did."""
-    from vgp.vertex.runs import follow
-
     outcome = follow.follow(loaded, reference, console(as_json), timeout_s=timeout_s)
     if as_json:
         print_json(outcome.result)
@@ -96,8 +106,6 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Stop a run. One that has ended already stays as it is; the exit code is 0 then too."""
-    from vgp.vertex.runs import follow
-
     loaded = load_settings(settings, environment)
     stopped, asked = follow.cancel(loaded, run)
     if wait and not stopped.over:
@@ -121,12 +129,92 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Put runs side by side: parameters, metrics, results, template, time and cost."""
-    from vgp.vertex.runs import compare
-
     loaded = load_settings(settings, environment)
-    runs = compare.look(loaded, several)
-    rows = compare.rows(runs, datetime.now(UTC))
+    runs = run_pages.find_runs(loaded, several)
+    rows = run_pages.comparison_rows(runs, datetime.now(UTC))
     if as_json:
-        print_json(compare.as_json(loaded, runs, rows))
+        print_json(run_pages.comparison_json(loaded, runs, rows))
     else:
-        console().print(compare.comparison(runs, rows, all_rows=all_rows))
+        console().print(run_pages.comparison(runs, rows, all_rows=all_rows))
+
+
+@app.command(epilog="Example: vgp logs latest train --severity warning --follow")
+def logs(
+    run: Run,
+    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; default: all, by time.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until the run ends.")] = False,
+    since: Annotated[str, typer.Option(help="Only since: 90m, 12h, 7d, or a time. Default: the run's start.")] = "",
+    limit: Annotated[int, typer.Option(help="The newest so many lines; 0: all.")] = 1000,
+    severity: Annotated[str, typer.Option(help="Only this and worse: info, warning, error ...")] = "",
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+) -> None:
+    """Print what the steps of a run wrote, from Cloud Logging: time, step, machine, severity, message."""
+    selection = run_logs.Selection(step, since, severity, limit)
+    loaded = load_settings(settings, environment)
+    entries = run_logs.of_run(loaded, run, selection, follow=follow, tell=lambda text: say(text, stderr=True))
+    try:
+        for line in run_logs.lines(entries, as_json=as_json):
+            print(line, flush=follow)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command(epilog="Example: vgp shell latest train --open")
+def shell(
+    run: Run,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The step: its custom job needs web_access = true.")],
+    open_: Annotated[bool, typer.Option("--open", help="Open the first machine's shell in the browser.")] = False,
+    timeout: Timeout = None,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Print where a browser finds a shell on each machine of a running step: nvidia-smi, py-spy, a debugger.
+
+    Waits until the machines are there. Of a step with a ladder it is the job of the moment.
+    """
+    loaded = load_settings(settings, environment)
+    try:
+        found = job_shell.shells(loaded, run, step, timeout_s=timeout, tell=lambda text: say(text, stderr=True))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json(found.as_json())
+    else:
+        width = max(map(len, found.uris))
+        say(*(f"{name.ljust(width)}  {uri}" for name, uri in found.uris.items()), f"the job: {found.link}")
+    if open_:
+        typer.launch(next(iter(found.uris.values())))
+
+
+@app.command(epilog="Example: vgp clean --older-than 90d --dry-run")
+def clean(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="What nothing was written to for so long: 60d, 10w.")
+    ] = "60d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go; delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")] = False,
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Remove what runs left in runs/ of the bucket: outputs, checkpoints, pins. Shows it first, and asks.
+
+    Stays, however old: what a champion, an open run, a schedule or pins of a younger run name; and whatever the cache
+    may still take, which is younger than four weeks. May be killed and repeated.
+    """
+    age, loaded = cleaning.age(older_than), load_settings(settings, environment)
+    planned = cleaning.plan(loaded, age)
+    console(as_json).print(cleaning_view.drawn(planned))
+    removed = None
+    if planned.going and not dry_run:
+        confirm(f"Delete them from {planned.root.uri}?", yes, "vgp clean --dry-run")
+        with console(stderr=True).status("Deleting") as status:
+            removed = cleaning.remove(planned, lambda removed: status.update(f"{removed.objects:,} objects deleted"))
+        say(f"Deleted {removed.objects:,} objects, {cleaning_view.size(removed.bytes)}.", stderr=as_json)
+        if removed.changed:
+            say(f"{removed.changed:,} were written anew meanwhile, and stay.", stderr=as_json)
+    if as_json:
+        print_json(cleaning_view.as_json(planned, removed))

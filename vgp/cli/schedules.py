@@ -1,6 +1,5 @@
-"""The verbs of recurring runs: schedule plan, apply, list, pause, resume, backfill, delete."""
+"""The verbs of recurring runs: schedule plan, apply, list, pause, resume, backfill, delete; doctor."""
 
-import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -8,8 +7,34 @@ from typing import Annotated
 
 import typer
 
-from vgp.base.errors import RequestError
-from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json, say
+from vgp.base.text.times import calendar_day
+from vgp.cli.options import (
+    Environment,
+    Json,
+    Preflight,
+    SettingsFile,
+    at_first_use,
+    confirm,
+    console,
+    load_settings,
+    print_json,
+    say,
+)
+
+with at_first_use():
+    from vgp.vertex.schedules import (
+        backfill as nights,
+    )
+    from vgp.vertex.schedules import (
+        backfill_page,
+        declared_schedule,
+        reconcile,
+        schedule_control,
+        schedule_doctor,
+        schedule_list,
+        schedule_terraform,
+        schedule_view,
+    )
 
 #: Of `backfill`, after Ctrl-C.
 DETACHED = 130
@@ -48,26 +73,20 @@ def plan(
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Show what apply would do, when the schedules run next, what would be new to them, and what they can cost.
+    """Show what apply would do, when the schedules run next, what they can cost, and which steps can be cached.
 
-    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now, and the data
-    as it is now with that of the schedule's last good run.
+    Nothing is changed. Compared is also the pipeline that a live schedule runs with the one compiled now.
     """
-    from vgp.vertex.schedules import outlook, reconcile, schedule_view
-
     loaded = load_settings(settings, environment)
     if terraform:
-        from vgp.vertex.schedules.schedule_terraform import text
-
-        print(text(loaded, reconcile.declared(loaded, names or ())), end="")
+        print(schedule_terraform.text(loaded, declared_schedule.read_declarations(loaded, names or ())), end="")
         return
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    declared = [action.declaration for action in actions if action.declaration]
-    outlooks = {one.name: outlook.outlook(loaded, one) for one in declared if not one.declared.paused}
+    costs = reconcile.last_costs(loaded, actions)
     if as_json:
-        print_json(schedule_view.plan_json(actions, now, outlooks))
+        print_json(schedule_view.plan_json(actions, now, costs))
     else:
-        console().print(schedule_view.plan(actions, now, full=full, outlooks=outlooks), soft_wrap=full)
+        console().print(schedule_view.plan(actions, now, costs, full=full), soft_wrap=full)
     if exit_code and any(action.pending for action in actions):
         raise typer.Exit(EXIT_PENDING)
 
@@ -77,9 +96,7 @@ def apply(
     names: Names = None,
     prune: Prune = False,
     yes: Yes = False,
-    preflight: Annotated[
-        bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
-    ] = True,
+    preflight: Preflight = True,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
@@ -89,25 +106,21 @@ def apply(
     A live schedule is changed in place, its pipeline and parameters included. A command that was killed or lost its
     connection can simply be repeated.
     """
-    from vgp.vertex.schedules import reconcile, schedule_view
-
     loaded = load_settings(settings, environment)
     actions, now = reconcile.plan_all(loaded, names or (), prune=prune), datetime.now(UTC)
-    console(as_json).print(schedule_view.plan(actions, now))
+    console(as_json).print(schedule_view.plan(actions, now, {}))
     if any(action.pending for action in actions):
-        _confirm(f"{schedule_view.summary(actions)}. Go on?", yes)
+        confirm(f"{schedule_view.summary(actions)}. Go on?", yes, "vgp schedule plan")
     tell = partial(say, stderr=as_json)
     outcomes = reconcile.apply_all(loaded, actions, preflight=preflight, tell=tell)
     if as_json:
         applied = [{"name": outcome.name, "schedule": outcome.resource, "did": outcome.did} for outcome in outcomes]
-        print_json({"applied": applied, **schedule_view.plan_json(actions, now)})
+        print_json({"applied": applied, **schedule_view.plan_json(actions, now, {})})
 
 
 @schedule.command("list", epilog="Example: vgp schedule list --env prod --json")
 def list_(environment: Environment = None, settings: SettingsFile = None, as_json: Json = False) -> None:
     """List every schedule of the project and region: ours with their last run, and the others."""
-    from vgp.vertex.schedules import schedule_list, schedule_view
-
     rows = schedule_list.rows(load_settings(settings, environment))
     if as_json:
         print_json([row.as_json() for row in rows])
@@ -153,9 +166,7 @@ def backfill(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the nights and what they can cost.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Run more than 100 nights.")] = False,
-    preflight: Annotated[
-        bool, typer.Option("--preflight/--no-preflight", help="Look at credentials, bucket and account before.")
-    ] = True,
+    preflight: Preflight = True,
     environment: Environment = None,
     settings: SettingsFile = None,
     as_json: Json = False,
@@ -168,12 +179,9 @@ def backfill(
     Exit codes: 0 all nights ended well; 1 one failed; 2 the request was wrong; 4 nothing was started, since all of them
     had ended before; 130 Ctrl-C.
     """
-    from vgp.base.text.times import calendar_day
-    from vgp.vertex.schedules import backfill, backfill_page
-
     loaded = load_settings(settings, environment)
     days = calendar_day(first, "--from"), calendar_day(last, "--to")
-    made = backfill.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
+    made = nights.backfill(loaded, name, *days, retry=retry, yes=yes or dry_run)
     tell = partial(say, stderr=as_json)
     if dry_run:
         tell(f"dry run: {backfill_page.head(made)}")
@@ -184,7 +192,7 @@ def backfill(
         return
     tell(("" if made.todo else "nothing was started: ") + backfill_page.head(made))
     try:
-        runs = backfill.run(loaded, made, preflight=preflight, tell=tell)
+        runs = nights.run(loaded, made, preflight=preflight, tell=tell)
     except KeyboardInterrupt:
         tell("left; what has begun goes on. The same command goes on with the rest.")
         raise typer.Exit(DETACHED) from None
@@ -203,10 +211,10 @@ def delete(
 
     One that is known to be gone already is no error: it is declared, or runs of it are there.
     """
-    from vgp.vertex.schedules import schedule_control
-
     loaded = load_settings(settings, environment)
-    deleted = schedule_control.delete(loaded, name, confirm=lambda: _confirm(f"Delete the schedule {name}?", yes))
+    deleted = schedule_control.delete(
+        loaded, name, confirm=lambda: confirm(f"Delete the schedule {name}?", yes, "vgp schedule plan")
+    )
     if as_json:
         print_json({"name": name, "deleted": deleted})
         return
@@ -219,8 +227,6 @@ def _set_state(
     name: str, target: str, catch_up: bool | None, file: Path | None, environment: str | None, as_json: bool
 ) -> None:
     """Pauses or resumes, and says what the next apply makes of it."""
-    from vgp.vertex.schedules import schedule_control
-
     loaded = load_settings(file, environment)
     changes = schedule_control.set_state(loaded, name, target, catch_up=catch_up)
     if as_json:
@@ -234,9 +240,23 @@ def _set_state(
         say(f"The file says otherwise: the next apply makes it {declared}. To keep it: paused = {keep}.")
 
 
-def _confirm(question: str, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise RequestError("there is no terminal to ask on. Look at `vgp schedule plan`, then repeat with --yes.")
-    typer.confirm(question, abort=True, err=True)
+@app.command(epilog="Example: vgp doctor --env prod")
+def doctor(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Schedules; default: all.")] = None,
+    since: Annotated[str, typer.Option(help="Nights since: 12h, 7d, 2w, or a date.")] = "30d",
+    environment: Environment = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """Tell of every schedule the last good night, failed and missed ones with step and error, and what to do.
+
+    A night is a time at which a schedule is to start a run. Exit codes: 0 all is well; 1 something is wrong now: a
+    night since the last good one failed or was missed, or a schedule is not live as declared.
+    """
+    diagnoses = schedule_doctor.examine(load_settings(settings, environment), names or (), since)
+    well = all(diagnosis.ok for diagnosis in diagnoses)
+    if as_json:
+        print_json({"ok": well, "schedules": [diagnosis.as_json() for diagnosis in diagnoses]})
+    else:
+        console().print(schedule_doctor.page(diagnoses, since), highlight=False)
+    raise typer.Exit(int(not well))

@@ -1,19 +1,31 @@
 """The verbs that publish pipelines and find them again: upload, templates."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from vgp.base import whole_files
 from vgp.base.documents.bounded_text import refuse_address
-from vgp.base.text import whole_files
-from vgp.cli.options import Environment, Json, SettingsFile, Workflow, console, load_settings, print_json, say, show
+from vgp.cli.options import (
+    Environment,
+    Json,
+    SettingsFile,
+    Workflow,
+    at_first_use,
+    console,
+    load_settings,
+    print_json,
+    say,
+    show,
+)
 from vgp.settings.schedule_settings import parse
 
-if TYPE_CHECKING:
-    from vgp.vertex.templates.upload import Uploaded
-    from vgp.workflow.compiling.source_commit import Commit
+with at_first_use():
+    from vgp.vertex.templates import template as versions
+    from vgp.vertex.templates import upload as uploads
+    from vgp.workflow.compiling import source_commit
 
 app = typer.Typer()
 
@@ -44,16 +56,16 @@ def upload(
     It gets the tags `latest`, the git commit (if nothing was changed since), and your own. The same content is one
     version, however often it is uploaded, so a command that was interrupted can simply be repeated.
     """
-    from vgp.vertex.templates.upload import publish
-
     loaded = load_settings(settings, environment)
-    done, commit = publish(name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd)
+    done, commit = uploads.publish(
+        name, tag or (), settings=loaded, console=console(as_json), place=place, max_usd=max_usd
+    )
     say(*_uploaded(done, commit), stderr=as_json)
     if as_json:
         print_json({**done.as_json(), "commit": commit.sha if commit.tags else None})
 
 
-def _uploaded(done: "Uploaded", commit: "Commit") -> list[str]:
+def _uploaded(done: "uploads.Uploaded", commit: "source_commit.Commit") -> list[str]:
     """What was uploaded, and which tags mean it now."""
     moved = {tag: f" (before: {digest[:19]})" for tag, digest in done.moved.items()}
     how = "uploaded" if done.new else "was there already"
@@ -89,13 +101,11 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the templates, or all versions of one with their tags, newest first."""
-    from vgp.vertex.templates import template_list
-
     loaded = load_settings(settings, environment)
     if name is None:
-        rows, table = template_list.packages(loaded, place=place), template_list.packages_table
+        rows, table = versions.packages(loaded, place=place), versions.packages_table
     else:
-        rows, table = template_list.versions(loaded, name, place=place), template_list.versions_table
+        rows, table = versions.versions(loaded, name, place=place), versions.versions_table
     shown = rows[: limit or None]
     show(shown, as_json, table)
     if len(shown) < len(rows):
@@ -111,10 +121,7 @@ def show_(
     as_json: Json = False,
 ) -> None:
     """Show one version: digest, tags, and the parameters that a run of it takes."""
-    from vgp.vertex.templates import template_list
-
-    version = template_list.detail(load_settings(settings, environment), template, place=place)
-    show(version, as_json, template_list.card)
+    show(versions.detail(load_settings(settings, environment), template, place=place), as_json, versions.card)
 
 
 @templates.command(epilog="Example: vgp templates pin training:v3")
@@ -122,9 +129,7 @@ def pin(
     template: Reference, place: Place = None, environment: Environment = None, settings: SettingsFile = None
 ) -> None:
     """Print the URI, by digest, of what a tag means now: for scripts, and for runs that must not change."""
-    from vgp.vertex.templates.template import resolve
-
-    print(resolve(load_settings(settings, environment), template, place=place).location)
+    print(versions.resolve(load_settings(settings, environment), template, place=place).location)
 
 
 @templates.command(epilog="Example: vgp templates download training:v3 --out training.json")
@@ -136,11 +141,9 @@ def download(
     settings: SettingsFile = None,
 ) -> None:
     """Download one version as it was uploaded, verified by its digest."""
-    from vgp.vertex.templates.template import resolve
-
     if out is not None:
         refuse_address(out, "--out")
-    content = resolve(load_settings(settings, environment), template, place=place).content
+    content = versions.resolve(load_settings(settings, environment), template, place=place).content
     if out is None:
         typer.echo(content, nl=False)
         return
@@ -157,9 +160,7 @@ def tag(
     as_json: Json = False,
 ) -> None:
     """Point a tag to a version, wherever it pointed before. Repeating it changes nothing."""
-    from vgp.vertex.templates.upload import move_tag
-
-    digest, before = move_tag(load_settings(settings, environment), template, tag, place=place)
+    digest, before = uploads.move_tag(load_settings(settings, environment), template, tag, place=place)
     name = parse(template).name
     if as_json:
         print_json({"name": name, "tag": tag, "version": digest, "before": before})
@@ -177,9 +178,7 @@ def untag(
     as_json: Json = False,
 ) -> None:
     """Take a tag away. The version stays."""
-    from vgp.vertex.templates.upload import remove_tag
-
-    digest = remove_tag(load_settings(settings, environment), template, place=place)
+    digest = uploads.remove_tag(load_settings(settings, environment), template, place=place)
     reference = parse(template)
     if as_json:
         print_json({"name": reference.name, "tag": reference.tag, "version": digest})

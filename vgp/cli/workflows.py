@@ -13,16 +13,23 @@ from vgp.cli.options import (
     Parameters,
     SettingsFile,
     Workflow,
+    at_first_use,
     console,
     load_settings,
     print_json,
+    repository_of,
     say,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from vgp.workflow.compiling.compile import Compiled
+with at_first_use():
+    from vgp.base.text import figures, times
+    from vgp.check import check_report, cost_bound
+    from vgp.workflow.compiling import compile as compiling
+    from vgp.workflow.compiling import spec_cache
+    from vgp.workflow.local import display, local_run, portable
 
 app = typer.Typer()
 
@@ -32,9 +39,6 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pi
 @app.command("list", epilog="Example: vgp list --json")
 def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the pipelines with what they do, and their parameters with --json."""
-    from vgp.settings import repository_of
-    from vgp.workflow.compiling.spec_cache import specs
-
     repository = repository_of(settings)
     rows = [
         {
@@ -42,7 +46,7 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
             "description": spec.description,
             "parameters": [parameter.as_json() for _, parameter in sorted(spec.parameters.items())],
         }
-        for name, spec in sorted(specs(repository).items())
+        for name, spec in sorted(spec_cache.specs(repository).items())
     ]
     if as_json:
         print_json(rows)
@@ -55,17 +59,14 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
 def _table(rows: list[dict[str, Any]]) -> "Table":
     from rich.text import Text
 
-    from vgp.base.text.figures import number
-    from vgp.base.text.table import table
-
     cells: list[tuple[str | Text, ...]] = []
     for row in rows:
         cells.append((Text(row["name"], "bold"), "", "", row["description"]))
         for parameter in row["parameters"]:
             default = parameter["default"]
-            shown = '""' if default == "" else number(default) if isinstance(default, float) else str(default)
+            shown = '""' if default == "" else figures.number(default) if isinstance(default, float) else str(default)
             cells.append(("", parameter["name"], shown, parameter["description"]))
-    return table(("pipeline", "parameter", "default", "what it is"), cells)
+    return figures.table(("pipeline", "parameter", "default", "what it is"), cells)
 
 
 @app.command("compile", epilog="Example: vgp compile training --out build")
@@ -81,37 +82,24 @@ def compile_(
 
     If one has an error, none is written, and those from before stay.
     """
-    from vgp.base.text import times
-    from vgp.check import cost_bound
-    from vgp.workflow.compiling.compile import (
-        compile_all,
-        different_worlds,
-        placeholder_image,
-        tagged_images,
-        unknown_steps,
-    )
-
     refuse_address(out, "--out")
     loaded = load_settings(settings, environment)
-    compiled = compile_all(names or (), loaded, out=out, max_usd=max_usd)
+    compiled = compiling.compile_all(names or (), loaded, out=out, max_usd=max_usd)
     results = [_compiled(path, made, as_json) for path, made in compiled.items()]
     steps = [row for made in compiled.values() for row in made.report.steps]
     say(*filter(None, [times.price_dates(cost_bound.price_dates(steps))]), stderr=as_json)
-    notes = [*loaded.warnings(), *unknown_steps(loaded, compiled.values()), *tagged_images(loaded)]
-    notes += [*different_worlds(compiled.values()), *placeholder_image(loaded)]
+    notes = [*loaded.warnings(), *compiling.unknown_steps(loaded, compiled.values()), *compiling.tagged_images(loaded)]
+    notes += [*compiling.different_worlds(compiled.values()), *compiling.placeholder_image(loaded)]
     say(*notes, stderr=as_json)
     if as_json:
         print_json(results)
 
 
-def _compiled(path: Path, compiled: "Compiled", as_json: bool) -> dict[str, Any]:
-    from vgp.check import cost_bound
-    from vgp.check.check_report import headline
-
+def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> dict[str, Any]:
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))
-    say(*map(headline, report.of_severity("warning")), stderr=as_json)
+    say(*map(check_report.headline, report.of_severity("warning")), stderr=as_json)
     most = cost_bound.as_json(report.steps)
     return {"name": compiled.name, "path": str(path), "sha256": compiled.spec.digest, **most, **report.as_json()}
 
@@ -149,9 +137,6 @@ def run_(
 
     Ctrl-C ends every process and prints the command that goes on from the last checkpoint.
     """
-    from vgp.settings import repository_of
-    from vgp.workflow.local import display, local_run, portable
-
     refuse_address(resume or out, "--resume" if resume else "--out")
     if resume and set_:
         raise RequestError("--resume goes on with the run's own parameters: leave out --set, or start a new run.")

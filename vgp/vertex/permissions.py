@@ -27,6 +27,11 @@ from pathlib import Path
 
 _DATA = Path(__file__).parent / "data"
 
+ACT_AS = "iam.serviceAccounts.actAs"
+#: How the address of Compute Engine's default account ends; its project's number stands before.
+COMPUTE = "-compute@developer.gserviceaccount.com"
+_OWN = ".iam.gserviceaccount.com"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -79,12 +84,6 @@ def _call(row: dict[str, str]) -> Call:
 def _rows(name: str) -> Iterator[dict[str, str]]:
     with (_DATA / name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
-
-
-ACT_AS = "iam.serviceAccounts.actAs"
-#: How the address of Compute Engine's default account ends; its project's number stands before.
-COMPUTE = "-compute@developer.gserviceaccount.com"
-_OWN = ".iam.gserviceaccount.com"
 
 
 def home_project(email: str, project: str) -> str:

@@ -1,7 +1,6 @@
-"""Resource names and links: made and read in one place, validated before they reach an API; the cache epoch."""
+"""Resource names and links: made and read in one place, validated before they reach an API."""
 
 import re
-from datetime import UTC, datetime
 from urllib.parse import quote
 
 from vgp.base.errors import RequestError
@@ -99,16 +98,3 @@ def labels(values: dict[str, str]) -> dict[str, str]:
         return value_rules.labels(values)
     except ValueError as error:
         raise RequestError(f"labels: {error}") from None
-
-
-EPOCH_DAYS = 14
-
-
-def epoch(time: datetime) -> int:
-    """The number of the epoch, counted from 1970-01-01 UTC."""
-    return int(time.timestamp()) // (EPOCH_DAYS * 86_400)
-
-
-def epoch_end(time: datetime) -> datetime:
-    """When the epoch of a time is over."""
-    return datetime.fromtimestamp((epoch(time) + 1) * EPOCH_DAYS * 86_400, UTC)

@@ -12,7 +12,7 @@ from vgp.__main__ import main
 from vgp.base.text.printable import abridged
 from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults
 from vgp.settings import load, repository_of
-from vgp.vertex.schedules import reconcile
+from vgp.vertex.schedules import declared_schedule
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local
 
@@ -94,7 +94,7 @@ def test_a_schedule_reads_the_file_beside_its_settings(tmp_path: Path, monkeypat
     for name in ("pipelines", "components", "training"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "a.toml").write_text(TOML)
-    message: Any = reconcile.declared(load(tmp_path / "pipelines.toml"), ["tables"])[0].message
+    message: Any = declared_schedule.read_declarations(load(tmp_path / "pipelines.toml"), ["tables"])[0].message
     values = message.create_pipeline_job_request.pipeline_job.runtime_config.parameter_values
     assert values["task"] == "table" and dict(values["task_options"]) == {"declaration": TOML}
 

@@ -68,6 +68,18 @@ def test_help_costs_a_fraction_of_importing_kfp() -> None:
     assert help_s < 0.3 * kfp_s, f"{help_s:.3f} s of {kfp_s:.3f} s; alone on a machine it is 0.15"
 
 
+def test_the_file_of_a_verb_executes_none_of_the_modules_that_do_its_work() -> None:
+    code = (
+        "import sys\n"
+        "from vgp.cli import image, models, project, runs, schedules, submit, workflows\n"
+        "print(sorted(name for name in sys.modules if name.partition('.')[0] in ('pydantic', 'requests', 'rich')))\n"
+        "print('vgp.settings' in sys.modules, type(submit.run_submission).__name__)\n"
+        "print(callable(submit.run_submission.submit), type(submit.run_submission).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "False _LazyModule", "True module"]
+
+
 def test_help_of_a_verb_draws_nothing_with_rich() -> None:
     text = run("machines", "--help").stdout
     assert "--max-usd-per-hour" in text

@@ -256,7 +256,7 @@ def test_data_without_training_rows_is_refused(digits, tmp_path):
     text["splits"].pop("train")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "manifest.json").write_text(json.dumps(text))
-    with pytest.raises(UserError, match="no rows in its split 'train'; it has 300 in 'validation'|297 in 'test'"):
+    with pytest.raises(UserError, match="no rows in its split 'train'; it has .*300 rows in 'validation'"):
         run(tmp_path, tmp_path / "data", 1)
 
 

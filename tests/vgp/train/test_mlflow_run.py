@@ -109,9 +109,9 @@ def test_a_server_that_is_away_or_says_no_is_one_warning_and_soon_over(
     mlflow_run.tell(Path(__file__), {"loss": 0.5}, {})
     assert time.monotonic() - began < 100
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "warning: MLflow is not told of this training: experiments/get-by-name: answered 403"
-    assert said[1].startswith("warning: MLflow is not told of this training: experiments/get-by-name: Connection")
-    assert said[2].startswith("warning: MLflow is not told of this evaluation: ") and len(said) == 3
+    assert len(said) == 3 and all(line.startswith("warning: MLflow") for line in said)
+    assert "experiments/get-by-name: answered 403" in said[0] and "get-by-name: Connection" in said[1]
+    assert "evaluation" in said[2]
 
 
 def test_an_evaluation_stands_beside_the_training_of_its_model_and_once(

@@ -7,13 +7,16 @@ was (vgp/protocol/run_folder.py): an earlier one where training was not needed a
 import json
 import math
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
+from vgp.base.text.figures import plural
 from vgp.protocol import run_folder
+from vgp.protocol.capacity import way as ways
 
 NAME = "ladder.json"
 FORMAT = 1
@@ -47,8 +50,8 @@ class Way:
     left_out: int
     deadline: str
     total: Row
-    #: The small jobs that looked for Spot meanwhile, in words; empty where there were none.
-    probes: str
+    #: The jobs that waited for Spot meanwhile, in words; empty where there were none.
+    waiting: str
     #: Of which days the prices are that are reckoned with: `2026-07-09 to 2026-07-30`; empty where none is told.
     price_days: str
 
@@ -88,14 +91,14 @@ def _way(document: Any) -> Way | None:
         return None
     rows = tuple(_row(each, rungs) for each in attempts[-MOST_ROWS:])
     deadline = str(document.get("deadline") or "")[:16].replace("T", " ")
-    probes = _tables(document.get("probes"))
-    left_out, total = len(attempts) - len(rows), _total(attempts, probes)
-    days = _price_days([*attempts, *probes], rungs)
+    waiting = ways.waiting_of(document)
+    left_out, total = len(attempts) - len(rows), _total(attempts, waiting)
+    days = _price_days([*attempts, *waiting], rungs)
     step, run = (str(document.get(key, "")) for key in ("step", "run"))
-    return Way(step, run, rows, left_out, deadline, total, _probes(probes), days)
+    return Way(step, run, rows, left_out, deadline, total, _waiting(waiting), days)
 
 
-def _price_days(told: list[dict[str, Any]], rungs: dict[str, dict[str, Any]]) -> str:
+def _price_days(told: Sequence[Mapping[str, Any]], rungs: dict[str, dict[str, Any]]) -> str:
     """Of the rungs whose machines were held."""
     held = {str(each.get("rung")) for each in told if _amount(each.get("hours"))}
     days = sorted({str(rungs[name]["price_date"]) for name in held & rungs.keys() if rungs[name].get("price_date")})
@@ -119,26 +122,27 @@ def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:
     )
 
 
-def _probes(probes: list[dict[str, Any]]) -> str:
-    if not probes:
+def _waiting(waiting: Sequence[Mapping[str, Any]]) -> str:
+    if not waiting:
         return ""
-    got = sum(each.get("outcome") == "granted" for each in probes)
-    sent = f"{len(probes)} probe{'s' * (len(probes) != 1)} looked for Spot while the work went on"
-    return f"{sent}, and {got} got machines: {_sum(probes, 'hours') * 60:.0f} min for {_cost(probes)}, part of the sum."
+    got = sum(each.get("outcome") == "granted" for each in waiting)
+    asked = f"Spot was asked for {plural(len(waiting), 'time')} while the work went on, and {got} got machines"
+    minutes = _sum(waiting, "hours") * 60
+    return f"{asked}{f'; {minutes:.0f} min for {_cost(waiting)} were held in vain' if minutes else ''}."
 
 
-def _total(attempts: list[dict[str, Any]], probes: list[dict[str, Any]]) -> Row:
-    """Of all machines, those of probes with them."""
-    hours, lost, usd = _sum([*attempts, *probes], "hours"), _sum(attempts, "steps_lost"), _cost([*attempts, *probes])
+def _total(attempts: Sequence[Mapping[str, Any]], waiting: Sequence[Mapping[str, Any]]) -> Row:
+    """Of all machines."""
+    hours, lost, usd = _sum([*attempts, *waiting], "hours"), _sum(attempts, "steps_lost"), _cost([*attempts, *waiting])
     tried = len({str(each.get("rung")) for each in attempts})
     return Row("", f"{tried} rung{'s' * (tried != 1)}", "", _held(hours), usd, "", f"{lost:,.0f}" if lost else "", "")
 
 
-def _sum(told: list[dict[str, Any]], name: str) -> float:
+def _sum(told: Sequence[Mapping[str, Any]], name: str) -> float:
     return sum(_amount(each.get(name)) or 0.0 for each in told)
 
 
-def _cost(told: list[dict[str, Any]]) -> str:
+def _cost(told: Sequence[Mapping[str, Any]]) -> str:
     held = [_amount(each.get("usd")) for each in told if _amount(each.get("hours"))]
     usd = _usd(sum(each or 0.0 for each in held))
     return usd if None not in held else f"at least {usd}"

@@ -19,7 +19,7 @@ OTHER_WAIT_S = 3600.0
 #: Where nobody says how long the work takes: what on demand does in this share of the deadline.
 UNKNOWN_WORK = 0.8
 REFUSALS = ("stockout", "wait_expired", "quota")
-#: After a probe that ended like that none is sent any more: its next one would, too.
+#: After a waiting job that ended like that none is asked for any more: its next one would, too.
 FAULTS = ("user_error", "failed")
 
 
@@ -48,7 +48,7 @@ def time_left_s(rung: PlannedRung, ladder: Ladder, now: float) -> float:
 
 
 def held_s(one: Creation, now: float) -> float:
-    """How long an attempt or a probe had its machines."""
+    """How long its job had its machines."""
     return max(0.0, (one.ended or now) - one.started) if one.started else 0.0
 
 
@@ -77,7 +77,7 @@ def situation(
     plan: Plan, ladder: Ladder, rungs: Sequence[PlannedRung], progress: Progress | None, now: float
 ) -> Situation:
     """What is known now; `rungs` are those that are offered."""
-    attempt, probe = ladder.open, ladder.probing
+    attempt, waiting = ladder.open, ladder.next
     return Situation(
         now_s=now,
         deadline_s=ladder.deadline,
@@ -87,8 +87,9 @@ def situation(
         asked_s=_here(attempt, attempt.created or attempt.intended, now) if attempt else None,
         records=tuple(_record(rung, ladder, now) for rung in rungs),
         at_risk_s=measured.at_risk_s(ladder, progress),
-        probing=next((index for index, rung in enumerate(rungs) if probe and rung.name == probe.rung), None),
-        can_probe=plan.probe_s > 0 and not any(each.outcome in FAULTS for each in ladder.probes),
+        next_on=next((index for index, rung in enumerate(rungs) if waiting and rung.name == waiting.rung), None),
+        next_running=bool(waiting and waiting.started),
+        can_ask_beside=not any(each.outcome in FAULTS for each in ladder.waiting),
     )
 
 
@@ -118,14 +119,16 @@ def _whole_s(plan: Plan) -> float:
 
 def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
     attempts = [attempt for attempt in ladder.attempts if attempt.rung == rung.name]
-    probes = [probe for probe in ladder.probes if probe.rung == rung.name]
+    waiting = [each for each in ladder.waiting if each.rung == rung.name and each.ended is not None]
     ended = [(each, _here(each, each.ended, now)) for each in attempts if each.ended is not None]
-    probed = [(each, _here(each, each.ended, now)) for each in probes if each.ended is not None]
     refused = [at for each, at in ended if _was_refused(each)]
     # One that the launcher ended itself, because the step went on elsewhere, says nothing.
-    refused += [at for each, at in probed if each.outcome != "granted" and each.ending != "cancelled"]
+    refused += [
+        _here(each, each.ended or now, now)
+        for each in waiting
+        if each.outcome != "granted" and each.ending != "cancelled"
+    ]
     granted = [_here(each, each.started, now) for each in attempts if each.started is not None]
-    granted += [at for each, at in probed if each.outcome == "granted"]  # at its end: until then they were there
     return Record(
         refused_s=tuple(sorted(refused)),
         granted_s=tuple(sorted(granted)),
@@ -137,7 +140,7 @@ def _record(rung: PlannedRung, ladder: Ladder, now: float) -> Record:
 def _here(one: Creation, at: float, now: float) -> float:
     """A time that Google told, by the clock of this machine: what came of a job is no older than the wish for it.
 
-    Clocks that are minutes apart would else make a probe's answer look stale, or later than what follows it.
+    Clocks that are minutes apart would else make an answer look stale, or later than what follows it.
     """
     return max(one.intended, min(at, now))
 

@@ -68,17 +68,12 @@ class Attempt:
         return {name: getattr(self, name) for name in names} | times
 
 
-def held(jobs_h: float, probes_h: float) -> str:
-    """`8h 03m of machines, 3m 00s of it for probes`: these stand beside jobs: all may be more than the step took."""
-    probes = f", {took(probes_h * 3600)} of it for probes" if probes_h else ""
-    return f"{took((jobs_h + probes_h) * 3600)} of machines{probes}"
-
-
 @dataclass(frozen=True)
-class Probes:
-    """The small jobs that looked for Spot while another one worked: how many, how many got machines, their time."""
+class Waiting:
+    """The jobs that waited for Spot beside another one: how many, how many got machines, and the time and money of
+    those that took over from none."""
 
-    sent: int = 0
+    asked: int = 0
     granted: int = 0
     hours: float = 0.0
     #: None where one had machines whose price is not known.
@@ -87,10 +82,10 @@ class Probes:
     @property
     def words(self) -> str:
         got = f" ({self.granted} got machines)" if self.granted else ""
-        return f"{plural(self.sent, 'probe')}{got}"
+        return f"Spot asked for {plural(self.asked, 'time')} beside them{got}"
 
     def as_json(self) -> dict[str, Any]:
-        return {"sent": self.sent, "granted": self.granted, "hours": self.hours, "usd": self.usd}
+        return {"asked": self.asked, "granted": self.granted, "hours": self.hours, "usd": self.usd}
 
 
 @dataclass(frozen=True)
@@ -101,18 +96,18 @@ class Way:
     deadline: datetime | None
     rungs: tuple[str, ...]
     attempts: tuple[Attempt, ...]
-    probes: Probes = Probes()
+    waiting: Waiting = Waiting()
     #: The days of the prices that are reckoned with, the oldest first; those of a plan without days are not known.
     price_dates: tuple[str, ...] = ()
 
     @property
     def usd(self) -> float:
-        """Of all machines, those of probes with them, as far as prices are known."""
-        return sum(attempt.usd or 0.0 for attempt in self.attempts) + (self.probes.usd or 0.0)
+        """Of all machines, as far as prices are known."""
+        return sum(attempt.usd or 0.0 for attempt in self.attempts) + (self.waiting.usd or 0.0)
 
     @property
     def is_priced(self) -> bool:
-        return self.probes.usd is not None and all(each.usd is not None for each in self.attempts if each.hours)
+        return self.waiting.usd is not None and all(each.usd is not None for each in self.attempts if each.hours)
 
     @property
     def steps_lost(self) -> int:
@@ -133,8 +128,9 @@ class Way:
         rungs = plural(number, "rung") if len(tried) == number else f"{len(tried)} of {plural(number, 'rung')}"
         counted = f" ({listed(self._counted(), 'and')})" if list(self._counted()) else ""
         parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}"]
-        parts += [self.probes.words] if self.probes.sent else []
-        parts.append(held(sum(attempt.hours for attempt in self.attempts), self.probes.hours))
+        parts += [self.waiting.words] if self.waiting.asked else []
+        hours = sum(attempt.hours for attempt in self.attempts) + self.waiting.hours
+        parts.append(f"{took(hours * 3600)} of machines")
         parts.append(usd(self.usd) if self.is_priced else f"at least {usd(self.usd)}")
         parts += [f"{plural(self.steps_lost, 'step')} lost"] if self.steps_lost else []
         return ", ".join([*parts, *self._deadline()])
@@ -163,7 +159,7 @@ class Way:
             "steps_lost": self.steps_lost,
             "job": self.job,
             "attempts": [attempt.as_json() for attempt in self.attempts],
-            "probes": self.probes.as_json(),
+            "waiting": self.waiting.as_json(),
         }
 
 
@@ -174,9 +170,14 @@ def read(document: Any) -> Way | None:
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
     attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
     step = str(document.get("step", ""))
-    ordered, probes = tuple(sorted(attempts, key=_number)), _tables(document.get("probes"))
-    days = _price_dates([*_tables(document.get("attempts")), *probes], rungs)
-    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, _probes(probes), days)
+    ordered, waiting = tuple(sorted(attempts, key=_number)), waiting_of(document)
+    days = _price_dates([*_tables(document.get("attempts")), *waiting], rungs)
+    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, _waiting(waiting), days)
+
+
+def waiting_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The jobs that waited beside attempts; a run of before 2026-11-23 has probes there, which never trained."""
+    return _tables(document.get("waiting") or document.get("probes"))
 
 
 def _price_dates(told: list[Mapping[str, Any]], rungs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -193,12 +194,12 @@ def _day(value: Any) -> str:
         return ""
 
 
-def _probes(told: list[Mapping[str, Any]]) -> Probes:
+def _waiting(told: list[Mapping[str, Any]]) -> Waiting:
     hours = [_amount(each.get("hours")) or 0.0 for each in told]
     usd = [_amount(each.get("usd")) for each, held in zip(told, hours, strict=True) if held]
     known = [amount for amount in usd if amount is not None]
     granted = sum(each.get("outcome") == "granted" for each in told)
-    return Probes(len(told), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
+    return Waiting(len(told), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
 
 
 def _attempt(told: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:

@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 from rich.console import Console
 
+from vgp.base import whole_files
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import google_names, whole_files
+from vgp.base.text import google_names
 from vgp.settings import FILE_NAME, Settings, write_value
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
@@ -29,6 +30,9 @@ CONFIGURATION = Path("build/image.json")
 _ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@[a-z0-9-]+\.iam\.gserviceaccount\.com")
 _PINNED = re.compile(r"[a-z0-9][\w./:-]*@sha256:[0-9a-f]{64}", re.ASCII)
 
+#: What the image installs where a step's shards are worked on by Dataflow, whose workers run in it, too.
+WITH_DATAFLOW = "training beam"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,10 +42,6 @@ class Options:
     base: str | None = None
     #: Build sources that are not committed.
     allow_dirty: bool = False
-
-
-#: What the image installs where a step's shards are worked on by Dataflow, whose workers run in it, too.
-WITH_DATAFLOW = "training beam"
 
 
 @dataclass(frozen=True)

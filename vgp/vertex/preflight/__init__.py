@@ -7,10 +7,8 @@ preflight_questions.py  what is said of one thing, the question whose answer it 
 account.py      credentials, project, billing, and what the caller may do
 apis.py         the APIs that a run needs
 region.py       machines and GPUs in the region
-quota.py        whether the quotas cover what the steps ask for
-needs.py        what a pipeline draws on each quota at a time, by the order of its steps
-run_bucket.py   the bucket that runs write to
-retention.py    whether the bucket keeps what a cached result points at
+quota.py        whether the quotas cover what the steps draw on each at a time
+run_bucket.py   the bucket that runs write to, and whether it keeps what a cached result points at
 step_image.py   the image of the steps
 builds.py       the account that image builds work as
 step_account.py  the account that the steps run as
@@ -21,8 +19,7 @@ resources.py    what training jobs name besides: persistent resources, TensorBoa
 bigquery_needs.py  what steps use of BigQuery
 dataflow_needs.py  what steps use of Dataflow
 template_repository.py  the repository of templates
-access.py       whether an account may do what a run needs
-access_policy.py  permissions and the roles that hold them, read from policies"""
+access.py       whether an account may do what a run needs, read from policies"""
 
 from collections.abc import Callable, Sequence
 from textwrap import indent

@@ -16,8 +16,7 @@ from vgp.machines.placement.request_parts import BigQuery
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import needed, role_for
-from vgp.vertex.preflight.access import Policies, Thing, runner
-from vgp.vertex.preflight.access_policy import Policy
+from vgp.vertex.preflight.access import Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 

@@ -11,8 +11,7 @@ from vgp.base.text import google_names
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
 from vgp.vertex.permissions import ACT_AS, act_as, needed
-from vgp.vertex.preflight.access import Policies, Thing
-from vgp.vertex.preflight.access_policy import Policy
+from vgp.vertex.preflight.access import Policies, Policy, Thing
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 from vgp.vertex.preflight.step_image import Image, parsed, repository_policy

@@ -11,8 +11,7 @@ from vgp.settings import Settings
 from vgp.vertex import clients, permissions, rest
 from vgp.vertex.permissions import ACT_AS, needed
 from vgp.vertex.preflight import quota, region, run_bucket, step_image
-from vgp.vertex.preflight.access import Policies, Thing, runner
-from vgp.vertex.preflight.access_policy import IMAGES, Policy
+from vgp.vertex.preflight.access import IMAGES, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 

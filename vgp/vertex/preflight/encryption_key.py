@@ -8,8 +8,7 @@ from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight.access import Policies, Thing, agents
-from vgp.vertex.preflight.access_policy import KEYS, Policy
+from vgp.vertex.preflight.access import KEYS, Policies, Policy, Thing, agents
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 from vgp.vertex.resource_names import short

@@ -11,8 +11,7 @@ from dataclasses import replace
 from vgp.settings import Settings
 from vgp.vertex import rest
 from vgp.vertex.permissions import needed
-from vgp.vertex.preflight.access import Policies, Thing, runner
-from vgp.vertex.preflight.access_policy import Policy
+from vgp.vertex.preflight.access import Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 

@@ -18,6 +18,20 @@ from vgp.vertex.google_errors import explained
 #: ok; warning: works, or may; error: would fail; unknown: could not be looked at; skipped: there is nothing to look at.
 Level = Literal["ok", "warning", "error", "unknown", "skipped"]
 
+#: Seconds for one attempt, and for one question with its repetitions: who waits for a check waits not for long.
+ATTEMPT_S, QUESTION_S = 10.0, 20.0
+AT_A_TIME = 16
+_MARKS = {
+    "ok": ("✓", "green"),
+    "warning": ("!", "yellow"),
+    "error": ("✗", "red"),
+    "unknown": ("?", "yellow"),
+    "skipped": ("–", "dim"),
+}
+_RANK = ("ok", "skipped", "unknown", "warning", "error")
+#: The end of a digest says nothing to a person.
+_DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]{52}$")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -49,11 +63,6 @@ class Question:
 def skipped(check: str, subject: str, why: str) -> Question:
     """A question that the settings leave nothing to ask about."""
     return Question(check, subject, lambda: [Finding(check, subject, "skipped", why)])
-
-
-#: Seconds for one attempt, and for one question with its repetitions: who waits for a check waits not for long.
-ATTEMPT_S, QUESTION_S = 10.0, 20.0
-AT_A_TIME = 16
 
 
 def patience() -> dict[str, Any]:
@@ -89,18 +98,6 @@ def answers(settings: Settings, question: Question) -> list[Finding]:
         seen = f"the answer was not understood: {type(error).__name__}: {error}"
         findings.append(Finding(question.check, question.subject, "unknown", seen))
     return findings
-
-
-_MARKS = {
-    "ok": ("✓", "green"),
-    "warning": ("!", "yellow"),
-    "error": ("✗", "red"),
-    "unknown": ("?", "yellow"),
-    "skipped": ("–", "dim"),
-}
-_RANK = ("ok", "skipped", "unknown", "warning", "error")
-#: The end of a digest says nothing to a person.
-_DIGEST = re.compile(r"(@sha256:[0-9a-f]{12})[0-9a-f]{52}$")
 
 
 def findings_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:

@@ -1,22 +1,101 @@
-"""The bucket that runs write to: there, ours, near, and open to the runner."""
+"""The bucket that runs write to: there, ours, near, open to the runner, and kept for as long as cached results need.
 
-from collections.abc import Iterator, Sequence
+https://cloud.google.com/storage/docs/lifecycle#conditions, https://cloud.google.com/storage/docs/bucket-lock
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from vgp.base.text import google_names
-from vgp.base.text.figures import listed
+from vgp.base.text.figures import listed, took
 from vgp.check.check_finding import StepRow
 from vgp.machines.catalog.catalog import regions
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight import retention
-from vgp.vertex.preflight.access import Policies, Thing, runner
-from vgp.vertex.preflight.access_policy import OBJECTS, Policy
+from vgp.vertex.preflight.access import OBJECTS, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 
+#: A result of the epoch's first day is taken on its last, by a run that goes on for a while.
+NEEDED_DAYS = 2 * EPOCH_DAYS
+#: Conditions that no object holds as we write it: it is the newest of its name, and has no time of its own.
+_NEVER = ("daysSinceNoncurrentTime", "noncurrentTimeBefore", "daysSinceCustomTime", "customTimeBefore")
+
 _EGRESS = "https://cloud.google.com/storage/pricing#network-buckets"
 _INIT = "Write one into pipelines.toml: vgp init"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What keeps new objects from being replaced, and what to do, with a place for the bucket's URI."""
+
+    words: str
+    fix: str
+
+
+def locks(bucket: Any) -> Lock | None:
+    """A retention policy, or a hold that every new object gets; `bucket` is as Google's client has it."""
+    if bucket.retention_period:
+        policy = f"a retention policy of {took(bucket.retention_period)}"
+        if bucket.retention_policy_locked:
+            return Lock(f"{policy}, locked for good", "Name another bucket: nobody can lift that of {uri}")
+        return Lock(policy, "gcloud storage buckets update {uri} --clear-retention-period")
+    if bucket.default_event_based_hold:
+        return Lock("a hold for every new object", "gcloud storage buckets update {uri} --no-default-event-based-hold")
+    return None
+
+
+def too_soon(bucket: Any, folder: str, today: date | None = None) -> list[str]:
+    """In words, every rule of the bucket that deletes below `folder` before `NEEDED_DAYS` are over.
+
+    `bucket` is as Google's client has it. Deleting what another object replaced harms nobody.
+    """
+    rules = list(bucket.lifecycle_rules)
+    classes = _classes(bucket, rules)
+    deleting = [rule.get("condition", {}) for rule in rules if rule["action"]["type"] == "Delete"]
+    day = today or datetime.now(UTC).date()
+    return [_words(c) for c in deleting if _of_ours(c, folder, classes) and _soon(c, day)]
+
+
+def _of_ours(condition: Mapping[str, Any], folder: str, classes: set[str] | None) -> bool:
+    """Whether a rule may be about an object below the folder that nothing has replaced yet."""
+    if condition.get("isLive") is False or condition.get("numNewerVersions") or not condition.keys().isdisjoint(_NEVER):
+        return False
+    named = condition.get("matchesStorageClass")
+    if named and classes is not None and not classes & set(named):
+        return False
+    prefixes = condition.get("matchesPrefix")
+    return not prefixes or any(prefix.startswith(folder) or folder.startswith(prefix) for prefix in prefixes)
+
+
+def _soon(condition: Mapping[str, Any], today: date) -> bool:
+    """Whether an object that is younger than it has to become may meet the times of the rule."""
+    before = condition.get("createdBefore")
+    day = before if isinstance(before, date) else date.fromisoformat(before) if before else None
+    old = day is not None and day <= today - timedelta(days=NEEDED_DAYS)
+    return not old and int(condition.get("age") or 0) <= NEEDED_DAYS
+
+
+def _classes(bucket: Any, rules: Iterable[Mapping[str, Any]]) -> set[str] | None:
+    """The storage classes that an object may get; None: all, as Autoclass likes."""
+    if bucket.autoclass_enabled:
+        return None
+    return {bucket.storage_class or "STANDARD", *_moved(rules)}
+
+
+def _moved(rules: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for rule in rules:
+        if rule["action"]["type"] == "SetStorageClass":
+            yield rule["action"]["storageClass"]
+
+
+def _words(condition: Mapping[str, Any]) -> str:
+    """`age 7, matchesPrefix runs/`"""
+    shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in condition.items()}
+    return "; ".join(f"{key} {value}" for key, value in shown.items()) or "no condition"
 
 
 def state(settings: Settings, project: Project, steps: Sequence[StepRow] = ()) -> Question:
@@ -134,21 +213,19 @@ def _access(uri: str, bucket: Any) -> Finding:
 
 def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
     """Files that a result in the cache points at have to be there, and others have to be replaced all the time."""
-    if kept := retention.locks(bucket):
+    if kept := locks(bucket):
         seen = (
             f"has {kept.words}: nothing there can be replaced or deleted, which the record of the registry, a ladder's "
             "heartbeat and old checkpoints are"
         )
         return Finding("bucket.retention", uri, "error", seen, kept.fix.format(uri=uri))
     folder = google_names.cut_uri(f"{clients.bucket(settings)}/runs/")[1]
-    rules = retention.too_soon(bucket, folder)
+    rules = too_soon(bucket, folder)
     if not rules:
-        return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {retention.NEEDED_DAYS} days")
-    seen = (
-        f"may delete {folder} within {retention.NEEDED_DAYS} days ({' | '.join(rules)}): cached results would be gone"
-    )
+        return Finding("bucket.retention", uri, "ok", f"keeps {folder} for more than {NEEDED_DAYS} days")
+    seen = f"may delete {folder} within {NEEDED_DAYS} days ({' | '.join(rules)}): cached results would be gone"
     hint = (
-        f"Write a rule with age {retention.NEEDED_DAYS + 1} or more, or with another matchesPrefix, into a file: "
+        f"Write a rule with age {NEEDED_DAYS + 1} or more, or with another matchesPrefix, into a file: "
         f"gcloud storage buckets update {uri} --lifecycle-file FILE\n"
         f"the rules now: gcloud storage buckets describe {uri} --format 'json(lifecycle_config)'"
     )

@@ -6,8 +6,7 @@ from dataclasses import replace
 from vgp.settings import Settings
 from vgp.vertex import permissions, rest
 from vgp.vertex.permissions import ACT_AS
-from vgp.vertex.preflight.access import Policies, Thing, runner
-from vgp.vertex.preflight.access_policy import EVERYTHING, JOBS, LADDER, LOGS, Policy
+from vgp.vertex.preflight.access import EVERYTHING, JOBS, LADDER, LOGS, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
 

@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.preflight.access import Policies, Thing, agents, runner
-from vgp.vertex.preflight.access_policy import IMAGES, Policy
+from vgp.vertex.preflight.access import IMAGES, Policies, Policy, Thing, agents, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
 

@@ -18,18 +18,22 @@ from typing import Any
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names, rest
 from vgp.vertex.google_errors import explained
-from vgp.vertex.resource_names import EPOCH_DAYS
 from vgp.vertex.runs import outputs
-from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, REQUEST, created, find, job_id, same
+from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, PINS, REQUEST, created, find, job_id, same
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import ENDED, Policy, end, failed
 
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
 _EPOCH = timedelta(days=EPOCH_DAYS)
+
+#: The step that makes pins, and its output with their URI.
+STEP, OUTPUT = "resolve", "uri"
+_DONE = ("succeeded", "cached")
 
 
 def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = None) -> tuple[Any, bool]:
@@ -112,11 +116,6 @@ def _number(first: str, id_: str) -> int:
     return int(attempt[1] or 1) if attempt else 0
 
 
-#: The parameter that takes the URI of pins, the step that makes them, and its output with their URI.
-PARAMETER, STEP, OUTPUT = "pins", "resolve", "uri"
-_DONE = ("succeeded", "cached")
-
-
 def pins(run: Run) -> str:
     """URI of what the run has pinned; empty if it has resolved nothing, or if its pins may be what failed.
 
@@ -125,7 +124,7 @@ def pins(run: Run) -> str:
     if _at_fault(run):
         return ""
     uris = [outputs.values(step).get(OUTPUT) for step in run.steps if step.task == STEP and step.state in _DONE]
-    uri = uris[0] if uris else run.arguments.get(PARAMETER)
+    uri = uris[0] if uris else run.arguments.get(PINS)
     return uri if isinstance(uri, str) and is_bucket_uri(uri) and not placeholders.within(uri) else ""
 
 
@@ -151,7 +150,7 @@ def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
     if not uri:
         return job
     config = job["runtimeConfig"]
-    values = {**config["parameterValues"], PARAMETER: uri}
+    values = {**config["parameterValues"], PINS: uri}
     labels = {**job["labels"], PINNED_BY: run.id if resource_names.in_label(run.id) else ""}
     return {**job, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
@@ -159,17 +158,17 @@ def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
 def unpinned(body: Mapping[str, Any]) -> dict[str, Any]:
     """The job without pins, and without the label that says whose they were."""
     config = body.get("runtimeConfig", {})
-    values = {key: value for key, value in config.get("parameterValues", {}).items() if key != PARAMETER}
+    values = {key: value for key, value in config.get("parameterValues", {}).items() if key != PINS}
     labels = {key: value for key, value in body.get("labels", {}).items() if key != PINNED_BY}
     return {**body, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
 
 def _takes(body: Mapping[str, Any]) -> bool:
     """Whether the pipeline has a parameter for pins."""
-    declared = PipelineSpec(body["pipelineSpec"]).parameters.get(PARAMETER)
+    declared = PipelineSpec(body["pipelineSpec"]).parameters.get(PINS)
     return declared is not None and declared.type == "STRING"
 
 
 def _is_given(body: Mapping[str, Any]) -> bool:
     """Whether the job has pins of the caller's own."""
-    return PARAMETER in body.get("runtimeConfig", {}).get("parameterValues", {}) and PINNED_BY not in body["labels"]
+    return PINS in body.get("runtimeConfig", {}).get("parameterValues", {}) and PINNED_BY not in body["labels"]

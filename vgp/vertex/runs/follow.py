@@ -24,10 +24,9 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import outputs, run_cost, run_search, run_view
-from vgp.vertex.runs.custom_jobs import with_started_if_told
-from vgp.vertex.runs.ladder_view import with_ways_if_told
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.run_cost import Rows
+from vgp.vertex.runs.step_jobs import with_started_if_told, with_ways_if_told
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "cancelled": 3}
 #: As timeout(1) and a shell have them.

@@ -18,11 +18,9 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.patient_reads import Patience
 from vgp.vertex.runs import run_search
-from vgp.vertex.runs.custom_jobs import started_by
-from vgp.vertex.runs.ladder_view import job_link, with_ways
-from vgp.vertex.runs.log_filter import known
-from vgp.vertex.runs.remote_run import Run, read
-from vgp.vertex.runs.run_steps import Step
+from vgp.vertex.runs.remote_run import Run, Step, read
+from vgp.vertex.runs.run_logs import known
+from vgp.vertex.runs.step_jobs import job_link, started_by, with_ways
 
 #: Seconds between two looks.
 _LOOK_S = 5.0

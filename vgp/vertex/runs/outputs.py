@@ -14,9 +14,8 @@ from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import run_cost
-from vgp.vertex.runs.remote_run import Run, whole
+from vgp.vertex.runs.remote_run import Run, Step, whole
 from vgp.vertex.runs.run_cost import Rows
-from vgp.vertex.runs.run_steps import Step
 
 #: Types whose metadata are metrics; the google.* ones are of Google's own components.
 _METRICS = (

@@ -23,6 +23,8 @@ MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
 REQUEST, KEY, ATTEMPT, SUBMISSION = "request", "request-key", "attempt", "submission"
 #: The label that names the run whose pins an attempt goes on with; empty where its id is too long.
 PINNED_BY = "pinned-by"
+#: The parameter of a pipeline that takes the URI of pins.
+PINS = "pins"
 _IDENTITY = (REQUEST, KEY, ATTEMPT, SUBMISSION, PINNED_BY)
 _POLICIES = {"fast": "PIPELINE_FAILURE_POLICY_FAIL_FAST", "slow": "PIPELINE_FAILURE_POLICY_FAIL_SLOW"}
 #: Characters of a label's value, and those that are left for the pipeline's name and the key in an id which fits into

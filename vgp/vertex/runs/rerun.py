@@ -22,8 +22,7 @@ from vgp.vertex import resource_names
 from vgp.vertex.runs import attempts, run_search
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, MANAGED_BY, PINNED_BY, REQUEST, digest
 from vgp.vertex.runs.remote_run import Run, read
-from vgp.vertex.runs.start_policy import Policy
-from vgp.vertex.runs.started import Started
+from vgp.vertex.runs.start_policy import Policy, Started
 from vgp.workflow.compiling import workflow_files
 
 #: What a run is made from; the rest of a PipelineJob is what became of it.

@@ -25,13 +25,15 @@ from vgp.vertex.images import held
 from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job
 from vgp.vertex.runs.remote_run import read
-from vgp.vertex.runs.run_history import last_runs
+from vgp.vertex.runs.run_cost import last_runs
 from vgp.vertex.runs.run_view import write
-from vgp.vertex.runs.start_policy import ENDED, IfExists, chosen
-from vgp.vertex.runs.started import Started
+from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, chosen
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
+
+#: As Google's SDK writes them, so that its experiments and the console's are the same ones.
+_SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
 
 
 @dataclass(frozen=True)
@@ -148,10 +150,6 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
         if not equals or not key:
             raise RequestError(f"--label {key}{equals}{value}: give it as key=value.")
     return resource_names.labels({key: value for key, _, value in pairs})
-
-
-#: As Google's SDK writes them, so that its experiments and the console's are the same ones.
-_SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
 
 
 def associate(settings: Settings, job_name: str, experiment: str, *, patience_s: float = 60.0) -> None:

@@ -11,17 +11,15 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import table, took, usd
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.table import table
 from vgp.base.text.times import local, price_dates
 from vgp.settings import Settings
 from vgp.vertex.google_errors import advice
 from vgp.vertex.runs import run_cost
-from vgp.vertex.runs.log_filter import link
-from vgp.vertex.runs.remote_run import Run
+from vgp.vertex.runs.remote_run import Run, Step
 from vgp.vertex.runs.run_cost import Rows
-from vgp.vertex.runs.run_steps import Step
+from vgp.vertex.runs.run_logs import link
 
 MARKS = {"succeeded": "✓", "cached": "↺", "failed": "✗", "cancelled": "✗", "not triggered": "–", "not run": "–"}
 COLOURS = {

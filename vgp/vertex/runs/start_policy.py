@@ -1,12 +1,16 @@
-"""Which run answers for a request, and when another one is started."""
+"""Which run answers for a request, when another one is started, and what the command that asked prints of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from vgp.base.errors import RequestError
-from vgp.base.text.times import duration
+from vgp.base.text.times import duration, rfc3339
+from vgp.check.spec.pipeline_spec import cached
+from vgp.settings import Settings
 from vgp.vertex import resource_names
+from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY, PINS
+from vgp.vertex.runs.remote_run import Run
 
 #: After these nothing more happens to a run.
 ENDED = ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
@@ -15,6 +19,14 @@ WINDOW, LONGEST = timedelta(hours=1), timedelta(days=365)
 
 #: What an open run does to a command: answers it; lets it start another one beside; ends it, followed by nobody.
 IfExists = Literal["attach", "new", "fail"]
+
+#: Exit code of a command that started nothing, because a run of the same request goes on or has just ended.
+NOTHING_STARTED = 4
+#: What --from-failed cannot know of a run without pins: Vertex AI looks a finished step up by its inputs, not its run.
+_OF_ANOTHER_NIGHT = (
+    "Finished steps come from the cache, by their inputs: where the data behind the same names has changed since, "
+    "the result may be that of another run. `vgp show` tells its folder."
+)
 
 
 @dataclass(frozen=True)
@@ -89,3 +101,91 @@ def _window(text: str) -> timedelta:
     if value > LONGEST:
         raise RequestError(f"--window {text}: at most {LONGEST.days}d. --key TEXT is one run for as long as it exists.")
     return value
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run that was started, or that stands for the request."""
+
+    settings: Settings
+    run: Run
+    #: Whether this command started it.
+    fresh: bool
+    policy: Policy = field(default_factory=Policy)
+    #: The id of the run that it repeats.
+    of: str = ""
+    #: Whether it takes finished steps of that run.
+    from_failed: bool = False
+    #: Whether the caller chose the id, which is one run for ever.
+    by_id: bool = False
+
+    @property
+    def attempt(self) -> int | None:
+        number = self.run.labels.get(ATTEMPT, "")
+        return int(number) if number.isdigit() else None
+
+    def as_json(self) -> dict[str, Any]:
+        labels = self.run.labels
+        return {
+            "id": self.run.id,
+            "started": self.fresh,
+            "attempt": self.attempt,
+            "key": labels.get(KEY),
+            "pinned_by": labels.get(PINNED_BY),
+            "state": self.run.state,
+            "over": self.run.over,
+            "ended": rfc3339(self.run.ended),
+            "name": self.run.name,
+            "url": resource_names.run_link(self.settings, self.run.id),
+            "exit_code": 0 if self.fresh else NOTHING_STARTED,
+            **({"of": self.of} if self.of else {}),
+        }
+
+    def lines(self) -> list[str]:
+        """For a person; the first words tell whether something was started."""
+        run, link = self.run, resource_names.run_link(self.settings, self.run.id)
+        if self.fresh:
+            repeated = f", a rerun of {self.of}" if self.of else ""
+            return [f"started {run.id}{repeated}", link, *self._pins()]
+        lines = [f"nothing was started: {run.id}, of the same {self._identity()}, {self._state()}", link]
+        if not run.over:
+            lines.append(f"  Follow it:         vgp wait {run.id}")
+        elif run.state != "succeeded":
+            again = f"vgp rerun {run.id} --from-failed"
+            lines.append(f"  Go on from there:  {again if self.of or self.by_id else 'the same command with --retry'}")
+        return [*lines, f"  Start another one: the same command with {self._other()}"]
+
+    def _pins(self) -> list[str]:
+        """What the run goes on with, where one might expect something else."""
+        by = self.run.labels.get(PINNED_BY)
+        attempt = f"attempt {self.attempt}" if (self.attempt or 0) > 1 else "it"
+        if by is not None:
+            steps = "; finished steps come from the cache" if cached(self.run.spec) else ""
+            return [f"{attempt} goes on with what {by or 'the failed run'} had pinned{steps}"]
+        if self.from_failed:
+            return [_OF_ANOTHER_NIGHT]
+        if attempt != "it" and PINS in self.run.spec.parameters and PINS not in self.run.arguments:
+            return [f"{attempt} pins anew what there is now"]
+        return []
+
+    def _identity(self) -> str:
+        key = self.run.labels.get(KEY)
+        return f"request and key {key}" if key else "request"
+
+    def _other(self) -> str:
+        if self.by_id:
+            return "another --id"
+        return "another --key" if self.policy.window is None else "--new"
+
+    def _state(self) -> str:
+        run, window = self.run, self.policy.window
+        if not run.over:
+            return f"is {run.state}"
+        if not run.ended:
+            return run.state
+        when = f"{run.state} at {run.ended:%Y-%m-%d %H:%M} UTC"
+        if self.policy.retry and run.state == "succeeded":
+            when += ", and --retry is for runs that did not"
+        if self.by_id or window is None:
+            return when
+        return f"{when}; from {run.ended + window:%Y-%m-%d %H:%M} UTC on the same command starts the next one"

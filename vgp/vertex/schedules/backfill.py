@@ -22,7 +22,7 @@ from vgp.vertex.preflight import refuse_cheaply
 from vgp.vertex.runs import attempts, pipeline_job, run_search
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import Policy
-from vgp.vertex.schedules import fields, reconcile, schedule_list
+from vgp.vertex.schedules import declared_schedule, fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, marks
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NIGHT, WAITING, Night, backfilled, label, nights
 
@@ -78,7 +78,7 @@ def backfill(
             or there are more than MOST without `yes`.
         WorkFailed: Google refused or could not be reached.
     """
-    (declaration,) = reconcile.declared(settings, [name])
+    (declaration,) = declared_schedule.read_declarations(settings, [name])
     _refuse_without_as_of(declaration)
     with explained(f"backfill {name}", settings):
         now = rest.now(
@@ -229,7 +229,7 @@ def _refuse_without_as_of(declaration: Declaration) -> None:
             "Give it one, and hand it to the step that resolves what moves: pipelines/training.py shows how."
         )
     values = declaration.job["runtimeConfig"]["parameterValues"]
-    for key in filter(values.get, (AS_OF, attempts.PARAMETER)):
+    for key in filter(values.get, (AS_OF, pipeline_job.PINS)):
         raise RequestError(
             f"schedules.{declaration.name} sets {key}: every night would be the same. Take it out there."
         )

@@ -15,9 +15,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.errors import WorkFailed
-from vgp.base.text.figures import plural, usd
+from vgp.base.text.figures import plural, table, usd
 from vgp.base.text.google_names import cut_uri
-from vgp.base.text.table import table
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -25,7 +24,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import attempts
 from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_view import state
-from vgp.vertex.runs.started import NOTHING_STARTED
+from vgp.vertex.runs.start_policy import NOTHING_STARTED
 from vgp.vertex.schedules.backfill import Backfill
 from vgp.vertex.schedules.nights import GOOD, OPEN
 

@@ -1,4 +1,4 @@
-"""When a cron expression falls due in a time zone, across the changes of its clocks.
+"""When a cron expression is due across the changes of its clocks; how often schedules run in a month.
 
 Google says that Vertex AI takes five fields and a zone of the IANA data base
 (https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.schedules), not what happens when the
@@ -12,14 +12,23 @@ cronsim reads the fields. Its own stepping loses or adds runs where clocks chang
 (Lord Howe, Havana, Beirut; cronsim 2.8), so the calendar is walked here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
+from pydantic import ValidationError
+
+from vgp.base.documents import toml_text
+from vgp.base.documents.bounded_text import Unreadable
+from vgp.check.folder_comparison import Recurring
+from vgp.check.spec.dag import table
+from vgp.settings.schedule_settings import Schedule
 
 _DAY = timedelta(days=1)
 _YEAR_DAYS = 365
@@ -190,3 +199,36 @@ def _change(local: datetime) -> datetime:
         else:
             late = middle
     return late
+
+
+def monthly_runs(file: Path, now: datetime) -> list[Recurring]:
+    """The schedules at the top of the file, and those of its environments: `nightly (prod)`; none without a file."""
+    if not file.is_file():
+        return []
+    try:
+        settings = toml_text.load(file)
+    except Unreadable as error:
+        return [Recurring(file.name, "", problem=str(error))]
+    return [_recurring(name, value, now) for name, value in _named(settings)]
+
+
+def _named(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    top = table(settings, "schedules")
+    yield from top.items()
+    for environment, own in table(settings, "environments").items():
+        for name, value in table(own, "schedules").items():
+            # The values of an environment replace those of the schedule of the same name at the top.
+            yield f"{name} ({environment})", {**table(top, name), **table(value)}
+
+
+def _recurring(name: str, value: Any, now: datetime) -> Recurring:
+    try:
+        schedule = Schedule.model_validate(value)
+        month = Cron(schedule.cron, schedule.time_zone).per_month(now)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where, said = ".".join(str(part) for part in first["loc"]), first["msg"].removeprefix("Value error, ")
+        return Recurring(name, "", problem=f"{where}: {said}" if where else said)
+    if schedule.paused:
+        return Recurring(name, schedule.pipeline, problem="paused")
+    return Recurring(name, schedule.pipeline, min(month, schedule.max_runs or month))

@@ -1,18 +1,25 @@
-"""A declared schedule as the message that Vertex AI takes, with what follows from it for parameters."""
+"""The schedules that pipelines.toml declares: compiled, checked, and as the messages that Vertex AI takes."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from vgp.base.errors import RequestError
+from vgp.base.text.nearest import did_you_mean
 from vgp.check.check_finding import StepRow
+from vgp.check.spec.parameters import check_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, cached, pins_first
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
+from vgp.vertex.images import held
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.schedules.cron import Cron
+from vgp.vertex.templates.template import resolve
+from vgp.workflow.compiling import source_commit, workflow_files
+from vgp.workflow.compiling.compile import checked, compiled
 
 #: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
@@ -21,6 +28,10 @@ _MOVES = (
     "steps ask for results of earlier runs before anything tells what is new: they would run once, so none takes any. "
     "Begin with a step like resolve, and mark those that depend on it: target.step(component, pinned=True)."
 )
+CHAMPION, NIGHTS = "champion", "nights"
+_AUTO = "auto"
+#: Nights are counted over these, so that 29 February is a quarter; fixed, for tomorrow's plan is to be the same.
+_YEARS = tuple(datetime(year, 1, 1, tzinfo=UTC) for year in range(2025, 2029))
 #: The weekday 7 is a Sunday to some crons only; Google links to https://en.wikipedia.org/wiki/Cron, which says so.
 _SEVEN = re.compile(r"(?<![\d/])7(?!\d)")
 
@@ -43,8 +54,75 @@ class Declaration:
     job: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def pipeline(self) -> str:
+        return PipelineSpec(self.job["pipelineSpec"]).name
+
+    @property
     def cron(self) -> Cron:
         return Cron.parse(self.message.cron)
+
+
+@dataclass(frozen=True)
+class _Template:
+    """What a schedule runs: a spec, where it was uploaded, and its machines."""
+
+    spec: PipelineSpec
+    uri: str | None
+    steps: Sequence[StepRow]
+
+
+def read_declarations(settings: Settings, names: Sequence[str] = ()) -> list[Declaration]:
+    """Returns the declared schedules `names` (all if none), compiled and checked.
+
+    A local workflow costs no call; an uploaded template is downloaded and pinned by its digest.
+
+    Raises:
+        RequestError: there is no such schedule, or its workflow, template or a parameter is wrong.
+    """
+    refuse_undeclared(settings, names)
+    templates: dict[tuple[str, str | None], _Template] = {}
+    declarations, here = [], source_commit.current(settings.repository.root).of_the_code
+    for name in dict.fromkeys(names or settings.schedules):
+        schedule = settings.schedules[name]
+        key = schedule.pipeline, schedule.template
+        try:
+            if key not in templates:
+                templates[key] = _template(settings, schedule)
+            template = templates[key]
+            members = partial(workflow_files.members, schedule.pipeline, settings.repository)
+            values = check_arguments(template.spec.parameters, schedule.parameters, members)
+            values = filled(template.spec, schedule, values)
+            values = workflow_files.expanded(schedule.pipeline, values, settings.repository)
+            workflow_files.check(schedule.pipeline, template.spec, values, settings.repository, remote=True)
+            held.refuse_missing(settings, template.spec, values)
+        except RequestError as error:
+            raise RequestError(f"schedules.{name}: {error}") from None
+        message = declaration(
+            settings, name, template.spec.content, values, steps=template.steps, template_uri=template.uri,
+            code=schedule.template if schedule.template is not None else here,
+        )  # fmt: skip
+        declarations.append(message)
+    return declarations
+
+
+def refuse_undeclared(settings: Settings, names: Sequence[str]) -> None:
+    """Raises RequestError: a name is that of no declared schedule."""
+    for name in names:
+        if name not in settings.schedules:
+            write = "Declare one: write [schedules.NAME] into pipelines.toml."
+            choices = did_you_mean(name, settings.schedules) if settings.schedules else write
+            raise RequestError(f"no schedule {name!r} is declared. {choices}")
+
+
+def _template(settings: Settings, schedule: Schedule) -> _Template:
+    if schedule.template is None:
+        workflow = compiled(schedule.pipeline, settings)
+        return _Template(workflow.spec, None, workflow.report.steps)
+    template = resolve(settings, schedule.template)
+    # kfp names a pipeline `language-model` whose file is language_model.py.
+    if template.name != schedule.pipeline and template.name != compiled(schedule.pipeline, settings).spec.name:
+        raise RequestError(f'template = "{schedule.template}" is no version of the pipeline {schedule.pipeline}.')
+    return _Template(template.spec, template.uri, checked(template.name, template.spec, settings).steps)
 
 
 def declaration(
@@ -144,12 +222,6 @@ def _sunday(expression: str) -> str:
 
 def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
-
-
-CHAMPION, NIGHTS = "champion", "nights"
-_AUTO = "auto"
-#: Nights are counted over these, so that 29 February is a quarter; fixed, for tomorrow's plan is to be the same.
-_YEARS = tuple(datetime(year, 1, 1, tzinfo=UTC) for year in range(2025, 2029))
 
 
 def filled(spec: PipelineSpec, schedule: Schedule, values: Mapping[str, Any]) -> dict[str, Any]:

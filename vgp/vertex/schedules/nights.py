@@ -13,8 +13,7 @@ from typing import Any
 
 from vgp.base.text.times import moment
 from vgp.check.spec.pipeline_spec import PipelineSpec, cached
-from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.runs.run_steps import Step, steps_of
+from vgp.vertex.runs.remote_run import Run, Step, steps_of
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.cron import Cron
 

@@ -1,25 +1,29 @@
-"""What a person sees of schedules: the plan as a coloured difference, run times in local time and UTC, the list."""
+"""What a person sees of schedules: the plan with run times, costs and coloured differences, and the list."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.text import times
+from vgp.base.text.figures import facts, listed, table, usd
 from vgp.base.text.printable import abridged, one_line, printable
-from vgp.base.text.table import facts, table
+from vgp.check import cost_bound
 from vgp.check.spec.spec_difference import Difference
 from vgp.vertex import resource_names
-from vgp.vertex.schedules import forecast
-from vgp.vertex.schedules.declared_schedule import Declaration
+from vgp.vertex.runs.run_cost import LastRuns
+from vgp.vertex.schedules.cron import ClockChange, Cron
+from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.fields import Change
-from vgp.vertex.schedules.outlook import Outlook
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
-from vgp.workflow.compiling.machine_difference import unified
+from vgp.workflow.compiling.compile import unified
 
+#: Coming runs of a schedule that are shown.
+RUNS_SHOWN = 5
 _SIGNS = {
     "create": ("+", "green"), "update": ("~", "yellow"), "replace": ("±", "yellow"), "nothing": ("=", "dim"),
     "prune": ("-", "red"), "undeclared": ("?", "magenta"), "other": ("·", "dim"),
@@ -32,14 +36,13 @@ _NOTHING_DECLARED = (
     "Nothing to do: this environment declares no schedule. Write [schedules.NAME] into pipelines.toml, or choose --env."
 )
 
+#: Name of a schedule -> what the last runs of its pipeline cost.
+Costs = Mapping[str, LastRuns]
 
-Outlooks = Mapping[str, Outlook]
 
-
-def plan(actions: Sequence[Action], now: datetime, *, full: bool = False, outlooks: Outlooks | None = None) -> Group:
-    """The whole plan, and what it comes to. `outlooks` tell by schedule what the coming runs would do."""
-    known = outlooks or {}
-    parts = (part for action in actions for part in _action(action, now, full, known.get(action.name)))
+def plan(actions: Sequence[Action], now: datetime, last: Costs, *, full: bool = False) -> Group:
+    """Returns the whole plan, and a summary of it; `full` adds the differences of changed pipelines line by line."""
+    parts = (part for action in actions for part in _action(action, now, full, last.get(action.name)))
     return Group(*parts, Text(summary(actions), "bold"))
 
 
@@ -52,13 +55,12 @@ def summary(actions: Sequence[Action]) -> str:
     return todo or ("Nothing to do: all is as declared." if declared else _NOTHING_DECLARED)
 
 
-def plan_json(actions: Sequence[Action], now: datetime, outlooks: Outlooks | None = None) -> dict[str, Any]:
-    """The plan for --json."""
-    known = outlooks or {}
+def plan_json(actions: Sequence[Action], now: datetime, last: Costs) -> dict[str, Any]:
+    """Returns the plan for --json."""
     rows = [
         {
             **action.as_json(),
-            **(forecast.as_json(action.declaration, now, known.get(action.name)) if action.declaration else {}),
+            **(forecast_json(action.declaration, now, last.get(action.name)) if action.declaration else {}),
         }
         for action in actions
     ]
@@ -87,7 +89,7 @@ def _name(row: Row) -> Text:
     return Text.assemble(one_line(row.name), (environment, "dim"), (undeclared, "magenta"))
 
 
-def _action(action: Action, now: datetime, full: bool, outlook: Outlook | None) -> Iterator[RenderableType]:
+def _action(action: Action, now: datetime, full: bool, last: LastRuns | None) -> Iterator[RenderableType]:
     sign, colour = _SIGNS[action.kind]
     head = Text(f"{sign} {_WORDS.get(action.kind, action.kind):<10} ", style=colour)
     head.append(one_line(action.name), style="bold")
@@ -102,7 +104,7 @@ def _action(action: Action, now: datetime, full: bool, outlook: Outlook | None) 
     if full and action.specs:
         yield Text("\n").join(_diff_line(line) for line in unified(*action.specs))
     if action.declaration:
-        yield from _forecast(action.declaration, now, outlook)
+        yield from _forecast(action.declaration, now, last)
     yield Text()
 
 
@@ -121,38 +123,34 @@ def _shown(value: Any) -> str:
     return '""' if value == "" else one_line(abridged(value), _WIDE)
 
 
-def _forecast(declaration: Declaration, now: datetime, outlook: Outlook | None) -> Iterator[RenderableType]:
-    runs = forecast.runs(declaration, now)
-    local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in runs]
-    for number, run in enumerate(runs):
+def _forecast(declaration: Declaration, now: datetime, last: LastRuns | None) -> Iterator[RenderableType]:
+    coming = runs(declaration, now)
+    local = [f"{run:%a %Y-%m-%d %H:%M %Z}" for run in coming]
+    for number, run in enumerate(coming):
         label, width = "" if number else "next runs", max(map(len, local))
         yield Text(f"{_label(label)}  {local[number]:<{width}}  {run.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
-        if outlook and not outlook.unknown:
-            yield Text(f"{_label('')}    {one_line(outlook.words(run, runs[number - 1] if number else None))}", "dim")
     if declaration.steps:
-        first, *more = forecast.cost_words(declaration, now)
-        more += [outlook.last.words] if outlook and outlook.last else []
-        follows = forecast.follows(declaration)
-        rows: list[tuple[str, str]] = [("follows", follows)] if follows else []
-        rows += [
+        first, *more = cost_words(declaration, now)
+        derived = derived_parameters(declaration)
+        rows = [
+            *([("follows", derived)] if derived else []),
             ("cost", first),
-            *(("", text) for text in more),
-            *zip(("cache", ""), _cache(declaration), strict=False),
+            *(("", text) for text in (*more, *([last.words] if last else []))),
+            ("cache", _cache(declaration)),
         ]
-        if outlook and outlook.unknown:
-            rows.append(("hits", outlook.unknown))
         yield facts(((_label(name), text) for name, text in rows), gap=2)
-    yield from (_line(f"warning: {text}", "yellow") for text in forecast.warnings(declaration, now))
+    yield from (_line(f"warning: {text}", "yellow") for text in warnings(declaration, now))
 
 
-def _cache(declaration: Declaration) -> Iterator[str]:
-    """Which steps take earlier results, and which never do."""
-    by_use = forecast.caching(declaration)
-    taken, anew = (", ".join(step for step, cached in by_use.items() if cached is use) for use in (True, False))
-    if taken:
-        yield f"{taken}: an earlier result, where nothing that they take is new"
-    if anew:
-        yield f"{anew}: every run anew"
+def _cache(declaration: Declaration) -> str:
+    """Says which steps can be cached at all."""
+    steps = [step for step, cached in caching(declaration).items() if cached]
+    if not steps:
+        return "every step runs every time"
+    takes = "takes" if len(steps) == 1 else "take"
+    return (
+        f"{listed(steps, 'and')} {takes} an earlier result if the inputs are unchanged; the other steps run every time"
+    )
 
 
 def _label(name: str) -> str:
@@ -166,3 +164,100 @@ def _line(text: str, style: str) -> Text:
 def _diff_line(line: str) -> Text:
     style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")
     return Text(f"      {printable(line)}", style=style)
+
+
+def runs(declaration: Declaration, now: datetime) -> list[datetime]:
+    """The next runs as far as start, end and number allow."""
+    declared = declaration.declared
+    if declared.paused:
+        return []
+    after = max(now, declared.start) if declared.start else now
+    moments = declaration.cron.next(min(RUNS_SHOWN, declared.max_runs or RUNS_SHOWN), after)
+    return [time for time in moments if not declared.end or time <= declared.end]
+
+
+def per_month(declaration: Declaration, now: datetime) -> float:
+    """Runs in a month, on average."""
+    month = declaration.cron.per_month(now)
+    return min(month, declaration.declared.max_runs) if declaration.declared.max_runs else month
+
+
+def cost_words(declaration: Declaration, now: datetime) -> list[str]:
+    """What a run and a month can cost at most, and what is not in it: a line for each."""
+    run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
+    left_out = cost_bound.not_in_it(declaration.steps)
+    if left_out and not run:
+        return [f"not known: {left_out}"]
+    bound = "at least" if left_out else "at most"
+    return [
+        f"{bound} {usd(run)} a run, if every step takes all the time that it may",
+        f"{bound} {usd(run * month)} a month, in {month:.1f} runs",
+        *([f"not in it: {left_out}"] if left_out else []),
+        *filter(None, [times.price_dates(cost_bound.price_dates(declaration.steps), now.date())]),
+    ]
+
+
+def derived_parameters(declaration: Declaration) -> str:
+    """Returns the parameters that follow from the schedule and not from pipelines.toml; empty if there are none."""
+    values = declaration.job.get("runtimeConfig", {}).get("parameterValues", {})
+    names = [name for name in (CHAMPION, NIGHTS) if name in values and name not in declaration.declared.parameters]
+    return ", ".join(f"{name} = {values[name]}" for name in names)
+
+
+def caching(declaration: Declaration) -> dict[str, bool]:
+    """Step -> whether it may take the result of an earlier run."""
+    return {row.step: row.step.rsplit("/", 1)[-1] in declaration.cached for row in declaration.steps}
+
+
+def warnings(declaration: Declaration, now: datetime) -> list[str]:
+    """What is in doubt about its times, and which settings do not count."""
+    cron = declaration.cron
+    texts = [_change(change, cron) for change in _first_of_each_day(cron.clock_changes(now))]
+    if texts:
+        texts.append("What Vertex AI does then is not documented. A time outside of the change is safe, or UTC.")
+    if cron.days_differ:
+        texts.append(
+            f"{cron.expression} narrows day and weekday, one of them from *: crons differ in whether both must fit. "
+            "List the days instead."
+        )
+    return [*texts, *declaration.notes]
+
+
+def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None) -> dict[str, Any]:
+    """Returns the next runs, their cost and the warnings about them, for --json."""
+    run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
+    unpriced = cost_bound.unpriced(declaration.steps)
+    return {
+        "cron": str(declaration.cron),
+        "runs": [
+            {
+                "local": time.isoformat(),
+                "utc": f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            }
+            for time in runs(declaration, now)
+        ],
+        **({"last_runs": last.as_json()} if last else {}),
+        "warnings": warnings(declaration, now),
+        "runs_per_month": round(month, 1),
+        "max_usd_per_run": None if unpriced else round(run, 2),
+        "max_usd_per_month": None if unpriced else round(run * month, 2),
+        "max_usd_of_priced_steps": round(run, 2),
+        "unpriced": unpriced,
+        "price_dates": cost_bound.price_dates(declaration.steps),
+        "cached": caching(declaration),
+    }
+
+
+def _change(change: ClockChange, cron: Cron) -> str:
+    day, at = f"{change.local:%a %Y-%m-%d}", f"{change.local:%H:%M}"
+    clocks = f"the clocks of {cron.time_zone} go from {change.before:%H:%M} to {change.after:%H:%M}"
+    shown = " and ".join(f"{run:%H:%M %Z}" for run in change.runs)
+    counted = f"counted as {'a run' if len(change.runs) == 1 else 'runs'} at {shown}" if shown else "counted as no run"
+    return f"{day}: {clocks}; {at} {'does not exist' if change.missing else 'comes twice'}, {counted}."
+
+
+def _first_of_each_day(changes: Sequence[ClockChange]) -> list[ClockChange]:
+    days: dict[date, ClockChange] = {}
+    for change in changes:
+        days.setdefault(change.local.date(), change)
+    return list(days.values())

@@ -25,21 +25,15 @@ def test_nothing_is_said_of_a_run_that_stays():
 
 
 def test_other_processes_differ_in_the_order_of_sums_and_not_at_all_in_exact_mode():
-    assert said(now=1) == (
-        "saved by 4 processes, gone on with by 1 process: sums of gradients are in another order, so last digits "
-        "differ from those of a run that stayed"
-    )
-    assert said(now=2, exact=True).endswith(": the same bits as if nothing had happened (exact=true)")
-    assert said(now=3).endswith("; 4 microbatches on 3: some compute one more, and the others wait")
+    assert all(fact in said(now=1) for fact in ("4 processes", "1 process:", "another order"))
+    assert "the same bits" in said(now=2, exact=True) and "another order" not in said(now=2, exact=True)
+    assert "4 microbatches on 3" in said(now=3) and "microbatches" not in said(now=2)
 
 
 def test_another_kind_of_device_rounds_in_its_own_way_in_any_mode():
-    assert said(device="Tesla T4").startswith(
-        "saved by 4 processes on NVIDIA A100-SXM4-80GB, gone on with by 4 processes on Tesla T4: sums of gradients"
-    )
-    assert said(device="Tesla T4", exact=True).endswith(
-        "sums are in the same order, but another kind of device may round them differently"
-    )
+    moved, exact = said(device="Tesla T4"), said(device="Tesla T4", exact=True)
+    assert all(name in text for name in ("NVIDIA A100-SXM4-80GB", "Tesla T4") for text in (moved, exact))
+    assert "another order" in moved and "same order" in exact and "the same bits" not in exact
 
 
 class Net(nn.Module):

@@ -7,8 +7,8 @@ from google.cloud.aiplatform_v1.services.schedule_service import ScheduleService
 from killing import serve
 
 from vgp.settings import Schedule, load
-from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.declared_schedule import declaration
+from vgp.vertex.schedules.reconcile import apply
 
 assert ScheduleServiceClient, "imported once, before the forks"
 

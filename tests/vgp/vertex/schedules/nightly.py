@@ -20,9 +20,8 @@ from vgp.settings import Schedule, Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run
-from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.declared_schedule import Declaration, declaration
-from vgp.vertex.schedules.outlook import outlook
+from vgp.vertex.schedules.reconcile import apply
 
 #: The steps that may take earlier results, in their order, and how one letter tells what became of each.
 PINNED = ("prepare", "train", "evaluate", "decide")
@@ -108,19 +107,6 @@ class Project:
         )  # fmt: skip
         names = ("digest", "uri", "data", "champion", "registry", "model_name")
         return {"Output": "train", **{name: getattr(pins, name) for name in names}, **later_steps(task.inputs)}
-
-    def foreseen(self) -> str:
-        """What `schedule plan` says of the next night, in the letters of `became`."""
-        told = outlook(self.settings, self.declaration, now=self.cloud.clock.now(), ask=self.asked)
-        (schedule,) = self.cloud.schedules.values()
-        taken = told.taken(schedule.next_run_time.ToDatetime(tzinfo=UTC), None)
-        return "".join("C" if step in taken else "R" for step in PINNED)
-
-    def asked(self, inputs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """As `python -m vgp.steps resolve --dry-run`, at the cloud's time."""
-        pipeline, now = inputs["pipeline"], self.cloud.clock.now()
-        pins = self.resolve(self.request(inputs), "pins", pipeline=pipeline, now=now, dry_run=True)
-        return {"data": pins.data, "champion": pins.champion, **later_steps(inputs)}, ""
 
     def request(self, inputs: Mapping[str, Any]) -> Any:
         from vgp.data import task_names

@@ -12,8 +12,8 @@ from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.schedules import fields, schedule_control, schedule_list
-from vgp.vertex.schedules.apply import Outcome, apply
 from vgp.vertex.schedules.declared_schedule import Declaration
+from vgp.vertex.schedules.reconcile import Outcome, apply
 
 from .conftest import SMALL, foreign, make
 
@@ -27,7 +27,7 @@ FAULTS = [status(429), status(503), reset(), lost_response()]
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Google's retries wait a moment; what is repeated is the same."""
     monkeypatch.setattr("google.api_core.retry.retry_base.random.uniform", lambda *_: 0.0)
-    monkeypatch.setattr("vgp.vertex.schedules.apply.WAIT_S", 0.0)
+    monkeypatch.setattr("vgp.vertex.schedules.reconcile.WAIT_S", 0.0)
 
 
 def only(cloud: Cloud) -> Any:

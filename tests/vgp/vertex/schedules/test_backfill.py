@@ -12,8 +12,8 @@ from vgp.base.clock import Clock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules import backfill_page, reconcile, schedule_control
-from vgp.vertex.schedules.apply import apply
 from vgp.vertex.schedules.backfill import Backfill, backfill, run
+from vgp.vertex.schedules.reconcile import apply
 from vgp.vertex.schedules.schedule_doctor import examine
 
 from .conftest import NIGHTLY, SMALL, change_of_clocks, make

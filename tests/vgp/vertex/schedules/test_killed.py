@@ -13,7 +13,7 @@ from loopback.cloud import Cloud
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.schedules import fields, schedule_list
-from vgp.vertex.schedules.apply import apply
+from vgp.vertex.schedules.reconcile import apply
 
 from .conftest import NIGHTLY, SMALL, make
 

@@ -8,7 +8,7 @@ from loopback.cloud import Cloud
 
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, load
-from vgp.vertex.schedules import reconcile
+from vgp.vertex.schedules import declared_schedule, reconcile
 
 NIGHTLY = '[schedules.nightly]\npipeline = "training"\ncron = "30 3 * * *"\ntime_zone = "Europe/Berlin"\n'
 
@@ -56,7 +56,7 @@ def write(cloud: Cloud, repository: Path, monkeypatch: pytest.MonkeyPatch) -> An
 )
 def test_what_is_wrong_is_refused_before_any_call(cloud: Cloud, write: Any, lines: str, message: str) -> None:
     settings = write(NIGHTLY + lines)
-    for verb in (reconcile.declared, reconcile.plan_all):
+    for verb in (declared_schedule.read_declarations, reconcile.plan_all):
         with pytest.raises(RequestError, match=message):
             verb(settings)
     assert cloud.requests == []
@@ -67,14 +67,14 @@ def test_a_script_that_the_image_does_not_hold_is_refused(cloud: Cloud, write: A
     (repository / "mine.py").touch()
     settings = write(NIGHTLY + '[steps.train]\ncommand = ["python", "mine.py"]\n')
     with pytest.raises(RequestError, match=r"^schedules\.nightly: .*the image does not hold mine\.py"):
-        reconcile.declared(settings)
+        declared_schedule.read_declarations(settings)
     assert cloud.requests == []
 
 
 def test_a_machine_that_cannot_be_is_refused(cloud: Cloud, write: Any) -> None:
     settings = write(NIGHTLY + '[steps.train]\naccelerator = "H100"\ncount = 3\n')
     with pytest.raises(RequestError, match="schedules.nightly: "):
-        reconcile.declared(settings)
+        declared_schedule.read_declarations(settings)
     assert cloud.requests == []
 
 
@@ -121,7 +121,7 @@ def test_an_uploaded_version_is_pinned_by_its_digest(cloud: Cloud, write: Any) -
 
     settings = write(NIGHTLY + 'template = "training:latest"')
     upload(settings, "training", compiled("training", settings).spec.text.encode(), tags=["latest"])
-    (first,) = reconcile.declared(settings)
+    (first,) = declared_schedule.read_declarations(settings)
     uri = schedule_list.job_of_schedule(first.message).template_uri
     assert uri.startswith("https://us-central1-kfp.pkg.dev/test-project/pipelines/training/sha256:")
     assert first.steps
@@ -146,6 +146,7 @@ def test_a_workflow_is_found_in_templates_by_the_name_that_kfp_gave_it(cloud: Cl
     settings = write(NIGHTLY.replace("training", "say_hello") + 'template = "say-hello:latest"')
     upload(settings, "say-hello", compiled("say_hello", settings).spec.text.encode(), tags=["latest"])
     upload(settings, "training", TRAINING, tags=["latest"])
-    assert reconcile.declared(settings)[0].name == "nightly"
+    assert declared_schedule.read_declarations(settings)[0].name == "nightly"
     with pytest.raises(RequestError, match='"training:latest" is no version of the pipeline say_hello'):
-        reconcile.declared(write(NIGHTLY.replace("training", "say_hello") + 'template = "training:latest"'))
+        other = NIGHTLY.replace("training", "say_hello") + 'template = "training:latest"'
+        declared_schedule.read_declarations(write(other))

@@ -11,8 +11,7 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.templates.bucket_store import Bucket
-from vgp.vertex.templates.template import resolve
-from vgp.vertex.templates.template_list import packages, versions
+from vgp.vertex.templates.template import packages, resolve, versions
 from vgp.vertex.templates.upload import move_tag, remove_tag, upload
 
 from .content import NAME, content, digest, spec

@@ -13,8 +13,7 @@ from loopback.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
-from vgp.vertex.templates.template import resolve
-from vgp.vertex.templates.template_list import packages, tags_of, versions
+from vgp.vertex.templates.template import packages, resolve, tags_of, versions
 from vgp.vertex.templates.upload import move_tag, upload
 
 from .content import DOWNLOAD, NAME, TAGS, VERSIONS, content, digest, spec, stored

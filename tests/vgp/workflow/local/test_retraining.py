@@ -11,10 +11,9 @@ from tests.vgp.workflow.local.test_execution import states, write_run
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
-from vgp.vertex.schedules import outlook
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local, marked
-from vgp.workflow.local import execution
+from vgp.workflow.local import local_run
 from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.local_run import Result
 from vgp.workflow.local.proof import prove
@@ -54,7 +53,7 @@ def test_both_branches_are_proven_under_the_exit_handler(
 ) -> None:
     write_run(tmp_path / "run", spec, {"force": force})
     run = Run(tmp_path / "run", "training", {"force": force}, REPOSITORY)
-    steps = execution.execute(run, lambda event: None)
+    steps = local_run._execute(run, lambda event: None)
     assert states(steps) == {"resolve": "succeeded", **dict.fromkeys(BRANCH, branch), "notify": "succeeded"}
     assert not run.failed and Result(run, steps).succeeded
     if not force:
@@ -71,13 +70,6 @@ def test_a_step_that_ran_though_its_branch_was_not_taken_fails_the_proof(spec: d
     steps = prove(run.spec, {}, [start])
     assert {step.name for step in steps if step.state == "missing"} == {"train"}
     assert "it ran, though its condition does not hold" in Result(run, steps).failure()
-
-
-def test_a_plan_of_its_schedule_does_not_say_that_all_steps_run(spec: dict[str, Any]) -> None:
-    assert outlook.decides(PipelineSpec(spec), {"when": "drift"})
-    assert not outlook.decides(PipelineSpec(spec), {}), "by default every run trains"
-    known = outlook.Outlook(run="training-1", pinned=BRANCH, decides=True)
-    assert known.words(known.now, None) == "new data since training-1: resolve decides whether to train"
 
 
 def test_all_that_follows_the_first_step_stands_behind_its_decision(spec: dict[str, Any]) -> None:
