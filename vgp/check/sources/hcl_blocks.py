@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable, read
 from vgp.base.documents.json_text import Json, JsonObject
 
 if TYPE_CHECKING:
     from lark import Token, Tree
     from typing_extensions import TypeIs
 
-MAX_CHARACTERS = 300_000
+SUFFIXES = (".tf", ".tf.json")
+MAX_CHARACTERS, MAX_FILES = 300_000, 200
+#: A file beside matters where it has one of these.
+_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 
 
 #: An expression: a tree of the grammar, or a value of Terraform's JSON.
@@ -121,12 +123,6 @@ def _labelled(value: object, depth: int, path: FieldPath) -> Iterator[tuple[tupl
                 yield (key, *labels), body, where
     elif isinstance(value, dict):
         yield (), value, path
-
-
-SUFFIXES = (".tf", ".tf.json")
-MAX_FILES = 200
-#: A file beside matters where it has one of these.
-_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 
 
 def read_blocks(path: Path) -> list[Block]:

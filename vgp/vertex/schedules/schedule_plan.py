@@ -13,7 +13,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.schedules import fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import Change
-from vgp.workflow.compiling.machine_difference import differences
+from vgp.workflow.compiling.compile import differences
 
 Kind = Literal["create", "update", "replace", "nothing", "prune", "undeclared", "other"]
 #: Kinds of which `apply` does something.
