@@ -11,8 +11,7 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import dollars, listed, took, usd
-from vgp.base.text.table import above, table
+from vgp.base.text.figures import above, dollars, listed, table, took, usd
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import RungRow, StepRow
 from vgp.machines.catalog import prices

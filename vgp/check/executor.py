@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
 from vgp.check import api_object, container_facts, plain_step, task_inputs

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 with at_first_use():
+    from vgp.base.text import figures as drawn
     from vgp.base.text import printable
-    from vgp.base.text import table as drawn
     from vgp.workflow.local import training_code
     from vgp.workflow.project import project_files
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, pinned, storage
 from vgp.data import task_names, tasks
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Column, Manifest
 from vgp.protocol.pins import ChampionPins
 
@@ -225,7 +225,7 @@ def load_card(directory: str | Path) -> ModelCard:
     path = file_of(directory, CARD)
     try:
         with download.local_copy(path, most=files.MOST_JSON_BYTES) as here:
-            return strict.parse(ModelCard, files.read(here, links=False))
+            return json_text.parse_model(ModelCard, files.read(here, links=False))
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
     except ValueError as error:

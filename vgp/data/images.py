@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
 from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 from vgp.data import image_labels, place
 from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
@@ -119,7 +119,9 @@ class ImageTask(Task):
             code = codes.get(composed(label), UNKNOWN)
             if code == UNKNOWN and not self.predicting:
                 where = labels.place(name) if labels else name
-                raise UserError(f"{where}: {quoted(label)} is no class of the task. {nearest(label, self.classes)}")
+                raise UserError(
+                    f"{where}: {quoted(label)} is no class of the task. {did_you_mean(label, self.classes)}"
+                )
             pinned = (
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
             )

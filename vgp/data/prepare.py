@@ -22,7 +22,7 @@ from vgp.data.tables import rebased
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Options, Task
 from vgp.data.tasks.files import copy_files
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
 

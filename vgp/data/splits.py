@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.engine import Row
 from vgp.data.periods import Spans, date_of, spoken
@@ -98,7 +98,9 @@ def choose(task: Declaration, unlabelled: str, defaults: Options, options: Optio
         return ByHash.chosen(task, unlabelled, chosen)
     names = [field.name for field in task.schema]
     if way not in names:
-        raise UserError(f"{task.task}: split = {way!r} is neither time nor hash nor a column. {nearest(way, names)}")
+        raise UserError(
+            f"{task.task}: split = {way!r} is neither time nor hash nor a column. {did_you_mean(way, names)}"
+        )
     return ByColumn.chosen(task, unlabelled, way)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from vgp.base.exits import UserError
-from vgp.base.options import check
 from vgp.base.storage import storage
+from vgp.base.text.nearest import did_you_mean
 from vgp.networks.shape import Workload
 from vgp.protocol import outcome
 
@@ -130,7 +130,10 @@ class Task(ABC):
         self.options = dict(options or {})
         defaults = self.defaults()
         if defaults is not None:
-            check(type(self).__name__, self.options, defaults)
+            for option in self.options:
+                if option not in defaults:
+                    name = type(self).__name__
+                    raise UserError(f"{name} has no option {option!r}. {did_you_mean(option, defaults)}")
 
     def defaults(self) -> Options | None:
         """Every option and its default; None: the task takes what it is told."""

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 
@@ -97,7 +97,7 @@ def header_bytes(length: bytes, size: int) -> int:
 
 def entries(header: bytes, size: int) -> dict[str, Entry]:
     """The tensors of a file of `size` bytes. Raises ValueError if the header says what cannot be."""
-    fields = strict.loads(header)
+    fields = json_text.parse_json(header)
     if not isinstance(fields, dict):
         raise ValueError("the header is no JSON object")
     first = LENGTH_BYTES + len(header)

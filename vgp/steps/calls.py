@@ -18,7 +18,7 @@ from vgp.data import bundle, task_names, tasks
 from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
 from vgp.protocol import manifest, run_folder
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
 from vgp.registry import reigning

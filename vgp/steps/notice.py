@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base import google_api, webhook
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import took, usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
@@ -76,7 +77,7 @@ def _ways(job: Mapping[str, Any]) -> tuple[Way, ...]:
         return ()
 
 
-def _joined(job: Mapping[str, Any], summary: Summary, name: str) -> str:
+def _joined(job: JsonObject, summary: Summary, name: str) -> str:
     """Whether the run is in the experiment now, in words."""
     if not run_page(summary.name):
         return "no: this is no run on Vertex AI"

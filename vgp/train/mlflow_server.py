@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from vgp.base import google_api
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.storage import secret
 
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
@@ -51,7 +51,7 @@ def address_of(environment: Mapping[str, str]) -> Address | None:
     secretive = bool(name or environment.get(TOKEN) or user)
     if secretive and parts.scheme == "http" and not _is_here(parts.hostname):
         raise UserError(f"{URI} begins with http://, which would send the credentials for everybody to read.")
-    token = environment.get(TOKEN, "") or (secret.read(name) if name else "")
+    token = environment.get(TOKEN, "") or (google_api.read_secret(name) if name else "")
     return Address(uri, environment.get(EXPERIMENT) or DEFAULT_EXPERIMENT, token, user)
 
 

@@ -12,14 +12,14 @@ from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.storage import download, files, foreign, pinned, storage
+from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.finding import find_local
 from vgp.base.storage.storage import File
 from vgp.base.text.printable import listed, quoted
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 
 WHOLE, INDEX, SUFFIX = "model.safetensors", "model.safetensors.index.json", ".safetensors"
@@ -99,7 +99,7 @@ def open_weights(source: str, uri: str = "") -> Weights:
 
 def find(source: str) -> list[File]:
     """The files of weights at `source`, and model.json where there is one. Raises UserError as `open_weights`."""
-    foreign.refuse(source)
+    finding.refuse(source)
     source = storage.uri(os.path.expanduser(source))
     source = source if storage.is_remote(source) else os.path.abspath(source)
     if source.endswith(SUFFIX):
@@ -142,7 +142,7 @@ def _inside(folder: str) -> list[File]:
 def _sharded(source: str, there: dict[str, File]) -> list[File]:
     """The shards that the index names, each beside it."""
     try:
-        index = strict.loads(storage.read(there[INDEX].path, most=files.MOST_JSON_BYTES))
+        index = json_text.parse_json(storage.read(there[INDEX].path, most=files.MOST_JSON_BYTES))
         names = sorted(set(index["weight_map"].values()))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UserError(f"{source}/{INDEX} is no index of shards: {type(error).__name__}: {error}.") from None
@@ -183,7 +183,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     path = storage.plain(file.path)
     try:
         header, length = _header(file)
-        fields = strict.loads(header)
+        fields = json_text.parse_json(header)
         entries = {name: _entry(number, value, file.bytes - _LENGTH_BYTES - length)
                    for name, value in fields.items() if name != "__metadata__"}  # fmt: skip
     except (ValueError, TypeError, LookupError, AttributeError) as error:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.engine_settings import VARIABLE
 from vgp.base.engine_settings import Dataflow as Settings
 from vgp.base.exits import Preempted, ProcessFailed, UserError
@@ -195,7 +195,7 @@ def _made(place: Place) -> Manifest:
     """What the job has made."""
     path = f"{place.folder}/{FILE_NAME}"
     try:
-        return strict.parse(Manifest, objects.read(path))
+        return json_text.parse_model(Manifest, objects.read(path))
     except FileNotFoundError:
         raise ProcessFailed(f"the Dataflow job has ended, and left no {path}: start it again.") from None
     except ValueError as error:

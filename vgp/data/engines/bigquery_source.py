@@ -12,7 +12,7 @@ from google.cloud.bigquery import SchemaField
 
 from vgp.base.engine_settings import BigQuery as Settings
 from vgp.base.exits import UserError
-from vgp.base.storage.bigquery import locations, names, stream
+from vgp.base.storage.bigquery import names, stream
 from vgp.base.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppable
 from vgp.base.storage.bigquery.lookup import Lookup
 from vgp.base.storage.bigquery.names import TableName
@@ -124,7 +124,7 @@ def opened_sources(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[tuple[Jobs, list[Source]]]:
     """The relations at their pinned moments, checked; tables of ours go when the work is done, and expire otherwise."""
-    locations.check_one_place(relations, settings.location)
+    names.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
     sources = looked_at(relations, fields, jobs)
     total = check_size(sources, jobs)

@@ -17,7 +17,7 @@ from ibis.common.exceptions import IntegrityError
 
 import vgp
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.events import Events
 from vgp.data.schema import Field, canonical_schema
@@ -79,7 +79,7 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
             ) from None
         if asked:
             raise UserError(
-                f"{where}: the rows have no column {asked[1]!r}. {nearest(asked[1], rows.columns)}"
+                f"{where}: the rows have no column {asked[1]!r}. {did_you_mean(asked[1], rows.columns)}"
             ) from None
         raise UserError(f"{where}: {spoken_error(error)}") from error
     except UserError:

@@ -3,7 +3,6 @@
 files.py            any files as they are, for a script of the user's
 table/              any table, as a task.toml of the user's declares it"""
 
-import difflib
 import importlib
 import inspect
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import quoted
 from vgp.data import operating, task_names
 from vgp.data.task import Options, Task
@@ -56,8 +56,8 @@ def _module(name: str, module_name: str) -> ModuleType:
 
 def _member(module: ModuleType, class_name: str) -> object:
     if not hasattr(module, class_name):
-        near = difflib.get_close_matches(class_name, [n for n, v in vars(module).items() if inspect.isclass(v)], 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = nearest(class_name, [name for name, value in vars(module).items() if inspect.isclass(value)])
+        hint = f" Did you mean {near}?" if near else ""
         raise UserError(f"{module.__name__} has no class {class_name}.{hint}")
     return getattr(module, class_name)
 

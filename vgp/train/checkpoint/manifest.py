@@ -12,7 +12,7 @@ from typing import Literal
 import google_crc32c
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.documents.json_text import Json, JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
@@ -125,7 +125,7 @@ class Manifest(Frozen):
         body = data[len(_prefix(b"")) :]
         if not data.startswith(_prefix(body)):
             raise ValueError("the checksum differs")
-        return strict.parse(cls, b"{" + body)
+        return json_text.parse_model(cls, b"{" + body)
 
 
 def _prefix(body: bytes) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.storage import storage
 from vgp.data.bundle import Point
@@ -146,7 +146,7 @@ class History:
 
     def go_on(self, state: JsonObject, step: int) -> None:
         """Takes the `state` of a checkpoint after `step` steps. Raises ValueError if it cannot be that."""
-        parsed = strict.parse(_HistoryState, json.dumps(state).encode())
+        parsed = json_text.parse_model(_HistoryState, json.dumps(state).encode())
         covered = (parsed.points[-1].step if parsed.points else 0) + parsed.count
         if covered != step:
             raise ValueError(f"its learning curve ends at step {covered}, not {step}")

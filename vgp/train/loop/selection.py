@@ -1,10 +1,10 @@
 """Which metric says what the best validation is, and what a run needs for that. No torch here."""
 
-import difflib
 import re
 from collections.abc import Mapping
 
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import nearest
 from vgp.data.task import Task
 from vgp.train.config import TrainConfig
 from vgp.train.loop.order import Plan
@@ -57,8 +57,8 @@ def require_metric(config: TrainConfig, task: Task) -> None:
         )
     choices = metrics(task)
     if config.best_metric not in choices:
-        near = difflib.get_close_matches(config.best_metric, choices, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = nearest(config.best_metric, choices)
+        hint = f" Did you mean {near}?" if near else ""
         raise UserError(
             f"best_metric={config.best_metric}: {type(task).__name__} has {', '.join(choices)}.{hint} "
             "A metric of its own is declared in `metrics` of the task, and measured by `validation`."

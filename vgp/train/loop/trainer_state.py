@@ -29,7 +29,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.train.checkpoint.state import own_share
 from vgp.train.config import TrainConfig
@@ -226,7 +226,7 @@ class Best:
         return {"value": self.value, "step": self.step, "since": self.since}
 
     def restore(self, scalars: JsonObject) -> None:
-        saved = strict.parse(_BestState, json.dumps(scalars).encode())
+        saved = json_text.parse_model(_BestState, json.dumps(scalars).encode())
         if (saved.value is None) != (saved.step == 0):
             raise ValueError(f"the best validation is {saved.value} after step {saved.step}")
         self.value, self.step, self.since = saved.value, saved.step, saved.since

@@ -15,9 +15,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.errors import WorkFailed
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import table, took, usd
 from vgp.base.text.printable import one_line
-from vgp.base.text.table import table
 from vgp.base.text.times import local, price_dates
 from vgp.protocol.capacity import job_service, ways
 from vgp.protocol.capacity.way import MOST, Attempt, Way

@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from vgp.base.text import times
-from vgp.base.text.figures import listed, usd
+from vgp.base.text.figures import facts, listed, table, usd
 from vgp.base.text.printable import abridged, one_line, printable
-from vgp.base.text.table import facts, table
 from vgp.check import cost_bound
 from vgp.check.spec.spec_difference import Difference
 from vgp.vertex import resource_names

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgp.base import whole_files
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 from vgp.base.text.figures import listed
 from vgp.base.text.google_names import has_digest
 from vgp.base.text.nearest import did_you_mean

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import vgp
+from vgp.base import whole_files
 from vgp.base.errors import RequestError, WorkFailed, lacking
-from vgp.base.text import whole_files
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
 from vgp.settings import Repository, repository_of

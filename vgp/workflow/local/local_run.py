@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vgp.base import whole_files
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import whole_files
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.parameters import check_arguments, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is

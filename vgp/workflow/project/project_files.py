@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import vgp
+from vgp.base import whole_files
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 from vgp.workflow.project import originals
 
 # ---- a new project: a repository that compiles, checks, trains on this machine and passes its own test

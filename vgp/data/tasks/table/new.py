@@ -4,7 +4,6 @@ python -m vgp.steps table titanic.csv --target survived --out titanic.toml
 """
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
+from vgp.base.storage import files
 from vgp.data.tasks.table import proposal, sample
 from vgp.data.tasks.table.proposal import Asked, Column, Proposal
 from vgp.data.tasks.table.task import Table
@@ -93,14 +93,10 @@ def _refuse_occupied(path: Path, force: bool) -> None:
 
 def _write(path: Path, text: str) -> None:
     """All of it or nothing."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        files.write(path, text)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 # ---- a proposal as the text of a task.toml, which a person reads in a minute
