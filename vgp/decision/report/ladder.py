@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.text.figures import plural
@@ -75,14 +75,14 @@ def context(model: str | Path) -> dict[str, object]:
     return {"ways": sorted(ways, key=lambda way: way.step)}
 
 
-def _document(path: str) -> Any:
+def _document(path: str) -> object:
     try:
         return json.loads(storage.read(path, most=_MOST_BYTES, links=False))
     except ValueError:
         return None
 
 
-def _way(document: Any) -> Way | None:
+def _way(document: object) -> Way | None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         return None
     attempts = _tables(document.get("attempts"))
@@ -98,14 +98,14 @@ def _way(document: Any) -> Way | None:
     return Way(step, run, rows, left_out, deadline, total, _waiting(waiting), days)
 
 
-def _price_days(told: Sequence[Mapping[str, Any]], rungs: dict[str, dict[str, Any]]) -> str:
+def _price_days(told: Sequence[Mapping[str, object]], rungs: dict[str, JsonObject]) -> str:
     """Of the rungs whose machines were held."""
     held = {str(each.get("rung")) for each in told if _amount(each.get("hours"))}
     days = sorted({str(rungs[name]["price_date"]) for name in held & rungs.keys() if rungs[name].get("price_date")})
     return " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))
 
 
-def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:
+def _row(told: JsonObject, rungs: dict[str, JsonObject]) -> Row:
     rung = str(told.get("rung") or "")
     hours, to = _amount(told.get("hours")), _amount(told.get("step_to"))
     outcome = str(told.get("outcome") or "running").replace("_", " ")
@@ -122,7 +122,7 @@ def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:
     )
 
 
-def _waiting(waiting: Sequence[Mapping[str, Any]]) -> str:
+def _waiting(waiting: Sequence[Mapping[str, object]]) -> str:
     if not waiting:
         return ""
     got = sum(each.get("outcome") == "granted" for each in waiting)
@@ -131,30 +131,31 @@ def _waiting(waiting: Sequence[Mapping[str, Any]]) -> str:
     return f"{asked}{f'; {minutes:.0f} min for {_cost(waiting)} were held in vain' if minutes else ''}."
 
 
-def _total(attempts: Sequence[Mapping[str, Any]], waiting: Sequence[Mapping[str, Any]]) -> Row:
+def _total(attempts: Sequence[Mapping[str, object]], waiting: Sequence[Mapping[str, object]]) -> Row:
     """Of all machines."""
     hours, lost, usd = _sum([*attempts, *waiting], "hours"), _sum(attempts, "steps_lost"), _cost([*attempts, *waiting])
     tried = len({str(each.get("rung")) for each in attempts})
     return Row("", f"{tried} rung{'s' * (tried != 1)}", "", _held(hours), usd, "", f"{lost:,.0f}" if lost else "", "")
 
 
-def _sum(told: Sequence[Mapping[str, Any]], name: str) -> float:
+def _sum(told: Sequence[Mapping[str, object]], name: str) -> float:
     return sum(_amount(each.get(name)) or 0.0 for each in told)
 
 
-def _cost(told: Sequence[Mapping[str, Any]]) -> str:
+def _cost(told: Sequence[Mapping[str, object]]) -> str:
     held = [_amount(each.get("usd")) for each in told if _amount(each.get("hours"))]
     usd = _usd(sum(each or 0.0 for each in held))
     return usd if None not in held else f"at least {usd}"
 
 
-def _tables(value: Any) -> list[dict[str, Any]]:
+def _tables(value: object) -> list[JsonObject]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def _amount(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and value >= 0 and math.isfinite(value) else None
+def _amount(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if value >= 0 and math.isfinite(value) else None
 
 
 def _held(hours: float) -> str:

@@ -15,17 +15,16 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from vgp.base import whole_files
 from vgp.base.errors import RequestError
-from vgp.check.spec.dag import table
+from vgp.check.spec.dag import Json, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Repository
 from vgp.workflow.local.proof import Step
@@ -40,7 +39,7 @@ class Run:
 
     folder: Path
     workflow: str
-    arguments: Mapping[str, Any]
+    arguments: Json
     repository: Repository
     #: Training processes of each node, and nodes of a command, where somebody said how many.
     nproc: int | None = None
@@ -86,7 +85,7 @@ class Run:
 
 
 def new(
-    out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository,
+    out: Path, workflow: str, spec: PipelineSpec, arguments: Json, repository: Repository,
     nproc: int | None = None, nodes: int | None = None,
 ) -> Run:  # fmt: skip
     """A run in an empty folder of its own under `out`.
