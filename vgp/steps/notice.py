@@ -16,7 +16,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import took, usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
-from vgp.protocol.capacity import ways
+from vgp.protocol.capacity import way
 from vgp.protocol.capacity.way import Way
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
@@ -67,11 +67,11 @@ def _job(status: Any) -> JsonObject:
 
 def _ways(job: JsonObject) -> tuple[Way, ...]:
     """The ways up the run's ladders; a run without any asks for nothing."""
-    if not ways.has_ladder(job.get("pipelineSpec") or {}):
+    if not way.has_ladder(job.get("pipelineSpec") or {}):
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
     try:
-        return ways.of_run(ways.client(), root, str(job.get("name", "")).rpartition("/")[2])
+        return way.of_run(way.client(), root, str(job.get("name", "")).rpartition("/")[2])
     except Exception as error:
         _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
         return ()
