@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.check import container_facts
-from vgp.check.spec.dag import Json
 from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import Problem, refuse
@@ -87,7 +86,7 @@ def launcher(ready: "BaseComponent", plan: Plan, image: str) -> "BaseComponent":
 
 
 def _planned(
-    component: "BaseComponent", container: Json, rung: PlacedRung, worlds: str, settings: Settings
+    component: "BaseComponent", container: JsonView, rung: PlacedRung, worlds: str, settings: Settings
 ) -> PlannedRung:
     placement, own = rung.placement, rung.request.image
     image = script_step.in_image(component, rung.request, settings.image).component_spec.implementation.container.image

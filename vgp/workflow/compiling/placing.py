@@ -20,9 +20,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
-from vgp.check.spec.dag import Json, table
+from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, with_defaults, with_places
 from vgp.check.spec.spec_ladder import refuse_same_inputs
 from vgp.workflow.compiling.compile_target import Target
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 #: What a workflow's own function of that name makes of values, in a folder.
-Expand = Callable[[JsonObject, Path], Json]
+Expand = Callable[[JsonObject, Path], JsonView]
 
 
 class _Place(NamedTuple):
@@ -121,7 +121,7 @@ def completed(pipeline: "BaseComponent", where: Target, expand: Expand | None, r
     return as_pinned(spec, otherwise=where.caching)
 
 
-def _in_order_of_signature(content: JsonObject, names: Json) -> None:
+def _in_order_of_signature(content: JsonObject, names: JsonView) -> None:
     """Puts the parameters in the order in which the workflow declares them, which a person's form has, too."""
     declared = content["root"].get("inputDefinitions", {}).get("parameters")
     if declared:

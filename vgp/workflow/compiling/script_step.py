@@ -9,11 +9,10 @@ from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.check.spec.container_settings import OF_THE_RUN, START, Script
-from vgp.check.spec.dag import Json
 from vgp.machines.placement.step_request import Request
 from vgp.protocol import launching, placeholders
 from vgp.protocol.placeholders import IMAGE
@@ -102,7 +101,7 @@ def with_command(component: "BaseComponent", request: Request, form: "BaseCompon
     return component
 
 
-def _parameters(inputs: Json | None) -> dict[str, str]:
+def _parameters(inputs: JsonView | None) -> dict[str, str]:
     """The types of the inputs that are parameters, by name."""
     return {name: declared.type for name, declared in (inputs or {}).items() if "@" not in declared.type}
 
@@ -201,7 +200,7 @@ def _given(form: "BaseComponent", job: "BaseComponent") -> JsonObject:
     return {name: given[name] for name in wanted.keys() & given.keys() if wanted[name].type == own[name].type}
 
 
-def _taken(collect: "BaseComponent", job: "BaseComponent", inputs: Json, left: Json) -> JsonObject:
+def _taken(collect: "BaseComponent", job: "BaseComponent", inputs: JsonView, left: JsonView) -> JsonObject:
     """The inputs of collect: left_X is output X of the job, any other the job's own input of that name."""
     taken: JsonObject = {}
     for name, wanted in (collect.component_spec.inputs or {}).items():

@@ -7,11 +7,10 @@ compiled spec, on the whole way from the pipeline to the step, in the names that
 import copy
 from typing import TYPE_CHECKING
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural, usd
 from vgp.check.spec import spec_ladder
-from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import SIZE_INPUT, SIZE_OPTION, sizes_of
 
@@ -68,7 +67,7 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
     return PipelineSpec(content)
 
 
-def _route(group: JsonObject, components: Json, sized: Json, prefix: str) -> set[str]:
+def _route(group: JsonObject, components: JsonView, sized: JsonView, prefix: str) -> set[str]:
     """Leads the sizes from the group's inputs to its steps; returns the components that need one."""
     needed: set[str] = set()
     for task in group["dag"]["tasks"].values():
@@ -92,7 +91,7 @@ def _parameter(component: str) -> str:
     return f"{component.removeprefix('comp-').replace('-', '_')}_size"
 
 
-def _description(component: str, container: Json) -> str:
+def _description(component: str, container: JsonView) -> str:
     """Machines of the step train: small (g2-standard-4 with 1 x NVIDIA_L4, $0.71/hour) or large (...)."""
     told = spec_ladder.plan(container) or {}
     by_size: dict[str, list[JsonObject]] = {}

@@ -19,13 +19,12 @@ from types import ModuleType
 from typing import Any
 
 import vgp
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.check import container_facts
 from vgp.check.spec import container_settings, spec_ladder
 from vgp.check.spec.container_settings import scripts
-from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import refuse_same_inputs
 from vgp.protocol.imports import serve
@@ -113,7 +112,7 @@ def _pipelines(module: ModuleType) -> JsonObject:
 def check(
     name: str,
     spec: PipelineSpec,
-    arguments: Json,
+    arguments: JsonView,
     repository: Repository,
     *,
     remote: bool = False,
@@ -139,7 +138,7 @@ def check(
             raise RequestError(str(error)) from None
 
 
-def look(name: str, spec: PipelineSpec, arguments: Json, repository: Repository) -> None:
+def look(name: str, spec: PipelineSpec, arguments: JsonView, repository: Repository) -> None:
     """What the workflow can tell by looking at what its arguments name, if it has a function `look(arguments)`.
 
     Raises:
@@ -155,13 +154,13 @@ def look(name: str, spec: PipelineSpec, arguments: Json, repository: Repository)
                 raise RequestError(str(error)) from None
 
 
-def _own(spec: PipelineSpec, arguments: Json) -> JsonObject:
+def _own(spec: PipelineSpec, arguments: JsonView) -> JsonObject:
     """The parameters that the workflow itself declares: those of sizes are of the settings."""
     sized = spec_ladder.size_choices(spec)
     return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
 
 
-def _known(spec: PipelineSpec, arguments: Json, remote: bool) -> JsonObject:
+def _known(spec: PipelineSpec, arguments: JsonView, remote: bool) -> JsonObject:
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
@@ -175,7 +174,7 @@ def _told(judge: Callable[..., object], **known: Any) -> JsonObject:
     return {name: known[name] for name in inspect.signature(judge).parameters if name in known}
 
 
-def expanded(name: str, values: Json, repository: Repository, folder: Path | None = None) -> JsonObject:
+def expanded(name: str, values: JsonView, repository: Repository, folder: Path | None = None) -> JsonObject:
     """The arguments as they go on, with what files of this machine say in place of their names, if the workflow has a
     function `expanded(arguments, folder)` that knows any.
 
@@ -191,7 +190,7 @@ def expanded(name: str, values: Json, repository: Repository, folder: Path | Non
         return _expanded(module, values, folder or repository.root)
 
 
-def _expanded(module: ModuleType, values: Json, folder: Path) -> JsonObject:
+def _expanded(module: ModuleType, values: JsonView, folder: Path) -> JsonObject:
     replace = getattr(module, "expanded", None)
     try:
         return dict(replace(dict(values), folder)) if replace else dict(values)

@@ -23,8 +23,9 @@ from functools import cached_property
 from pathlib import Path
 
 from vgp.base import whole_files
+from vgp.base.documents.json_text import JsonView
 from vgp.base.errors import RequestError
-from vgp.check.spec.dag import Json, table
+from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Repository
 from vgp.workflow.local.proof import Step
@@ -39,7 +40,7 @@ class Run:
 
     folder: Path
     workflow: str
-    arguments: Json
+    arguments: JsonView
     repository: Repository
     #: Training processes of each node, and nodes of a command, where somebody said how many.
     nproc: int | None = None
@@ -85,7 +86,7 @@ class Run:
 
 
 def new(
-    out: Path, workflow: str, spec: PipelineSpec, arguments: Json, repository: Repository,
+    out: Path, workflow: str, spec: PipelineSpec, arguments: JsonView, repository: Repository,
     nproc: int | None = None, nodes: int | None = None,
 ) -> Run:  # fmt: skip
     """A run in an empty folder of its own under `out`.

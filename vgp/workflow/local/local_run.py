@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from vgp.base import whole_files
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.container_settings import scripts
-from vgp.check.spec.dag import Json
 from vgp.check.spec.parameters import check_arguments, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
 from vgp.protocol.imports import variables_of_ours
@@ -113,7 +112,7 @@ def started(
     return local_folder.new(out.absolute(), name, spec, values, repository, nproc, nodes)
 
 
-def _registry(spec: PipelineSpec, values: Json, out: Path) -> dict[str, str]:
+def _registry(spec: PipelineSpec, values: JsonView, out: Path) -> dict[str, str]:
     """The registry that the runs beside this one share, for the check of the champion; nothing where there is none."""
     beside = out.absolute().parent / "registry"
     is_open = registry_is(spec, [""]) and not values.get("registry")
