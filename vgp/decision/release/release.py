@@ -19,8 +19,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import EXIT_USER_ERROR, ProcessFailed, UserError
 from vgp.decision import decision as decisions
 from vgp.decision import levels
@@ -212,5 +212,5 @@ def check_copy(folder: str, data: str, evaluation: str, task: str) -> Checked:
         raise ProcessFailed(
             f"the copy in {folder} is not registered, for it did not pass its check{ended}: {said} The champion stays."
         )
-    fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    fields: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return Checked(**fields)
