@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, pinned, storage
 from vgp.base.text.printable import report
 from vgp.data import bundle, task_names, tasks
+from vgp.data.task import Options
 from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
 from vgp.protocol import manifest, run_folder
@@ -80,7 +82,7 @@ def prepare(
     destination: str | Path,
     *,
     task: str,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     pins: str = "",
 ) -> Manifest:
     """Validates, splits and encodes the raw data into `destination`; returns its manifest.
@@ -109,14 +111,14 @@ def train(
     pins: str = "",
     nproc: int | None = None,
     **config: Any,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
 
     Args:
         data: Prepared dataset; its manifest says which task and options.
         model: Folder for model.safetensors and model.json.
         checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
-            step a folder that all attempts at this task share is derived from it (`fit.place`).
+            step a folder that all attempts at this task share is derived from it (`fit.checkpoint_place`).
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
@@ -131,7 +133,7 @@ def train(
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         report(said)
-    kept = fit.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    kept = fit.checkpoint_place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc, job=kept.job,
                         owner=kept.owner, tags={"pins": pins}, warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
@@ -175,7 +177,7 @@ class Taken:
 
     #: The folder that the script knew as AIP_CHECKPOINT_DIR; "" where nothing tells.
     checkpoints: str
-    figures: Mapping[str, Any]
+    figures: Mapping[str, int]
     #: The numbers of its metrics.json.
     metrics: Mapping[str, float]
 
@@ -232,7 +234,7 @@ def decide(
     if to:
         write_decision(decision, to)
     print(decision.reason, file=sys.stderr, flush=True)
-    mlflow_run.tell(
+    mlflow_run.log_evaluation(
         Path(model) / bundle.CARD, record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip

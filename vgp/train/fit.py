@@ -51,7 +51,7 @@ class CheckpointPlace:
     owner: Owner | None = None
 
 
-def place(
+def checkpoint_place(
     output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str], pins: str = ""
 ) -> CheckpointPlace:
     """Returns where a step's checkpoints go.

@@ -3,7 +3,7 @@
 While it trains, a run is one run there, however often the training was killed. Its key lies beside the checkpoints, so
 an attempt that goes on from them goes on with it; what the server has of a curve is not sent again. All of it happens
 in a thread: a server that is slow or away costs curves there, and never the run. The figures of the evaluation and the
-decision are added to the same run (`tell`).
+decision are added to the same run (`log_evaluation`).
 """
 
 import hashlib
@@ -139,7 +139,7 @@ class Live:
             print(f"warning: MLflow is not told of this training: {text}", file=sys.stderr, flush=True)
 
 
-def started(checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]) -> Live | None:
+def start_run(checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]) -> Live | None:
     """What tells the server that the environment names; None where it names none."""
     return Live(checkpoints, run, params, tags) if os.environ.get(address.URI) else None
 
@@ -170,7 +170,7 @@ def model_tag(card: bytes) -> str:
     return hashlib.sha256(card).hexdigest()
 
 
-def tell(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+def log_evaluation(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
     """Adds to the newest run that left this model; told again, it says the same. A failure is a warning.
 
     Args:

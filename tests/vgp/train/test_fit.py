@@ -290,7 +290,7 @@ PINS = "ab" * 32
 
 
 def place(digits, output=FIRST, environment=None, pins=PINS, **changes):
-    return fit.place(output, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins)
+    return fit.checkpoint_place(output, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins)
 
 
 def test_every_attempt_at_a_request_finds_the_same_folder(digits):

@@ -47,13 +47,15 @@ class Built:
     made_whole: str = ""
 
 
-def whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> Built:
+def build_whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> Built:
     """The model, all of it on this rank's device."""
     module = _new_model(task, data, config).to(rank.device)
     return Built(module, optimizers.freeze(module, config.freeze))
 
 
-def sharded(task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float) -> tuple[Built, Gradients]:
+def build_sharded(
+    task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float
+) -> tuple[Built, Gradients]:
     """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be.
 
     Args:

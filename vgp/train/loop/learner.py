@@ -53,9 +53,9 @@ class Learner:
         self.sharded = config.strategy == "fsdp"
         self.gradients: gradients.Gradients
         if self.sharded:
-            built, self.gradients = building.sharded(task, data, config, rank, self._patience_s)
+            built, self.gradients = building.build_sharded(task, data, config, rank, self._patience_s)
         else:
-            built = building.whole(task, data, config, rank)
+            built = building.build_whole(task, data, config, rank)
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began

@@ -128,7 +128,7 @@ def tracked(request: TrainingRequest) -> Live | None:
     params = {name: value for name, value in config.items() if name != "options"} | options
     tags = {"training.job": request.job, "training.checkpoints": place,
             "vgp.data": request.settings["data"], "image": os.environ.get("TRAINING_IMAGE", "")}  # fmt: skip
-    return mlflow_run.started(request.checkpoints, request.run, params, tags | request.tags)
+    return mlflow_run.start_run(request.checkpoints, request.run, params, tags | request.tags)
 
 
 def model_tags(request: TrainingRequest) -> dict[str, str]:

@@ -69,7 +69,7 @@ class Trainer:
         size = sum(file.bytes for files in self.data.splits.values() for file in files)
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
         self._make_ready()
-        checkpoint = initial_state.newest(request, rank, self.learner)
+        checkpoint = initial_state.restore_newest(request, rank, self.learner)
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
             self._make_ready()
@@ -130,7 +130,7 @@ class Trainer:
         if not self.request.warm_start:
             return None
         learner, patience_s = self.learner, self.saving.patience_s
-        match = initial_state.take(
+        match = initial_state.take_weights(
             learner.module, self.request.warm_start, learner.task, self.config, self.rank, patience_s
         )
         self.health.require_weights(self.config.warm_start)

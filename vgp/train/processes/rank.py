@@ -240,7 +240,7 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     rank.rendezvous = store
-    gpu.require(rank.device, gpu_count(os.environ))
+    gpu.require_usable(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(

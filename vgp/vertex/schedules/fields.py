@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vgp.check.spec.dag import Json
+from vgp.base.documents.json_text import JsonView
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.vertex.schedules.cron import Cron
@@ -138,7 +138,7 @@ def _integers(value: Any) -> Any:
     return [_integers(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _digest(plain: Json) -> str:
+def _digest(plain: JsonView) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 

@@ -60,7 +60,7 @@ def take(folder, tensors, module=None, warm_name=lambda name: name, **settings):
     config = parse({"warm_start": str(path), **settings})
     rank = SimpleNamespace(local_rank=0, rank=0)
     task = SimpleNamespace(warm_name=warm_name)
-    return module, initial_state.take(module, open_weights(str(path)), task, config, rank, 60)
+    return module, initial_state.take_weights(module, open_weights(str(path)), task, config, rank, 60)
 
 
 def test_every_tensor_is_taken_by_its_name_and_tied_ones_by_one_of_theirs(tmp_path):
@@ -163,10 +163,10 @@ def test_a_model_of_ours_is_taken_and_a_file_cut_short_is_refused(tmp_path):
     found = open_weights(str(tmp_path))
     module, task = Net(), SimpleNamespace(warm_name=lambda name: name)
     rank, config = SimpleNamespace(local_rank=0, rank=0), parse({"warm_start": str(tmp_path)})
-    initial_state.take(module, found, task, config, rank, 60)
+    initial_state.take_weights(module, found, task, config, rank, 60)
     assert all(torch.equal(t, other.state_dict()[name]) for name, t in module.state_dict().items())
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(UserError, match="cannot be read as weights"):
         open_weights(str(tmp_path))
     with pytest.raises(UserError, match="cannot be read as weights"):
-        initial_state.take(module, found, task, config, rank, 60)
+        initial_state.take_weights(module, found, task, config, rank, 60)
