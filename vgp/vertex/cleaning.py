@@ -21,7 +21,7 @@ from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
-from vgp.vertex.leftovers import LEASE, WORKERS, Group, Item, Needed, Root, calling, items, listed, needed
+from vgp.vertex.leftovers import LEASE, WORKERS, Group, Item, Needed, Root, items, listed, needed
 
 #: A result is taken from the cache until its epoch ends, and the run that took it goes on for a while.
 LEAST_DAYS = 2 * EPOCH_DAYS
@@ -189,7 +189,7 @@ def _hold(lease: Any, old: Item | None) -> bool:
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": now, "renewed": now, "length_s": _LEASE_S,
               "token": os.urandom(8).hex()}  # fmt: skip
     try:
-        lease.upload_from_string(json.dumps(holder), if_generation_match=old.generation if old else 0, **calling())
+        lease.upload_from_string(json.dumps(holder), if_generation_match=old.generation if old else 0, **clients.storage_reading())
     except PreconditionFailed:
         return False
     return True
@@ -209,7 +209,7 @@ def _deleted(bucket: Any, item: Item) -> bool:
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
     try:
-        bucket.blob(item.name).delete(if_generation_match=item.generation, **calling())
+        bucket.blob(item.name).delete(if_generation_match=item.generation, **clients.storage_reading())
     except NotFound:
         pass
     except PreconditionFailed:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from vgp import __version__
+from vgp.base import google_api
 from vgp.base.errors import RequestError
 from vgp.base.google_api import is_label, is_private
 from vgp.settings import Settings
@@ -214,17 +215,18 @@ def caller() -> str:
 
 def reading() -> dict[str, Any]:
     """Arguments of every call that may be repeated: reads, and creates under an id of our own."""
-    from google.api_core import exceptions, retry
-    from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
+    return {"retry": google_api.patient(deadline_s=CALL_S, on_error=_note()), "timeout": ATTEMPT_S}
 
-    again = (
-        exceptions.TooManyRequests, exceptions.InternalServerError, exceptions.BadGateway,
-        exceptions.ServiceUnavailable, exceptions.GatewayTimeout, ConnectionError, Timeout, ChunkedEncodingError,
-    )  # fmt: skip
-    policy = retry.Retry(
-        retry.if_exception_type(*again), initial=0.5, maximum=15.0, multiplier=2.0, timeout=CALL_S, on_error=_note()
-    )
-    return {"retry": policy, "timeout": ATTEMPT_S}
+
+def storage_reading() -> dict[str, Any]:
+    """Arguments of every call of Cloud Storage that may be repeated, uploads and deletions of a generation too.
+
+    Its client's own retry alone knows the errors of its uploads and downloads.
+    """
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    retry = DEFAULT_RETRY.with_timeout(CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
+    return {"retry": retry, "timeout": ATTEMPT_S}
 
 
 def _note() -> Callable[[Exception], None]:
