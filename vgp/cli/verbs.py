@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from vgp.base.documents.json_text import JsonObject
+
 
 class Verb(NamedTuple):
     """A line of `vgp --help`."""
@@ -60,7 +62,7 @@ VERBS: dict[str, dict[str, Verb]] = {
 }
 
 
-class Commands(Mapping[str, Any]):
+class Commands(JsonObject):
     """The commands of the verbs, by name."""
 
     def __init__(self) -> None:

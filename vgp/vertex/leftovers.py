@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
@@ -127,7 +128,7 @@ def items(client: Any, root: Root, prefix: str) -> list[Item]:
     return [Item(blob.name, int(blob.generation), int(blob.size or 0), blob.updated) for blob in blobs]
 
 
-def calling() -> dict[str, Any]:
+def calling() -> JsonObject:
     """Arguments of every call: storage's own retry. A deletion of one generation may be repeated."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 

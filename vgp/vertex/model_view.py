@@ -1,18 +1,19 @@
 """Registered models as a person sees them: the list, a version in full, versions side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import plural, took
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.table import Cell, facts, table
 from vgp.base.text.times import local
 
-Values = Mapping[str, Any]
+Values = JsonObject
 
 #: Columns of metrics in the list: more do not fit beside the rest.
 _METRICS = 3

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -58,7 +59,7 @@ class Policy:
         return cls.of_json({"bindings": policy.bindings})
 
     @classmethod
-    def of_json(cls, policy: dict[str, Any]) -> "Policy":
+    def of_json(cls, policy: JsonObject) -> "Policy":
         bindings = policy.get("bindings", ())
         return cls(tuple(Binding(b["role"], frozenset(b["members"]), bool(b.get("condition"))) for b in bindings))
 

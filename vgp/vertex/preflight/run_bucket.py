@@ -3,11 +3,12 @@
 https://cloud.google.com/storage/docs/lifecycle#conditions, https://cloud.google.com/storage/docs/bucket-lock
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
 from vgp.base.text.figures import listed, took
 from vgp.check.check_finding import StepRow
@@ -60,7 +61,7 @@ def too_soon(bucket: Any, folder: str, today: date | None = None) -> list[str]:
     return [_words(c) for c in deleting if _of_ours(c, folder, classes) and _soon(c, day)]
 
 
-def _of_ours(condition: Mapping[str, Any], folder: str, classes: set[str] | None) -> bool:
+def _of_ours(condition: JsonObject, folder: str, classes: set[str] | None) -> bool:
     """Whether a rule may be about an object below the folder that nothing has replaced yet."""
     if condition.get("isLive") is False or condition.get("numNewerVersions") or not condition.keys().isdisjoint(_NEVER):
         return False
@@ -71,7 +72,7 @@ def _of_ours(condition: Mapping[str, Any], folder: str, classes: set[str] | None
     return not prefixes or any(prefix.startswith(folder) or folder.startswith(prefix) for prefix in prefixes)
 
 
-def _soon(condition: Mapping[str, Any], today: date) -> bool:
+def _soon(condition: JsonObject, today: date) -> bool:
     """Whether an object that is younger than it has to become may meet the times of the rule."""
     before = condition.get("createdBefore")
     day = before if isinstance(before, date) else date.fromisoformat(before) if before else None
@@ -79,20 +80,20 @@ def _soon(condition: Mapping[str, Any], today: date) -> bool:
     return not old and int(condition.get("age") or 0) <= NEEDED_DAYS
 
 
-def _classes(bucket: Any, rules: Iterable[Mapping[str, Any]]) -> set[str] | None:
+def _classes(bucket: Any, rules: Iterable[JsonObject]) -> set[str] | None:
     """The storage classes that an object may get; None: all, as Autoclass likes."""
     if bucket.autoclass_enabled:
         return None
     return {bucket.storage_class or "STANDARD", *_moved(rules)}
 
 
-def _moved(rules: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _moved(rules: Iterable[JsonObject]) -> Iterator[str]:
     for rule in rules:
         if rule["action"]["type"] == "SetStorageClass":
             yield rule["action"]["storageClass"]
 
 
-def _words(condition: Mapping[str, Any]) -> str:
+def _words(condition: JsonObject) -> str:
     """`age 7, matchesPrefix runs/`"""
     shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in condition.items()}
     return "; ".join(f"{key} {value}" for key, value in shown.items()) or "no condition"

@@ -10,11 +10,11 @@ then the finished steps are found in the cache, and training goes on from its ch
 """
 
 import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
@@ -36,7 +36,7 @@ STEP, OUTPUT = "resolve", "uri"
 _DONE = ("succeeded", "cached")
 
 
-def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = None) -> tuple[Any, bool]:
+def start(settings: Settings, body: JsonObject, policy: Policy | None = None) -> tuple[Any, bool]:
     """The PipelineJob that answers the request, and whether this call started it.
 
     Raises:
@@ -57,7 +57,7 @@ def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = N
     return job, False
 
 
-def _answering(client: Any, settings: Settings, body: Mapping[str, Any], first: str) -> tuple[Any, int]:
+def _answering(client: Any, settings: Settings, body: JsonObject, first: str) -> tuple[Any, int]:
     """The run that stands for the request, and the highest of its attempts; (None, 0) if it has none.
 
     That is one which is open, else the one that ended last. A list may lack what was created a moment ago: the first
@@ -75,7 +75,7 @@ def _answering(client: Any, settings: Settings, body: Mapping[str, Any], first: 
     return job, number
 
 
-def _runs(client: Any, settings: Settings, body: Mapping[str, Any]) -> Any:
+def _runs(client: Any, settings: Settings, body: JsonObject) -> Any:
     """The runs of the request, newest first; those of --id are among them."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -100,7 +100,7 @@ def _is_of_another_caller(job: Any, asked: datetime, policy: Policy) -> bool:
     return policy.if_exists != "new" and bool(job.create_time >= asked)
 
 
-def _attempt(body: Mapping[str, Any], number: int, before: Any) -> dict[str, Any]:
+def _attempt(body: JsonObject, number: int, before: Any) -> JsonObject:
     """The job of one attempt; it goes on with what the one `before` had pinned."""
     job = {**body, "labels": {**body["labels"], ATTEMPT: str(number)}}
     return going_on(job, read(before)) if before else job
@@ -138,7 +138,7 @@ def _at_fault(run: Run) -> bool:
     return PINNED_BY in run.labels and bool(failed) and not done
 
 
-def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
+def going_on(body: JsonObject, run: Run) -> JsonObject:
     """The job `body` with the pins of an earlier run, or to be pinned anew where that has none.
 
     Pins that the caller gave stay; so does a pipeline that knows no pins.
@@ -155,7 +155,7 @@ def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
     return {**job, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
 
-def unpinned(body: Mapping[str, Any]) -> dict[str, Any]:
+def unpinned(body: JsonObject) -> JsonObject:
     """The job without pins, and without the label that says whose they were."""
     config = body.get("runtimeConfig", {})
     values = {key: value for key, value in config.get("parameterValues", {}).items() if key != PINS}
@@ -163,12 +163,12 @@ def unpinned(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
 
-def _takes(body: Mapping[str, Any]) -> bool:
+def _takes(body: JsonObject) -> bool:
     """Whether the pipeline has a parameter for pins."""
     declared = PipelineSpec(body["pipelineSpec"]).parameters.get(PINS)
     return declared is not None and declared.type == "STRING"
 
 
-def _is_given(body: Mapping[str, Any]) -> bool:
+def _is_given(body: JsonObject) -> bool:
     """Whether the job has pins of the caller's own."""
     return PINS in body.get("runtimeConfig", {}).get("parameterValues", {}) and PINNED_BY not in body["labels"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
@@ -39,7 +40,7 @@ class Shells:
     link: str
     uris: dict[str, str]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"run": self.run, "step": self.step, "job": self.job, "url": self.link, "shells": self.uris}
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -211,7 +212,7 @@ class Run:
     labels: Mapping[str, str]
     #: The compiled pipeline, and the values of its parameters that the run was started with.
     spec: PipelineSpec
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     steps: tuple[Step, ...]
     #: The PipelineJob.
     job: Any = field(compare=False, repr=False)
@@ -274,7 +275,7 @@ def whole(value: Any) -> Any:
     return [whole(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(config: JsonObject) -> JsonObject:
     """Parameter values, those of kfp 1.8 too: {"parameters": {"epochs": {"intValue": "3"}}}."""
     old = {name: next(iter(value.values()), None) for name, value in config.get("parameters", {}).items()}
     return {**old, **whole(config.get("parameterValues", {}))}

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any
 
 from vgp.base.documents.document import Document
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import plural, usd
 from vgp.base.text.printable import one_line
@@ -133,7 +134,7 @@ class Amounts:
         text = f"at least {text}" if self.partly else text
         return f"{text}, median {usd(statistics.median(self.usd))}" if len(self.usd) > 2 and low != high else text
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         figures = {"min": min(self.usd), "median": statistics.median(self.usd), "max": max(self.usd)}
         return {
             "runs": len(self.usd),
@@ -166,7 +167,7 @@ class LastRuns:
             return f"last {plural(len(amounts.usd), 'run')}{which}: {amounts.words} (list prices)"
         return f"{replace(self, without=None).words}; {len(self.without.usd)} that did not: {self.without.words}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         parts = {"ran": self.ran, "without": self.without}
         return {
             "step": self.step,
@@ -202,7 +203,7 @@ def _jobs(settings: Settings, pipeline: str) -> list[Any]:
     """The newest jobs with their tasks: most lists have them, else each is asked for."""
     client = clients.pipeline_service(settings)
     only = run_search.expression(run_search.Filter(pipeline=pipeline, states=("succeeded",)), datetime.now(UTC))
-    quickly = {"retry": None, "timeout": WITHIN_S}
+    quickly = clients.CallOptions(retry=None, timeout=WITHIN_S)
     request = run_search.newest_first(settings, only, _FIELDS, NEWEST)
     newest = islice(client.list_pipeline_jobs(request=request, **quickly), NEWEST)
     return [job if job.job_detail.task_details else client.get_pipeline_job(name=job.name, **quickly) for job in newest]

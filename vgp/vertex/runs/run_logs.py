@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import one_line, printable
@@ -116,7 +117,7 @@ class Entry:
     #: Google's id of it.
     id: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         shown = {name: getattr(self, name) for name in ("step", "replica", "severity", "message")}
         return {"time": rfc3339(self.time), **shown}
 
@@ -171,7 +172,7 @@ def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock 
     texts = expressions(run, selection.steps(run), begin=begin, severity=selection.severity)
     client = clients.logging(settings)
     with explained("read the logs", settings):
-        again = clients.reading()["retry"]
+        again = clients.repeating()
         read_all = [entry for text in texts for entry in again(_list)(client, run, text, selection.limit)]
     ordered = sorted(read_all, key=_order)
     return ordered[-selection.limit :] if selection.limit else ordered

@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
 from vgp.base.text.figures import took
@@ -98,7 +99,7 @@ def _parameters(run: Run) -> list[list[str]]:
     ]
 
 
-def _values(values: dict[str, Any]) -> list[list[str]]:
+def _values(values: JsonObject) -> list[list[str]]:
     return [[" ", name, _shown(value)] for name, value in values.items()]
 
 
@@ -141,7 +142,7 @@ class Row:
     def differs(self) -> bool:
         return len({_key(value) for value in self.values}) > 1
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"section": self.section, "name": self.name, "values": list(self.values), "differs": self.differs}
 
 
@@ -155,7 +156,7 @@ def find_runs(settings: Settings, references: Sequence[str]) -> list[Run]:
     return [run_search.find(settings, reference) for reference in references]
 
 
-def comparison_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
+def comparison_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> JsonObject:
     """For --json: the runs with their pages, and every row."""
     links = [{"id": run.id, "url": resource_names.run_link(settings, run.id)} for run in several]
     return {"runs": links, "rows": [row.as_json() for row in rows]}
@@ -178,7 +179,7 @@ def comparison_rows(several: Sequence[Run], now: datetime) -> list[Row]:
     ]
 
 
-def _digest(spec: Mapping[str, Any]) -> str:
+def _digest(spec: Mapping[str, object]) -> str:
     """SHA-256 of the compiled pipeline in one textual form, so that equal pipelines have equal digests."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -229,11 +230,11 @@ def _about(several: Sequence[Run], now: datetime) -> list[Row]:
     ]
 
 
-def _parameter_values(run: Run) -> dict[str, Any]:
+def _parameter_values(run: Run) -> JsonObject:
     return {name: row["value"] for name, row in outputs.parameters(run).items()}
 
 
-def _side_by_side(section: str, several: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _side_by_side(section: str, several: Sequence[JsonObject]) -> list[Row]:
     keys = dict.fromkeys(name for values in several for name in sorted(values))
     return [Row(section, name, tuple(values.get(name) for values in several)) for name in keys]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.times import duration
@@ -31,7 +32,7 @@ _FIELDS = (
 #: What becomes of its tasks.
 _STEPS = ("job_detail.task_details",)
 #: Makes the arguments of a call: its retry and its timeout.
-Calls = Callable[[], dict[str, Any]]
+Calls = Callable[[], clients.CallOptions]
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
@@ -181,7 +182,7 @@ def _jobs(
     yield from client.list_pipeline_jobs(request=newest_first(settings, text, fields, page_size), **calls())
 
 
-def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size: int) -> dict[str, Any]:
+def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size: int) -> JsonObject:
     """The request of a list of the runs that the filter `text` takes, each with these fields only."""
     from google.protobuf.field_mask_pb2 import FieldMask
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.retry import Pauses, poll
 from vgp.check import cost_bound
@@ -64,7 +65,7 @@ class Options:
 
 def submit(
     name: str, parameters: Sequence[str], *, settings: Settings, options: Options, console: Console
-) -> dict[str, Any]:
+) -> JsonObject:
     """Starts a run of the pipeline `name`, or finds the one that stands for the same request.
 
     Returns its id, link and state, and whether it was started.
@@ -104,9 +105,7 @@ def submit(
     return {**started.as_json(), "state": job.state.name, **costs}
 
 
-def _request(
-    name: str, parameters: Sequence[str], settings: Settings, options: Options
-) -> tuple[dict[str, Any], Report]:
+def _request(name: str, parameters: Sequence[str], settings: Settings, options: Options) -> tuple[JsonObject, Report]:
     """The PipelineJob that is asked for, and what its check found."""
     labels = _labels(options.labels)
     spec, uri, report = _specification(name, settings, options)

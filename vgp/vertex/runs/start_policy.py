@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.times import duration, rfc3339
 from vgp.check.spec.pipeline_spec import cached
@@ -124,7 +125,7 @@ class Started:
         number = self.run.labels.get(ATTEMPT, "")
         return int(number) if number.isdigit() else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         labels = self.run.labels
         return {
             "id": self.run.id,

@@ -11,6 +11,7 @@ from itertools import dropwhile, islice, takewhile
 from typing import Any
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -170,7 +171,7 @@ class _Work:
         self.tell(f"{self.made.local(time):%a %Y-%m-%d %H:%M %Z}  {text}{more}")
 
 
-def body(settings: Settings, declaration: Declaration, time: datetime) -> dict[str, Any]:
+def body(settings: Settings, declaration: Declaration, time: datetime) -> JsonObject:
     """The PipelineJob of a night: the schedule's own, as of that time and under a key of its own."""
     job = declaration.job
     values = {**job["runtimeConfig"]["parameterValues"], AS_OF: f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}

@@ -12,7 +12,7 @@ cronsim reads the fields. Its own stepping loses or adds runs where clocks chang
 (Lord Howe, Havana, Beirut; cronsim 2.8), so the calendar is walked here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from vgp.base.documents import toml_text
 from vgp.base.documents.bounded_text import Unreadable
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.folder_comparison import Recurring
 from vgp.check.spec.dag import table
 from vgp.settings.schedule_settings import Schedule
@@ -212,7 +213,7 @@ def monthly_runs(file: Path, now: datetime) -> list[Recurring]:
     return [_recurring(name, value, now) for name, value in _named(settings)]
 
 
-def _named(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _named(settings: JsonObject) -> Iterator[tuple[str, Any]]:
     top = table(settings, "schedules")
     yield from top.items()
     for environment, own in table(settings, "environments").items():

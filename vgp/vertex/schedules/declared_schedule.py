@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.check_finding import StepRow
@@ -51,7 +52,7 @@ class Declaration:
     #: What a person should know besides.
     notes: Sequence[str] = ()
     #: The PipelineJob of its runs, as JSON.
-    job: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    job: JsonObject = field(default_factory=dict, repr=False)
 
     @property
     def pipeline(self) -> str:
@@ -128,8 +129,8 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
 def declaration(
     settings: Settings,
     name: str,
-    spec: Mapping[str, Any],
-    values: Mapping[str, Any],
+    spec: Mapping[str, object],
+    values: JsonObject,
     *,
     steps: Sequence[StepRow] = (),
     template_uri: str | None = None,
@@ -188,7 +189,7 @@ def display_name(settings: Settings, name: str) -> str:
     return f"{name} ({settings.environment})" if settings.environment else name
 
 
-def _fields(settings: Settings, name: str, declared: Schedule, job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, now: datetime) -> JsonObject:
     shown = display_name(settings, name)
     sent = {
         "displayName": shown,
@@ -224,7 +225,7 @@ def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def filled(spec: PipelineSpec, schedule: Schedule, values: Mapping[str, Any]) -> dict[str, Any]:
+def filled(spec: PipelineSpec, schedule: Schedule, values: JsonObject) -> JsonObject:
     """The values, with what follows from the schedule for parameters that the workflow has and nobody has given."""
     known = {CHAMPION: _AUTO, NIGHTS: nights(schedule)}
     missing = {name: value for name, value in known.items() if name in spec.parameters and name not in values}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
@@ -83,7 +84,7 @@ def spec(schedule: Any) -> PipelineSpec:
     return PipelineSpec(_integers(json_format.MessageToDict(message)))
 
 
-def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
+def _flat(schedule: Any, now: datetime) -> JsonObject:
     start, passed = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
     return {
         "display_name": schedule.display_name,
@@ -100,7 +101,7 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
     }
 
 
-def _of_job(job: Any) -> dict[str, Any]:
+def _of_job(job: Any) -> JsonObject:
     from google.protobuf import json_format
 
     config = type(job).pb(job).runtime_config
@@ -117,7 +118,7 @@ def _of_job(job: Any) -> dict[str, Any]:
     }
 
 
-def _added_by_google(key: str, declared: dict[str, Any]) -> bool:
+def _added_by_google(key: str, declared: JsonObject) -> bool:
     return key not in declared and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -127,7 +128,7 @@ def _only(settings: Settings, declaration: Declaration, outcome: Outcome, pause:
     Whoever creates looks again afterwards: of two that race, the one who looks last sees both. A creation without an
     answer may still come about, so there is one look more after a while.
     """
-    created: dict[str, Any] = {}
+    created: JsonObject = {}
     doubtful = False
     for attempt in range(TRIES):
         last = attempt == TRIES - 1
@@ -147,7 +148,7 @@ def _only(settings: Settings, declaration: Declaration, outcome: Outcome, pause:
     return next(iter(created.values()))
 
 
-def _oldest(settings: Settings, declaration: Declaration, created: dict[str, Any], outcome: Outcome) -> Any:
+def _oldest(settings: Settings, declaration: Declaration, created: JsonObject, outcome: Outcome) -> Any:
     """The oldest of those with the mark, the others deleted; None if there is none.
 
     `created` are those of this command: whether a list shows at once what was created is not documented.

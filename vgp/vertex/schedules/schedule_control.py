@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.settings import Settings
@@ -39,7 +40,7 @@ def find(settings: Settings, name: str) -> list[Any]:
     return meant
 
 
-def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[dict[str, Any]]:
+def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[JsonObject]:
     """Pauses or resumes the schedule `name`: `target` is paused or active. What is so already stays.
 
     Args:
@@ -111,7 +112,7 @@ def remove(settings: Settings, resource: str) -> None:
         client.delete_schedule(name=resource, **clients.reading()).result(timeout=DELETE_S)
 
 
-def declared_state(settings: Settings, changes: Sequence[dict[str, Any]]) -> str | None:
+def declared_state(settings: Settings, changes: Sequence[JsonObject]) -> str | None:
     """What the next `apply` would make of a state that was set by hand: None if it leaves it."""
     for change in changes:
         declared = settings.schedules.get(change["name"])

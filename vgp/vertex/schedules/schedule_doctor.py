@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural
 from vgp.base.text.nearest import did_you_mean
@@ -106,7 +107,7 @@ class Diagnosis:
         told = [line for step in night.failed for line in advice(step.error, self.settings).splitlines()]
         return [*dict.fromkeys(told), f"vgp show {night.run.id}", f"vgp rerun {night.run.id} --from-failed"]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         good = self.last_good
         return {
             "name": self.name,
@@ -123,7 +124,7 @@ class Diagnosis:
             "nights": [self._night(night) for night in self.nights],
         }
 
-    def _night(self, night: Night) -> dict[str, Any]:
+    def _night(self, night: Night) -> JsonObject:
         row = {
             "time": rfc3339(night.time),
             "local": self.local(night.time).isoformat(),

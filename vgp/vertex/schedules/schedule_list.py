@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -88,7 +89,7 @@ class Row:
     declared: bool | None
     url: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {**self.__dict__, "next_run": rfc3339(self.next_run), "last_run": rfc3339(self.last_run)}
 
 

@@ -1,10 +1,11 @@
 """What would have to be done so that the live schedules are the declared ones. Reads only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_difference import Difference
 from vgp.settings import Settings
@@ -44,7 +45,7 @@ class Action:
     def pending(self) -> bool:
         return self.kind in PENDING
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """For --json, without the specs."""
         return {
             "action": self.kind,
@@ -154,5 +155,5 @@ def _other(settings: Settings, schedule: Any) -> Action:
     return Action("other", schedule.display_name or resource_names.short(schedule.name), schedule.name, notes=[whose])
 
 
-def _rows(changes: Sequence[Change | Difference]) -> list[Mapping[str, Any]]:
+def _rows(changes: Sequence[Change | Difference]) -> list[JsonObject]:
     return [{"field": one.field, "before": one.before, "after": one.after} for one in changes]

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
 from vgp.base.text.figures import listed, usd
 from vgp.base.text.printable import abridged, one_line, printable
@@ -56,7 +57,7 @@ def summary(actions: Sequence[Action]) -> str:
     return todo or ("Nothing to do: all is as declared." if declared else _NOTHING_DECLARED)
 
 
-def plan_json(actions: Sequence[Action], now: datetime, last: Costs) -> dict[str, Any]:
+def plan_json(actions: Sequence[Action], now: datetime, last: Costs) -> JsonObject:
     """Returns the plan for --json."""
     rows = [
         {
@@ -224,7 +225,7 @@ def warnings(declaration: Declaration, now: datetime) -> list[str]:
     return [*texts, *declaration.notes]
 
 
-def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None) -> dict[str, Any]:
+def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None) -> JsonObject:
     """Returns the next runs, their cost and the warnings about them, for --json."""
     run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
     unpriced = cost_bound.unpriced(declaration.steps)

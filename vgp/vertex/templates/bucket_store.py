@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
@@ -62,7 +63,7 @@ class Bucket:
                 raise
 
     def packages(self) -> list[Package]:
-        latest: dict[str, Any] = {}
+        latest: JsonObject = {}
         for match, blob in self._objects(self._folder):
             latest[match["name"]] = max(latest.get(match["name"], blob.time_created), blob.time_created)
         return [Package(name, updated) for name, updated in sorted(latest.items())]
@@ -155,7 +156,7 @@ class Bucket:
             )
 
 
-def _calling() -> dict[str, Any]:
+def _calling() -> JsonObject:
     """Arguments of every call: storage's own retry, which alone knows the errors of its uploads and downloads."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 

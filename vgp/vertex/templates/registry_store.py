@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -147,7 +148,7 @@ class Repository:
         except exceptions.NotFound:
             return None
 
-    def _all(self, method: Any, request: dict[str, Any]) -> list[Any]:
+    def _all(self, method: Any, request: JsonObject) -> list[Any]:
         """All pages of what a package has; nothing of a package that is not there."""
         from google.api_core import exceptions
 
@@ -175,15 +176,14 @@ class Repository:
 
         parts = urlsplit(self.place)
         origin = self.settings.endpoints.get("kfp_registry") or f"{parts.scheme}://{parts.netloc}"
-        calling = clients.reading()
 
         def attempt() -> Any:
-            answer = self._session.request(method, origin + parts.path + path, timeout=calling["timeout"], **arguments)
+            answer = self._session.request(method, origin + parts.path + path, timeout=clients.ATTEMPT_S, **arguments)
             if not answer.ok:
                 raise exceptions.from_http_response(answer)
             return answer
 
-        return calling["retry"](attempt)()
+        return clients.repeating()(attempt)()
 
     def _refuse_missing(self, doing: str) -> None:
         """Says that the repository is what is missing or wrong, if it is."""

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
@@ -170,7 +171,7 @@ def absent(store: Store, reference: Reference) -> RequestError:
     return RequestError(f"{reference.name} has no version {reference.digest}. All: vgp templates {reference.name}")
 
 
-def packages(settings: Settings, *, place: str | None = None) -> list[dict[str, Any]]:
+def packages(settings: Settings, *, place: str | None = None) -> list[JsonObject]:
     """All templates, by name.
 
     Raises:
@@ -183,7 +184,7 @@ def packages(settings: Settings, *, place: str | None = None) -> list[dict[str, 
     return [{"name": package.name, "updated": as_time(package.updated)} for package in listed]
 
 
-def versions(settings: Settings, name: str, *, place: str | None = None) -> list[dict[str, Any]]:
+def versions(settings: Settings, name: str, *, place: str | None = None) -> list[JsonObject]:
     """All versions of the template `name`, newest first: version, tags, created, size in bytes, uri.
 
     Raises:
@@ -213,7 +214,7 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
     ]
 
 
-def detail(settings: Settings, reference: str, *, place: str | None = None) -> dict[str, Any]:
+def detail(settings: Settings, reference: str, *, place: str | None = None) -> JsonObject:
     """One version with its tags and the parameters that a run of it takes.
 
     Raises:
@@ -243,12 +244,12 @@ def tags_of(settings: Settings, template: Template) -> list[str]:
         return sorted(tag for tag, digest in store.tags(template.name).items() if digest == template.digest)
 
 
-def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def packages_table(rows: Sequence[JsonObject]) -> Table:
     """The templates of a place."""
     return table(("template", "updated (UTC)"), ((one_line(row["name"]), _day(row["updated"])) for row in rows))
 
 
-def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def versions_table(rows: Sequence[JsonObject]) -> Table:
     """The digest is cut to what a reference needs; a commit that is there in short is not shown in full."""
     cells = (
         (
@@ -262,7 +263,7 @@ def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table(("version", "created (UTC)", "bytes", "tags"), cells)
 
 
-def card(version: Mapping[str, Any]) -> Table:
+def card(version: JsonObject) -> Table:
     """One version with its parameters."""
     rows: list[tuple[str | Text, str]] = [
         (Text(label, "bold"), one_line(version[label])) for label in ("name", "version", "uri", "description")

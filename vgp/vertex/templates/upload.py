@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, schedule_settings
 from vgp.settings.schedule_settings import LATEST, PREFIX
@@ -31,7 +31,7 @@ class Uploaded:
     #: Tags that pointed to another version before, with its digest.
     moved: dict[str, str] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             "name": self.name,
             "version": self.version.digest,
