@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
@@ -28,6 +28,10 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import ENDED
 from vgp.vertex.schedules import schedule_list
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Client as StorageClient
+    from requests import Response
 
 LEASE = "lease.json"
 _KINDS = {
@@ -121,7 +125,7 @@ def listed(root: Root) -> tuple[list[Group], datetime]:
     return list(groups.values()), now
 
 
-def items(client: Any, root: Root, prefix: str) -> list[Item]:
+def items(client: "StorageClient", root: Root, prefix: str) -> list[Item]:
     """The objects below a prefix, all pages."""
     fields = "items(name,generation,size,updated),nextPageToken"
     blobs = client.list_blobs(root.bucket, prefix=prefix, fields=fields, **calling())
@@ -136,11 +140,11 @@ def calling() -> JsonObject:
     return {"retry": retry, "timeout": clients.ATTEMPT_S}
 
 
-def _time(client: Any, bucket: str) -> datetime:
+def _time(client: "StorageClient", bucket: str) -> datetime:
     """By hand, since Google's client tells no header of an answer."""
     url = client._connection.build_api_url(path=f"/b/{bucket}/o", query_params={"maxResults": 1, "fields": "kind"})
 
-    def ask() -> Any:
+    def ask() -> "Response":
         from google.api_core.exceptions import from_http_response
 
         response = client._http.request("GET", url, timeout=clients.ATTEMPT_S)
@@ -226,7 +230,7 @@ def _contents(root: Root, groups: list[Group]) -> list[str]:
 
     def read(group: Group) -> str:
         try:
-            data: Any = bucket.blob(group.items[0].name).download_as_bytes(**calling())
+            data: bytes = bucket.blob(group.items[0].name).download_as_bytes(**calling())
         except NotFound:  # deleted meanwhile
             return ""
         return str(data.decode(errors="replace"))

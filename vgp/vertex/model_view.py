@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -203,7 +202,7 @@ def _difference(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f"{after - before:+.4g}"
 
 
-def _fact(value: Any) -> str:
+def _fact(value: object) -> str:
     return "" if value is None else one_line(str(value))
 
 

@@ -6,11 +6,15 @@ rest.call(settings, "iam", f"v1/projects/-/serviceAccounts/{email}", **clients.r
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.settings import Settings
 from vgp.vertex import clients
+
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+    from requests import Response
 
 
 def call(
@@ -19,8 +23,8 @@ def call(
     path: str,
     *,
     query: JsonObject | None = None,
-    body: Any = None,
-    retry: Any = None,
+    body: object = None,
+    retry: "Retry | None" = None,
     timeout: float = clients.ATTEMPT_S,
 ) -> JsonObject:
     """The JSON object that the API answers: to a POST if there is a body, else to a GET.
@@ -69,7 +73,9 @@ def now(settings: Settings, api: str, path: str, fields: str = "name") -> dateti
     return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
-def _answer(settings: Settings, api: str, path: str, query: JsonObject | None, body: Any, timeout: float) -> Any:
+def _answer(
+    settings: Settings, api: str, path: str, query: JsonObject | None, body: object, timeout: float
+) -> "Response":
     from google.api_core import exceptions
 
     url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
@@ -81,7 +87,7 @@ def _answer(settings: Settings, api: str, path: str, query: JsonObject | None, b
 
 
 def pages(
-    settings: Settings, api: str, path: str, *, query: JsonObject, retry: Any = None, timeout: float
+    settings: Settings, api: str, path: str, *, query: JsonObject, retry: "Retry | None" = None, timeout: float
 ) -> Iterator[JsonObject]:
     """Every page of a list."""
     token = ""

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from rich.console import Console
@@ -249,7 +248,7 @@ def registered_digest(settings: Settings, image: Image, tag: str) -> str | None:
     """
     from google.api_core import exceptions
 
-    client: Any = clients.artifact_registry(settings)
+    client = clients.artifact_registry(settings)
     name = f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{tag}"
     with explained(f"look up {image.path}:{tag}", settings):
         try:

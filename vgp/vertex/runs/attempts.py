@@ -10,9 +10,10 @@ then the finished steps are found in the cache, and training goes on from its ch
 """
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.google_names import is_bucket_uri
@@ -27,6 +28,10 @@ from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, PINS, REQUEST, crea
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import ENDED, Policy, end, failed
 
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.types import PipelineJob
+
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
 _EPOCH = timedelta(days=EPOCH_DAYS)
@@ -36,7 +41,7 @@ STEP, OUTPUT = "resolve", "uri"
 _DONE = ("succeeded", "cached")
 
 
-def start(settings: Settings, body: JsonObject, policy: Policy | None = None) -> tuple[Any, bool]:
+def start(settings: Settings, body: JsonObject, policy: Policy | None = None) -> tuple["PipelineJob", bool]:
     """The PipelineJob that answers the request, and whether this call started it.
 
     Raises:
@@ -57,7 +62,9 @@ def start(settings: Settings, body: JsonObject, policy: Policy | None = None) ->
     return job, False
 
 
-def _answering(client: Any, settings: Settings, body: JsonObject, first: str) -> tuple[Any, int]:
+def _answering(
+    client: "PipelineServiceClient", settings: Settings, body: JsonObject, first: str
+) -> tuple["PipelineJob | None", int]:
     """The run that stands for the request, and the highest of its attempts; (None, 0) if it has none.
 
     That is one which is open, else the one that ended last. A list may lack what was created a moment ago: the first
@@ -75,7 +82,7 @@ def _answering(client: Any, settings: Settings, body: JsonObject, first: str) ->
     return job, number
 
 
-def _runs(client: Any, settings: Settings, body: JsonObject) -> Any:
+def _runs(client: "PipelineServiceClient", settings: Settings, body: JsonObject) -> Iterable["PipelineJob"]:
     """The runs of the request, newest first; those of --id are among them."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -89,18 +96,18 @@ def _runs(client: Any, settings: Settings, body: JsonObject) -> Any:
     return client.list_pipeline_jobs(request=request, **clients.reading())
 
 
-def _recency(job: Any) -> tuple[bool, Any]:
+def _recency(job: "PipelineJob") -> tuple[bool, datetime]:
     return job.state.name not in ENDED, end(job)
 
 
-def _is_of_another_caller(job: Any, asked: datetime, policy: Policy) -> bool:
+def _is_of_another_caller(job: "PipelineJob", asked: datetime, policy: Policy) -> bool:
     """Whether the attempt, whose id was taken, is that of somebody who asked at the same time: it answers, even if it
     failed at once. An older one is one that the list did not have.
     """
     return policy.if_exists != "new" and bool(job.create_time >= asked)
 
 
-def _attempt(body: JsonObject, number: int, before: Any) -> JsonObject:
+def _attempt(body: JsonObject, number: int, before: "PipelineJob | None") -> JsonObject:
     """The job of one attempt; it goes on with what the one `before` had pinned."""
     job = {**body, "labels": {**body["labels"], ATTEMPT: str(number)}}
     return going_on(job, read(before)) if before else job

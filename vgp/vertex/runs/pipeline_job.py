@@ -5,7 +5,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp import __version__
 from vgp.base.documents.json_text import JsonObject
@@ -16,6 +16,10 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.remote_run import whole
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: The label that tells our runs and schedules from others.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
@@ -107,7 +111,7 @@ def _plain(spec: Mapping[str, object]) -> str:
     return re.sub(r"[^a-z0-9-]", "-", PipelineSpec(spec).name.lower())
 
 
-def message(body: JsonObject) -> Any:
+def message(body: JsonObject) -> "PipelineJob":
     """`body` as Google's message; fields that it does not have are refused."""
     from google.cloud.aiplatform_v1.types import PipelineJob
     from google.protobuf import json_format
@@ -117,7 +121,7 @@ def message(body: JsonObject) -> Any:
     return job
 
 
-def create(settings: Settings, body: JsonObject, job_id: str) -> tuple[Any, bool]:
+def create(settings: Settings, body: JsonObject, job_id: str) -> tuple["PipelineJob", bool]:
     """The PipelineJob of exactly this id, and whether this call started it. However often called, one run is started.
 
     Raises:
@@ -130,7 +134,9 @@ def create(settings: Settings, body: JsonObject, job_id: str) -> tuple[Any, bool
         return (job, False) if job and same(job, body) else created(client, settings, body, job_id)
 
 
-def created(client: Any, settings: Settings, body: JsonObject, job_id: str) -> tuple[Any, bool]:
+def created(
+    client: "PipelineServiceClient", settings: Settings, body: JsonObject, job_id: str
+) -> tuple["PipelineJob", bool]:
     """The PipelineJob of an id that seems to be free, and whether this call started it, with Google's own errors.
 
     A create whose answer was lost is repeated under the same id. Google then says that the id exists, and the label
@@ -145,13 +151,13 @@ def created(client: Any, settings: Settings, body: JsonObject, job_id: str) -> t
     try:
         return client.create_pipeline_job(request=request, **clients.reading()), True
     except exceptions.Conflict:
-        job = find(client, settings, job_id)
-        if job is None:
+        there = find(client, settings, job_id)
+        if there is None:
             raise
-        return job, same(job, body) and job.labels.get(SUBMISSION) == submission
+        return there, same(there, body) and there.labels.get(SUBMISSION) == submission
 
 
-def find(client: Any, settings: Settings, job_id: str) -> Any:
+def find(client: "PipelineServiceClient", settings: Settings, job_id: str) -> "PipelineJob | None":
     """The PipelineJob; None if there is none."""
     from google.api_core import exceptions
 
@@ -161,7 +167,7 @@ def find(client: Any, settings: Settings, job_id: str) -> Any:
         return None
 
 
-def same(job: Any, body: JsonObject) -> bool:
+def same(job: "PipelineJob", body: JsonObject) -> bool:
     """True: the job is a run of this request.
 
     Raises:

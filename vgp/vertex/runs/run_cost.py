@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.document import Document
 from vgp.base.documents.json_text import JsonObject
@@ -33,6 +33,9 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 Rows = Mapping[str, tuple[StepRow, ...]]
 
@@ -199,7 +202,7 @@ def _asked(settings: Settings, pipeline: str, without: str) -> LastRuns:
         return LastRuns(unknown=one_line(f"{type(error).__name__}: {error}", 200))
 
 
-def _jobs(settings: Settings, pipeline: str) -> list[Any]:
+def _jobs(settings: Settings, pipeline: str) -> list["PipelineJob"]:
     """The newest jobs with their tasks: most lists have them, else each is asked for."""
     client = clients.pipeline_service(settings)
     only = run_search.expression(run_search.Filter(pipeline=pipeline, states=("succeeded",)), datetime.now(UTC))

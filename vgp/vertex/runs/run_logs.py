@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from vgp.base.clock import Clock
@@ -29,6 +29,9 @@ from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
 from vgp.vertex.runs.run_search import quoted, since
 from vgp.vertex.runs.step_jobs import with_started, with_started_if_told
+
+if TYPE_CHECKING:
+    from google.cloud.logging import Client as LoggingClient
 
 #: https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
 SEVERITIES = ("DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
@@ -204,7 +207,7 @@ def following(
 
 
 def _new(
-    patience: Patience, client: Any, run: Run, selection: Selection, begin: datetime | None, seen: set[str]
+    patience: Patience, client: "LoggingClient", run: Run, selection: Selection, begin: datetime | None, seen: set[str]
 ) -> list[Entry]:
     """Entries that were not seen before; the first time, no more than the newest `limit`."""
     try:
@@ -220,7 +223,7 @@ def _new(
     return new[-limit:] if limit else new
 
 
-def _list(client: Any, run: Run, text: str, limit: int) -> list[Entry]:
+def _list(client: "LoggingClient", run: Run, text: str, limit: int) -> list[Entry]:
     """Newest first where only some are wanted; all pages."""
     order = "timestamp desc" if limit else "timestamp asc"
     steps = {job: step.name for step in run.steps for job in step.jobs}
@@ -245,7 +248,7 @@ def _order(entry: Entry) -> tuple[datetime, str]:
     return entry.time, entry.id
 
 
-def _message(payload: Any) -> str:
+def _message(payload: object) -> str:
     """Text as it is, the message of a structured entry, else the entry as JSON."""
     if not isinstance(payload, Mapping):
         return "" if payload is None else str(payload)

@@ -122,7 +122,7 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     value = abridged(value)
     shown = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) and value else ""
     return one_line(shown or json.dumps(value, ensure_ascii=False), _MOST)
@@ -246,6 +246,6 @@ def _cells(row: Row) -> list[Text]:
     return [Text(one_line(text, _MOST_COMPARED), "" if row.differs else "dim") for text in shown]
 
 
-def _key(value: Any) -> str:
+def _key(value: object) -> str:
     """1 and 1.0 are one value, true and 1 are two."""
     return json.dumps(whole(value), sort_keys=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
@@ -17,6 +17,10 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.remote_run import Run, read
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: What `--state` takes.
 STATES = ("queued", "pending", "running", "succeeded", "failed", "cancelling", "cancelled", "paused")
@@ -62,7 +66,7 @@ def find(settings: Settings, reference: str) -> Run:
         return read(look_for(settings, reference))
 
 
-def look_for(settings: Settings, reference: str, *, calls: Calls = clients.reading) -> Any:
+def look_for(settings: Settings, reference: str, *, calls: Calls = clients.reading) -> "PipelineJob":
     """The PipelineJob of `reference`, with Google's own errors."""
     from google.api_core.exceptions import NotFound
 
@@ -177,8 +181,13 @@ def _label(text: str) -> str:
 
 
 def _jobs(
-    client: Any, settings: Settings, text: str, calls: Calls, page_size: int = _PAGE, fields: Sequence[str] = _FIELDS
-) -> Iterator[Any]:
+    client: "PipelineServiceClient",
+    settings: Settings,
+    text: str,
+    calls: Calls,
+    page_size: int = _PAGE,
+    fields: Sequence[str] = _FIELDS,
+) -> Iterator["PipelineJob"]:
     yield from client.list_pipeline_jobs(request=newest_first(settings, text, fields, page_size), **calls())
 
 
@@ -192,7 +201,7 @@ def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size
     }  # fmt: skip
 
 
-def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> str:
+def _newest(client: "PipelineServiceClient", settings: Settings, reference: str, calls: Calls) -> str:
     pipeline = reference.partition(":")[2]
     text = f"pipeline_name={quoted(pipeline)}" if pipeline else ""
     job = next(_jobs(client, settings, text, calls, page_size=1), None)
@@ -202,7 +211,7 @@ def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> st
     return str(job.name)
 
 
-def _beginning(client: Any, settings: Settings, beginning: str, calls: Calls) -> str:
+def _beginning(client: "PipelineServiceClient", settings: Settings, beginning: str, calls: Calls) -> str:
     """The one run whose id begins so."""
     text = f"pipeline_job_user_id:{quoted(f'{beginning}*')}"
     ids = [resource_names.short(job.name) for job in _jobs(client, settings, text, calls)]

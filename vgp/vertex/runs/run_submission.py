@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -32,6 +32,9 @@ from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, chosen
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
 
 #: As Google's SDK writes them, so that its experiments and the console's are the same ones.
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
@@ -164,7 +167,7 @@ def associate(settings: Settings, job_name: str, experiment: str, *, patience_s:
         client.add_context_children(request={"context": parent, "child_contexts": [context]}, **clients.reading())
 
 
-def _experiment(client: Any, settings: Settings, experiment: str) -> str:
+def _experiment(client: "MetadataServiceClient", settings: Settings, experiment: str) -> str:
     """Resource name of the experiment's context."""
     from google.api_core import exceptions
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import dropwhile, islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.clock import Clock
 from vgp.base.documents.json_text import JsonObject
@@ -26,6 +26,9 @@ from vgp.vertex.runs.start_policy import Policy
 from vgp.vertex.schedules import declared_schedule, fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, marks
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NIGHT, WAITING, Night, backfilled, label, nights
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: The parameter that a run sees its data as of.
 AS_OF = "as_of"
@@ -142,7 +145,7 @@ class _Work:
         self.waiting = self.waiting[room:]
         return bool(room)
 
-    def started(self, time: datetime) -> tuple[Any, bool]:
+    def started(self, time: datetime) -> tuple["PipelineJob", bool]:
         before = self.made.before.get(time)
         request = body(self.settings, self.made.declaration, time)
         if before and before.run:
@@ -150,7 +153,7 @@ class _Work:
             request = attempts.going_on(request, whole)
         return attempts.start(self.settings, request, Policy(window=None, retry=self.made.retry))
 
-    def others(self) -> set[Any]:
+    def others(self) -> set[str]:
         """Open runs with the schedule's label that are no nights of this backfill."""
         ours = {run.name for run in self.runs.values()}
         return {

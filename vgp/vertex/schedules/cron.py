@@ -18,7 +18,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -213,7 +212,7 @@ def monthly_runs(file: Path, now: datetime) -> list[Recurring]:
     return [_recurring(name, value, now) for name, value in _named(settings)]
 
 
-def _named(settings: JsonObject) -> Iterator[tuple[str, Any]]:
+def _named(settings: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     top = table(settings, "schedules")
     yield from top.items()
     for environment, own in table(settings, "environments").items():
@@ -222,7 +221,7 @@ def _named(settings: JsonObject) -> Iterator[tuple[str, Any]]:
             yield f"{name} ({environment})", {**table(top, name), **table(value)}
 
 
-def _recurring(name: str, value: Any, now: datetime) -> Recurring:
+def _recurring(name: str, value: object, now: datetime) -> Recurring:
     try:
         schedule = Schedule.model_validate(value)
         month = Cron(schedule.cron, schedule.time_zone).per_month(now)

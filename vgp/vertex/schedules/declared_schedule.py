@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
@@ -21,6 +21,9 @@ from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
@@ -44,7 +47,7 @@ class Declaration:
     name: str
     declared: Schedule
     #: google.cloud.aiplatform_v1.Schedule, without a resource name.
-    message: Any
+    message: "LiveSchedule"
     #: The machines of a run.
     steps: Sequence[StepRow] = ()
     #: Those of the steps that may take the result of an earlier run.

@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.dag import Json
@@ -17,6 +17,10 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.schedule_list import job_of_schedule
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: Where a run has no service account, Google fills in this one.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
@@ -41,8 +45,8 @@ class Change:
 
     #: As the settings name it: cron, parameters.epochs, labels.team; `pipeline` is the template.
     field: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
     @property
     def path(self) -> str:
@@ -58,7 +62,7 @@ class Change:
         return self.after is not None or self.field.startswith(("parameters.", "labels."))
 
 
-def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Change]:
+def changes(declared: "LiveSchedule", live: "LiveSchedule", *, now: datetime | None = None) -> list[Change]:
     """The differences between two Schedule messages, in the order in which they are shown."""
     now = now or datetime.now(UTC)
     after, before = _flat(declared, now), _flat(live, now)
@@ -76,7 +80,7 @@ def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Ch
     ]
 
 
-def spec(schedule: Any) -> PipelineSpec:
+def spec(schedule: "LiveSchedule") -> PipelineSpec:
     """The pipeline's spec that the schedule runs, with integers as integers."""
     from google.protobuf import json_format
 
@@ -84,7 +88,7 @@ def spec(schedule: Any) -> PipelineSpec:
     return PipelineSpec(_integers(json_format.MessageToDict(message)))
 
 
-def _flat(schedule: Any, now: datetime) -> JsonObject:
+def _flat(schedule: "LiveSchedule", now: datetime) -> JsonObject:
     start, passed = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
     return {
         "display_name": schedule.display_name,
@@ -101,7 +105,7 @@ def _flat(schedule: Any, now: datetime) -> JsonObject:
     }
 
 
-def _of_job(job: Any) -> JsonObject:
+def _of_job(job: "PipelineJob") -> JsonObject:
     from google.protobuf import json_format
 
     config = type(job).pb(job).runtime_config

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
@@ -14,11 +14,15 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.schedule_list import last_run
 
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
+
 #: Seconds that Google may take to delete a schedule.
 DELETE_S = 120.0
 
 
-def find(settings: Settings, name: str) -> list[Any]:
+def find(settings: Settings, name: str) -> list["LiveSchedule"]:
     """The schedules of ours that `name` means (as declared, or an id), the oldest first; empty if there is none.
 
     Raises:
@@ -122,7 +126,7 @@ def declared_state(settings: Settings, changes: Sequence[JsonObject]) -> str | N
     return None
 
 
-def _repeatable(call: Callable[[], Any], client: Any, resource: str, target: str) -> None:
+def _repeatable(call: Callable[[], object], client: "ScheduleServiceClient", resource: str, target: str) -> None:
     """A pause or resume whose answer was lost was done all the same: its repetition is refused, and the state tells."""
     from google.api_core import exceptions
 
@@ -133,7 +137,7 @@ def _repeatable(call: Callable[[], Any], client: Any, resource: str, target: str
             raise
 
 
-def _catch_up(settings: Settings, schedule: Any, flag: bool | None) -> bool:
+def _catch_up(settings: Settings, schedule: "LiveSchedule", flag: bool | None) -> bool:
     mark = schedule_list.mark_of(schedule)
     declared = settings.schedules.get(mark.name) if mark else None
     return flag if flag is not None else bool(declared and declared.catch_up)
@@ -155,7 +159,7 @@ def _unknown(settings: Settings, name: str) -> RequestError:
     return RequestError(f"there is no schedule {name!r}. {choices}")
 
 
-def _refuse_others(settings: Settings, schedule: Any) -> None:
+def _refuse_others(settings: Settings, schedule: "LiveSchedule") -> None:
     mark = schedule_list.mark_of(schedule)
     link = resource_names.schedule_link(settings, resource_names.short(schedule.name))
     shown = f"{schedule.display_name!r} ({resource_names.short(schedule.name)})"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
@@ -39,6 +39,9 @@ from vgp.vertex.schedules.nights import (
     last_good,
     nights,
 )
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: Failed runs whose steps are asked for one by one, where the list has told none.
 _ASKED = 3
@@ -157,7 +160,9 @@ def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnos
     return [_diagnosis(settings, name, ours.get(name), begin, now) for name in (only or known)]
 
 
-def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since: datetime, now: datetime) -> Diagnosis:
+def _diagnosis(
+    settings: Settings, name: str, ours: Sequence["LiveSchedule"] | None, since: datetime, now: datetime
+) -> Diagnosis:
     declared = settings.schedules.get(name)
     if not ours:
         assert declared
@@ -183,7 +188,7 @@ def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since:
     )
 
 
-def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence[Any]) -> list[str]:
+def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence["LiveSchedule"]) -> list[str]:
     problems = []
     if declared and state == "paused" and not declared.paused:
         when = moment(ours[0].last_pause_time)

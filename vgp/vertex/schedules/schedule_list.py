@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment, rfc3339
@@ -15,6 +15,10 @@ from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_search import Filter, listed
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.declared_schedule import ENVIRONMENT, LABEL, marks
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 STATES = {1: "active", 2: "paused", 3: "completed"}
 
@@ -28,7 +32,7 @@ class Mark:
     environment: str | None
 
 
-def mark_of(schedule: Any) -> Mark | None:
+def mark_of(schedule: "LiveSchedule") -> Mark | None:
     """The mark of a schedule that this tool made; None for every other."""
     labels = job_of_schedule(schedule).labels
     if labels.get(MANAGED_BY[0]) != MANAGED_BY[1] or not labels.get(LABEL):
@@ -36,25 +40,25 @@ def mark_of(schedule: Any) -> Mark | None:
     return Mark(labels[LABEL], labels.get(ENVIRONMENT) or None)
 
 
-def job_of_schedule(schedule: Any) -> Any:
+def job_of_schedule(schedule: "LiveSchedule") -> "PipelineJob":
     """What every run of the schedule is: a PipelineJob; an empty one for a schedule of notebooks."""
     return schedule.create_pipeline_job_request.pipeline_job
 
 
-def state_of(schedule: Any) -> str:
+def state_of(schedule: "LiveSchedule") -> str:
     """active, paused or completed."""
     return STATES.get(int(schedule.state), "unknown")
 
 
-def existing_schedules(settings: Settings) -> list[Any]:
+def existing_schedules(settings: Settings) -> list["LiveSchedule"]:
     """Every schedule of the project and region, whoever made it, the oldest first."""
     client = clients.schedule_service(settings)
     return sorted(client.list_schedules(parent=resource_names.location(settings), **clients.reading()), key=_age)
 
 
-def ours(settings: Settings, schedules: Iterable[Any]) -> dict[str, list[Any]]:
+def ours(settings: Settings, schedules: Iterable["LiveSchedule"]) -> dict[str, list["LiveSchedule"]]:
     """Our schedules of this environment by name, the oldest first: that one is kept if there are several."""
-    result: dict[str, list[Any]] = {}
+    result: dict[str, list[LiveSchedule]] = {}
     for schedule in sorted(schedules, key=_age):
         own = mark_of(schedule)
         if own and own.environment == settings.environment:
@@ -62,7 +66,7 @@ def ours(settings: Settings, schedules: Iterable[Any]) -> dict[str, list[Any]]:
     return result
 
 
-def _age(schedule: Any) -> tuple[float, str]:
+def _age(schedule: "LiveSchedule") -> tuple[float, str]:
     """The same order for everybody who looks, so that all keep the same one."""
     return (schedule.create_time.timestamp() if schedule.create_time else 0.0, schedule.name)
 
@@ -137,7 +141,7 @@ def runs(
     return listed(settings, only, limit=limit, steps=steps, fits=here)
 
 
-def _row(settings: Settings, schedule: Any) -> Row:
+def _row(settings: Settings, schedule: "LiveSchedule") -> Row:
     own_mark, cron = mark_of(schedule), Cron.parse(schedule.cron)
     here = own_mark is not None and own_mark.environment == settings.environment
     last = last_run(settings, own_mark.name) if own_mark and here and schedule.started_run_count else None

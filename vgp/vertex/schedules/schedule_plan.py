@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -15,6 +15,9 @@ from vgp.vertex.schedules import fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.workflow.compiling.machine_difference import differences
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 Kind = Literal["create", "update", "replace", "nothing", "prune", "undeclared", "other"]
 #: Kinds of which `apply` does something.
@@ -80,7 +83,7 @@ def plan(
     return actions
 
 
-def difference(declaration: Declaration, schedule: Any) -> list[Change]:
+def difference(declaration: Declaration, schedule: "LiveSchedule") -> list[Change]:
     """Fields and state that differ from the live schedule."""
     if schedule_list.state_of(schedule) == "completed" and never_runs(declaration):
         return []
@@ -91,7 +94,7 @@ def difference(declaration: Declaration, schedule: Any) -> list[Change]:
     return changes
 
 
-def replaces(changes: Sequence[Change], schedule: Any) -> bool:
+def replaces(changes: Sequence[Change], schedule: "LiveSchedule") -> bool:
     """Whether the changes take a new schedule: a completed one stays as it is, and no field can be emptied."""
     return bool(changes) and (
         schedule_list.state_of(schedule) == "completed" or not all(change.in_place for change in changes)
@@ -103,7 +106,7 @@ def never_runs(declaration: Declaration) -> bool:
     return declaration.declared.end is not None and declaration.declared.end <= datetime.now(UTC)
 
 
-def _action(settings: Settings, declaration: Declaration, ours: Sequence[Any]) -> Action:
+def _action(settings: Settings, declaration: Declaration, ours: Sequence["LiveSchedule"]) -> Action:
     if not ours:
         if never_runs(declaration):
             return Action("nothing", declaration.name, notes=["its end has passed"], declaration=declaration)
@@ -127,7 +130,7 @@ def _action(settings: Settings, declaration: Declaration, ours: Sequence[Any]) -
     )
 
 
-def _notes(schedule: Any, changes: Sequence[Change], again: bool) -> list[str]:
+def _notes(schedule: "LiveSchedule", changes: Sequence[Change], again: bool) -> list[str]:
     notes = []
     if schedule_list.state_of(schedule) == "completed":
         notes.append(f"completed after {schedule.started_run_count} runs")
@@ -138,18 +141,18 @@ def _notes(schedule: Any, changes: Sequence[Change], again: bool) -> list[str]:
     return notes
 
 
-def _undeclared(name: str, ours: Sequence[Any], prune: bool) -> Action:
+def _undeclared(name: str, ours: Sequence["LiveSchedule"], prune: bool) -> Action:
     hint = [] if prune else ["declared no longer; apply --prune deletes it"]
     surplus = [schedule.name for schedule in ours[1:]]
     return Action("prune" if prune else "undeclared", name, ours[0].name, surplus=surplus, notes=hint)
 
 
-def _is_ours(settings: Settings, schedule: Any) -> bool:
+def _is_ours(settings: Settings, schedule: "LiveSchedule") -> bool:
     mark = schedule_list.mark_of(schedule)
     return mark is not None and mark.environment == settings.environment
 
 
-def _other(settings: Settings, schedule: Any) -> Action:
+def _other(settings: Settings, schedule: "LiveSchedule") -> Action:
     mark = schedule_list.mark_of(schedule)
     whose = f"of the environment {mark.environment or 'none'}" if mark else "not made by this tool"
     return Action("other", schedule.display_name or resource_names.short(schedule.name), schedule.name, notes=[whose])

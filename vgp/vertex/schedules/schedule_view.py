@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -121,7 +120,7 @@ def _both_sides(change: Change | Difference) -> Text:
     return value.append(_shown(change.after) if change.after is not None else "(none)", style="green")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return '""' if value == "" else one_line(abridged(value), _WIDE)
 
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -139,7 +138,7 @@ def verified(name: str, digest: str, content: bytes) -> PipelineSpec:
     return spec
 
 
-def parsed(name: str, content: bytes) -> Any:
+def parsed(name: str, content: bytes) -> object:
     """The document in `content`: JSON, or one YAML document of plain values.
 
     Raises:
@@ -278,7 +277,7 @@ def card(version: JsonObject) -> Table:
     return facts(rows)
 
 
-def _default(value: Any) -> str:
+def _default(value: object) -> str:
     """` = 1024`: a spec keeps every number as a double."""
     if value is None:
         return ""
