@@ -88,7 +88,6 @@ def plan(settings: Settings, older_than: timedelta, *, later: timedelta = timede
 
     Raises:
         RequestError: no bucket or project is set.
-        WorkFailed: Google refused or could not be reached.
     """
     root = Root.of(settings)
     number = _project_number(settings)

@@ -199,7 +199,6 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refused or could not be reached.
     """
     from google.api_core.exceptions import BadRequest
 

@@ -39,6 +39,9 @@ class Artifact:
     resource: str
     metadata: JsonObject
 
+    def as_json(self) -> JsonObject:
+        return {name: getattr(self, name) for name in ("step", "name", "type", "uri", "url", "metadata")}
+
     @property
     def url(self) -> str:
         """Its page in the console."""
@@ -161,7 +164,7 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> Json
         "parameters": parameters(run),
         "metrics": metrics(run),
         "outputs": returned(run),
-        "artifacts": [_artifact_report(artifact) for artifact in artifacts(run)],
+        "artifacts": [artifact.as_json() for artifact in artifacts(run)],
     }
 
 
@@ -188,11 +191,6 @@ def _step_report(step: Step, rows: Rows, now: datetime) -> JsonObject:
         "custom_jobs": list(step.jobs),
         "error": step.error,
     }
-
-
-def _artifact_report(artifact: Artifact) -> JsonObject:
-    names_ = ("step", "name", "type", "uri", "url", "metadata")
-    return {name: getattr(artifact, name) for name in names_}
 
 
 def _rounded(seconds: float | None) -> float | None:

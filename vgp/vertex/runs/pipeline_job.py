@@ -126,7 +126,6 @@ def create(settings: Settings, body: JsonObject, job_id: str) -> tuple["Pipeline
 
     Raises:
         RequestError: the id belongs to a run of another request.
-        WorkFailed: Google refused, or could not be reached.
     """
     client = clients.pipeline_service(settings)
     with explained(f"start {job_id}", settings):

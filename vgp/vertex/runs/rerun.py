@@ -92,7 +92,6 @@ def rerun(
     Raises:
         RequestError: there is no such run, it goes on under a moving name, a parameter is wrong, or the run can cost
             more than `max_usd`.
-        WorkFailed: Google refused or could not be reached.
     """
     old = run_search.find(settings, reference)
     if run_search.is_latest(reference) and not old.over:

@@ -152,7 +152,6 @@ def of_run(
 
     Raises:
         RequestError: there is no such run or step, or the step has not run.
-        WorkFailed: Google refused or could not be reached.
     """
     run = with_started_if_told(settings, run_search.find(settings, reference))
     steps = known(run, selection.step) if selection.step else None
@@ -167,7 +166,6 @@ def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock 
 
     Raises:
         RequestError: there is no such step, or it has not run.
-        WorkFailed: Google refused or could not be reached.
     """
     if selection.limit < 0:
         raise RequestError(f"--limit {selection.limit}: give a number of lines, or 0 for all.")

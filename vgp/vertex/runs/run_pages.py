@@ -35,7 +35,6 @@ def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refused or could not be reached.
     """
     run = with_started_if_told(settings, run_search.find(settings, reference))
     run = step_jobs.with_ways_if_told(settings, run)
@@ -151,7 +150,6 @@ def find_runs(settings: Settings, references: Sequence[str]) -> list[Run]:
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refused or could not be reached.
     """
     return [run_search.find(settings, reference) for reference in references]
 

@@ -60,7 +60,6 @@ def find(settings: Settings, reference: str) -> Run:
 
     Raises:
         RequestError: there is no such run, or several begin like this.
-        WorkFailed: Google refused or could not be reached.
     """
     with explained(f"look for the run {reference}", settings):
         return read(look_for(settings, reference))
@@ -101,7 +100,6 @@ def listed(
 
     Raises:
         RequestError: a filter that cannot be.
-        WorkFailed: Google refused or could not be reached.
     """
     text = expression(only, now or datetime.now(UTC))
     if limit < 0:

@@ -75,7 +75,6 @@ def submit(
 
     Raises:
         RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
-        WorkFailed: Google refused or could not be reached.
     """
     policy = chosen(
         id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,

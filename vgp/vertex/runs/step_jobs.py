@@ -87,11 +87,7 @@ def _with(step: Step, run: Run, started: dict[str, list[str]]) -> Step:
 
 
 def with_ways(settings: Settings, run: Run) -> Run:
-    """The run with the ways up its ladders; a run without any asks for nothing.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The run with the ways up its ladders; a run without any asks for nothing."""
     if not ways.has_ladder(run.spec.content):
         return run
     root = run.job.runtime_config.gcs_output_directory

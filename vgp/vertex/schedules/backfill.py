@@ -80,7 +80,6 @@ def backfill(
     Raises:
         RequestError: there is no such schedule, its pipeline has no `as_of`, a night has not come yet, there is none,
             or there are more than MOST without `yes`.
-        WorkFailed: Google refused or could not be reached.
     """
     (declaration,) = declared_schedule.read_declarations(settings, [name])
     _refuse_without_as_of(declaration)

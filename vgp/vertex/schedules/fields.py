@@ -15,6 +15,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.dag import Json
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
+from vgp.vertex.runs.remote_run import whole
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.schedule_list import job_of_schedule
 
@@ -85,7 +86,7 @@ def spec(schedule: "LiveSchedule") -> PipelineSpec:
     from google.protobuf import json_format
 
     message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
-    return PipelineSpec(_integers(json_format.MessageToDict(message)))
+    return PipelineSpec(whole(json_format.MessageToDict(message)))
 
 
 def _flat(schedule: "LiveSchedule", now: datetime) -> JsonObject:
@@ -117,7 +118,7 @@ def _of_job(job: "PipelineJob") -> JsonObject:
         "run_folder": config.gcs_output_directory.rstrip("/"),
         "failure_policy": job.runtime_config.failure_policy.name,
         "template": job.template_uri or None,
-        **{f"parameters.{k}": _integers(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
+        **{f"parameters.{k}": whole(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
         **{f"labels.{k}": v for k, v in job.labels.items()},
     }
 
@@ -132,15 +133,6 @@ def _without_empty(value: Any) -> Any:
         kept = {key: _without_empty(inner) for key, inner in value.items()}
         return {key: inner for key, inner in kept.items() if inner not in ("", False, None, [], {})}
     return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _integers(value: Any) -> Any:
-    """A Struct has doubles only: 3.0 is 3."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _integers(inner) for key, inner in value.items()}
-    return [_integers(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _digest(plain: Json) -> str:

@@ -54,7 +54,6 @@ def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = Fal
 
     Raises:
         RequestError: as `read_declarations`.
-        WorkFailed: Google refused or could not be reached.
     """
     undeclared = [name for name in names if name not in settings.schedules]
     if undeclared and prune:

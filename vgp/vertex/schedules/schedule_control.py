@@ -27,7 +27,6 @@ def find(settings: Settings, name: str) -> list["LiveSchedule"]:
 
     Raises:
         RequestError: the name is that of a schedule that is not ours, or of another environment.
-        WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
         schedules = schedule_list.existing_schedules(settings)
@@ -52,7 +51,6 @@ def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | No
 
     Raises:
         RequestError: there is none, it is not ours, or it is completed.
-        WorkFailed: Google refused or could not be reached.
     """
     schedules = find(settings, name)
     if not schedules:
@@ -81,7 +79,6 @@ def delete(settings: Settings, name: str, *, confirm: Callable[[], None] = lambd
 
     Raises:
         RequestError: it is not ours, or there never was one, as far as can be known.
-        WorkFailed: Google refused or could not be reached.
     """
     resources = [schedule.name for schedule in find(settings, name)]
     if resources:

@@ -146,7 +146,6 @@ def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnos
 
     Raises:
         RequestError: there is no schedule of such a name, or `since` is no time.
-        WorkFailed: Google refused or could not be reached.
     """
     with explained("examine the schedules", settings):
         now = rest.now(

@@ -98,22 +98,14 @@ class Row:
 
 
 def rows(settings: Settings) -> list[Row]:
-    """All schedules, ours of this environment first, by name.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """All schedules, ours of this environment first, by name."""
     with explained("list the schedules", settings):
         schedules = [_row(settings, schedule) for schedule in existing_schedules(settings)]
     return sorted(schedules, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
 
 
 def last_run(settings: Settings, name: str) -> Run | None:
-    """The newest run that a schedule of ours of this name has started, be it still there or not.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The newest run that a schedule of ours of this name has started, be it still there or not."""
     return next(iter(runs(settings, name, limit=1, fits=lambda run: bool(run.job.schedule_name))), None)
 
 
@@ -127,11 +119,7 @@ def runs(
     steps: bool = False,
     fits: Callable[[Run], bool] = lambda run: True,
 ) -> list[Run]:
-    """The runs with the label of our schedule `name`, newest first: its own, their reruns, and those of backfills.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The runs with the label of our schedule `name`, newest first: its own, their reruns, and those of backfills."""
     labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
     only = Filter(labels=labels, ours=True, since=since, states=states)
 

@@ -67,9 +67,6 @@ def plan(
     """The actions for the `declarations`, for ours that are declared no longer, and for the others.
 
     With `only`, only those of ours.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
         schedules = schedule_list.existing_schedules(settings)

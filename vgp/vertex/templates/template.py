@@ -175,7 +175,6 @@ def packages(settings: Settings, *, place: str | None = None) -> list[JsonObject
 
     Raises:
         RequestError: there is no place for templates.
-        WorkFailed: Google refused or could not be reached.
     """
     store = open_store(settings, place)
     with store.explaining("list the templates"):
@@ -188,7 +187,6 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
 
     Raises:
         RequestError: there is no such template.
-        WorkFailed: Google refused or could not be reached.
     """
     schedule_settings.package(name)
     store = open_store(settings, place)
@@ -233,11 +231,7 @@ def detail(settings: Settings, reference: str, *, place: str | None = None) -> J
 
 
 def tags_of(settings: Settings, template: Template) -> list[str]:
-    """The tags that point to this version.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The tags that point to this version."""
     store = open_store(settings, template.place)
     with store.explaining(f"list the tags of {template.name}"):
         return sorted(tag for tag, digest in store.tags(template.name).items() if digest == template.digest)

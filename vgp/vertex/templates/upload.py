@@ -72,7 +72,6 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
 
     Raises:
         RequestError: there is no such version, or the tag cannot be one.
-        WorkFailed: Google refused or could not be reached.
     """
     parsed = schedule_settings.parse(reference)
     schedule_settings.tag(tag)
@@ -89,7 +88,6 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
 
     Raises:
         RequestError: there is no such tag, or `reference` names a digest.
-        WorkFailed: Google refused or could not be reached.
     """
     parsed = schedule_settings.parse(reference)
     if not parsed.tag or reference == parsed.name:
