@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from vgp.base.documents.json_text import JsonObject
-
 
 class Verb(NamedTuple):
     """A line of `vgp --help`."""
@@ -62,7 +60,7 @@ VERBS: dict[str, dict[str, Verb]] = {
 }
 
 
-class Commands(JsonObject):
+class Commands(Mapping[str, Any]):
     """The commands of the verbs, by name."""
 
     def __init__(self) -> None:
