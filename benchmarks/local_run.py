@@ -17,7 +17,7 @@ import tempfile
 from rich.console import Console
 
 from benchmarks import machine, turns
-from vgp.base.text.table import table
+from vgp.base.text.figures import table
 
 RUNS = 5
 TASK = "docs.examples.digits:Digits"

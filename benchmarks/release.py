@@ -35,7 +35,7 @@ from vgp.decision.report import card
 from vgp.evaluation import record
 from vgp.evaluation.record import Evaluation
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.registry import registry as registries
 from vgp.registry import reigning, versions
 from vgp.registry.documents import Record

@@ -17,6 +17,6 @@ from functools import partial
 
 from kfp import dsl
 
-from vgp.protocol.image import IMAGE
+from vgp.protocol.placeholders import IMAGE
 
 step = partial(dsl.component, base_image=IMAGE, install_kfp_package=False)

@@ -8,8 +8,8 @@ One rung on Spot for each zone and one on demand; a job of so many hours, a dead
 supply is known at every moment and nothing is lost at a preemption, as in the paper; *asking* is what Vertex AI gives:
 who wants to know asks, a refusal takes five minutes, the launcher learns of all 30 seconds late, and a preemption loses
 the steps since the last of the checkpoints, ten minutes apart. A change-over is billed, and so
-is what a probe holds: its machines, for as long as the launcher lets it. The parameters of the policy were chosen on
-the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
+are the machines of a job that waits beside one on demand, from their first moment. The parameters of the policy were
+chosen on the seeds 5000 to 5079, after first trials on 0 to 59; reported are 0 to 999.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def world(given: argparse.Namespace, slack: float, over_s: float, sees: bool) ->
         lag_s=0.0 if sees else 30.0,
         sees=sees,
         believed=given.believed,
-        can_probe=not given.no_probes,
+        can_ask_beside=not given.blind,
         limit_s=4 * work_s * slack,
     )
 
@@ -106,7 +106,7 @@ def row(name: str, outcomes: list[Outcome], base: float, late: int) -> dict[str,
         "failed": len(outcomes) - len(done),
         "change_overs": float(np.mean([outcome.change_overs for outcome in outcomes])),
         "most_change_overs": max(outcome.change_overs for outcome in outcomes),
-        "probes": float(np.mean([outcome.probes for outcome in outcomes])),
+        "asked_beside": float(np.mean([outcome.asked_beside for outcome in outcomes])),
     }
 
 
@@ -151,7 +151,9 @@ def show(result: dict[str, Any]) -> str:
     if "p10" in result:
         text += f"  {result['p10']:.3f} {result['p50']:.3f} {result['p90']:.3f}  late {result['late']}"
         text += f"  change-overs {result['change_overs']:.1f} (at most {result['most_change_overs']})"
-        text += f"  probes {result['probes']:.0f}" + (f"  failed {result['failed']}" if result["failed"] else "")
+        text += f"  asked beside {result['asked_beside']:.0f}" + (
+            f"  failed {result['failed']}" if result["failed"] else ""
+        )
     return text
 
 
@@ -184,7 +186,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--checkpoint-minutes", type=float, default=10.0)
     options.add_argument("--believed", type=float, default=1.0, help="the estimate of the work, as a share of it")
     options.add_argument("--on-demand-stockout", type=float, default=0.0, help="share of time in outages of on demand")
-    options.add_argument("--no-probes", action="store_true", help="a launcher that sends none")
+    options.add_argument("--blind", action="store_true", help="a launcher that asks for no machines beside a job")
     options.add_argument("--policies", nargs="+", choices=list(POLICIES))
     options.add_argument("--processes", type=int, default=2)
     options.add_argument("--json", action="store_true")

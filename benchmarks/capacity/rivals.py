@@ -3,7 +3,8 @@
 `UniformProgress` is the policy of "Can't Be Late" (Wu et al., NSDI 2024, section 4.3) as it is written there: behind
 the line work x time / deadline it goes on demand, on Spot it stays, on demand it stays until there is Spot and it is so
 far ahead that two change-overs still leave it on the line (hysteresis; `hysteresis=False` goes at once), and at the
-safety net it goes on demand for good. Where it cannot see the supply, it asks and probes as ours does.
+safety net it goes on demand for good. Where it cannot see the supply, it asks as ours does, also beside a job on
+demand.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,8 @@ from vgp.launch.capacity.policy import Choice, Offer, Situation, decide
 #: What a rival's launcher may be late.
 TICK_S = 120.0
 FOREVER_S = 1e9
-#: Without sight: how long after a refusal Spot is asked, and probed, again.
-ASK_S, PROBE_S = 120.0, 900.0
+#: Without sight: how long after a refusal Spot is asked again, without a job and beside one on demand.
+ASK_S, BESIDE_S = 120.0, 900.0
 
 
 def ours(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
@@ -24,7 +25,7 @@ def ours(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
         return decide(situation, offers)
     choice = decide(told(situation, sight), offers)
     trains = situation.running and choice.rung == situation.on  # then only a change of the supply changes the choice
-    return replace(choice, look_again_s=FOREVER_S, probe=None) if trains else choice
+    return replace(choice, look_again_s=FOREVER_S, beside=None) if trains else choice
 
 
 def told(situation: Situation, sight: Sequence[bool]) -> Situation:
@@ -34,7 +35,8 @@ def told(situation: Situation, sight: Sequence[bool]) -> Situation:
         replace(record, granted_s=(*record.granted_s[-1:], now)) if there else replace(record, refused_s=(now,) * 10)
         for record, there in zip(situation.records, sight, strict=True)
     )
-    return replace(situation, records=records)
+    there = next((index for index, seen in enumerate(sight) if seen and index != situation.on), None)
+    return replace(situation, records=records, next_on=there, next_running=there is not None)
 
 
 def on_demand(situation: Situation, offers: Sequence[Offer], sight: Sight) -> Choice:
@@ -92,18 +94,15 @@ class UniformProgress:
         if sight is not None:
             spot = _spot(replace(situation, on=None), offers, sight)
             return Choice(rung=net if spot is None else spot, look_again_s=FOREVER_S, why="")
-        return self._probing(situation, offers, net)
+        return self._asking(situation, offers, net)
 
-    def _probing(self, situation: Situation, offers: Sequence[Offer], net: int) -> Choice:
-        now, spots = situation.now_s, [offer.index for offer in offers if offer.index != net]
-        for index in spots:
-            granted = max(situation.records[index].granted_s, default=-FOREVER_S)
-            if now - granted <= TICK_S and granted > (situation.asked_s or 0.0):
-                return Choice(rung=index, look_again_s=TICK_S, why="")
-        oldest, refused_s = _longest_ago(situation, spots)
-        due_s = refused_s + PROBE_S - now
-        probe = oldest if due_s <= 0 and situation.probing is None else None
-        return Choice(rung=net, look_again_s=max(due_s, TICK_S), why="", probe=probe)
+    def _asking(self, situation: Situation, offers: Sequence[Offer], net: int) -> Choice:
+        if situation.next_on is not None:
+            to = situation.next_on if situation.next_running else net
+            return Choice(rung=to, look_again_s=TICK_S, why="", beside=situation.next_on)
+        oldest, refused_s = _longest_ago(situation, [offer.index for offer in offers if offer.index != net])
+        due_s = refused_s + BESIDE_S - situation.now_s
+        return Choice(rung=net, look_again_s=max(due_s, TICK_S), why="", beside=oldest if due_s <= 0 else None)
 
     def _rate(self, situation: Situation) -> float:
         assert situation.deadline_s is not None

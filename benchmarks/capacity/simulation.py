@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.capacity.supply import Supply
 from vgp.launch.capacity.policy import Choice, Offer, Record, Situation
-from vgp.launch.capacity.probes import may_send
-from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
 
 #: What a policy that sees all supplies is given beside the situation: whether each rung has machines now.
 Sight = tuple[bool, ...] | None
@@ -26,26 +24,24 @@ class World:
     #: How long the cloud takes to say that it has no machines, and a launcher to see what happened.
     refusal_s: float = 300.0
     lag_s: float = 0.0
-    #: What a probe that gets machines is billed for: as long as the launcher lets one hold them. How long they take to
-    #: come, and for how long all probes may hold machines for each hour on demand.
-    probe_s: float = PROBE_S
-    probe_start_s: float = 120.0
-    probes_an_hour_s: float = PROBES_AN_HOUR_S
+    #: From the moment that a job beside another has its machines, which are billed, until the cloud says that it runs.
+    start_s: float = 120.0
     sees: bool = False
     #: What the launcher thinks that the work is, as a share of what it is.
     believed: float = 1.0
-    can_probe: bool = True
+    can_ask_beside: bool = True
     limit_s: float = math.inf
 
 
 @dataclass(frozen=True)
-class Probe:
-    """What becomes of a probe: who sent it learns of it at `told_s`, whether it got machines, billed since `runs_s`."""
+class Beside:
+    """What becomes of a job that waits beside another: the launcher learns of it at `told_s`; billed since `got_s`."""
 
     rung: int
-    runs_s: float
-    ends_s: float
+    got_s: float
     told_s: float
+    #: When its machines are taken away.
+    gone_s: float
     granted: bool
 
 
@@ -55,7 +51,7 @@ class Outcome:
     finished_s: float = math.inf
     starts: int = 0
     preemptions: int = 0
-    probes: int = 0
+    asked_beside: int = 0
     refusals: int = 0
     decisions: int = 0
     #: What was done, with the times in seconds.
@@ -75,9 +71,7 @@ class Simulation:
         self.asked = self.granted = self.ready = math.inf
         self.base = 0.0
         self.records = [Record() for _ in world.offers]
-        self.probe: Probe | None = None
-        #: How long jobs have held machines on demand, and probes any.
-        self.on_demand_s = self.probed_s = 0.0
+        self.beside: Beside | None = None
 
     def run(self) -> Outcome:
         limit = self.world.limit_s
@@ -88,7 +82,7 @@ class Simulation:
             self.advance(min(self.now + max(choice.look_again_s, 1.0), limit))
         if self.done >= self.world.work_s - 1e-6:
             self.outcome.finished_s = self.now
-        self.end_probe()
+        self.end_beside()
         return self.outcome
 
     def situation(self) -> Situation:
@@ -107,8 +101,9 @@ class Simulation:
             asked_s=None if on is None else self.asked,
             records=tuple(records),
             at_risk_s=world.checkpoint_s,
-            probing=self.probe.rung if self.probe else None,
-            can_probe=world.can_probe,
+            next_on=self.beside.rung if self.beside else None,
+            next_running=self.beside is not None and self.beside.granted and self.beside.told_s <= self.now,
+            can_ask_beside=world.can_ask_beside,
         )
 
     def sight(self) -> Sight:
@@ -123,42 +118,48 @@ class Simulation:
         return self.base + math.floor((self.now - self.ready) / every) * every * speed
 
     def apply(self, choice: Choice) -> None:
-        if choice.probe is not None and self.probe is None and self.may_probe():
-            self.probe = self.sent(choice.probe)
-            self.outcome.probes += 1
-        if choice.rung == self.on:
-            return
+        if choice.rung != self.on:
+            self.move(choice.rung)
+        elif choice.beside is None:
+            self.end_beside()
+        elif self.beside is None:
+            self.beside = self.asked_for(choice.beside)
+            self.outcome.asked_beside += 1
+
+    def move(self, rung: int | None) -> None:
+        """To another rung: with the machines of the job beside, where it is on that rung and has them."""
+        beside = self.beside
+        self.end_beside()
         self.left()
-        self.on = choice.rung
-        if choice.rung is not None:
+        self.on = rung
+        if rung is not None:
             self.asked = self.now
+        if beside and rung == beside.rung and beside.granted and beside.told_s <= self.now:
+            self.began(rung)
 
-    def may_probe(self) -> bool:
-        world = self.world
-        return may_send(world.probe_s, world.probes_an_hour_s, self.on_demand_s, self.probed_s)
-
-    def sent(self, rung: int) -> Probe:
-        """A probe gets machines as a job does, if there are any before it is refused; they may go before it ends."""
+    def asked_for(self, rung: int) -> Beside:
+        """It gets machines as any job does, if there are any before it is refused; they may go before it is used."""
         world, supply, now = self.world, self.world.supplies[rung], self.now
         got_s = now if supply.at(now) else supply.next_change(now)
         if got_s > now + world.refusal_s:
             refused_s = now + world.refusal_s
-            return Probe(rung, refused_s, refused_s, refused_s + world.lag_s, False)
-        runs_s, gone_s = got_s + world.probe_start_s, supply.next_change(got_s)
-        ends_s = min(runs_s + world.probe_s, gone_s)
-        return Probe(rung, min(runs_s, ends_s), ends_s, ends_s + world.lag_s, gone_s > ends_s)
+            return Beside(rung, refused_s, refused_s + world.lag_s, refused_s, False)
+        gone_s = supply.next_change(got_s)
+        runs_s = min(got_s + world.start_s, gone_s)
+        return Beside(rung, got_s, runs_s + world.lag_s, gone_s, gone_s > runs_s + world.lag_s)
 
-    def end_probe(self) -> None:
-        """It has ended, or is ended now; what it held is billed."""
-        if self.probe:
-            held_s = max(min(self.now, self.probe.ends_s) - self.probe.runs_s, 0.0)
-            self.probed_s += held_s
-            self.outcome.usd += held_s * (self.world.offers[self.probe.rung].usd_per_hour or 0.0) / 3600
-            self.probe = None
+    def bill(self, beside: Beside) -> None:
+        held_s = max(min(self.now, beside.gone_s) - beside.got_s, 0.0)
+        self.outcome.usd += held_s * (self.world.offers[beside.rung].usd_per_hour or 0.0) / 3600
+
+    def end_beside(self) -> None:
+        """The job beside has ended, or is ended now; what it held is billed."""
+        if self.beside:
+            self.bill(self.beside)
+            self.beside = None
 
     def left(self) -> None:
-        """The present job has ended, with all its work saved; the launcher ends a probe with it."""
-        self.end_probe()
+        """The present job has ended, with all its work saved."""
         if self.on is not None and self.granted <= self.now:
             record = self.records[self.on]
             self.records[self.on] = replace(record, held_s=record.held_s + self.now - self.granted)
@@ -169,30 +170,36 @@ class Simulation:
         world, on = self.world, self.on
         if world.sees:
             until = min(until, *(supply.next_change(self.now) for supply in world.supplies))
-        if self.probe:
-            until = min(until, max(self.probe.told_s, self.now))
+        if self.beside:
+            until = min(
+                until, max(self.beside.told_s, self.now) if self.beside.told_s > self.now else self.beside.gone_s
+            )
         if on is None:
             self.pass_to(until)
         elif self.granted == math.inf:
             self.wait(on, until)
         else:
             self.train(on, until)
-        if self.probe and self.probe.told_s <= self.now:
-            self.probed(self.probe)
+        if self.beside and self.beside.told_s <= self.now:
+            self.beside_told(self.beside)
 
     def wait(self, on: int, until: float) -> None:
         supply, offer = self.world.supplies[on], self.world.offers[on]
         if supply.at(self.now):
-            self.granted, self.ready = self.now, self.now + offer.change_over_s
-            self.base = self.done
-            self.records[on] = replace(self.records[on], granted_s=(*self.records[on].granted_s, self.now))
-            self.outcome.starts += 1
+            self.began(on)
             self.train(on, until)
             return
         ends = self.asked + (self.world.refusal_s if offer.max_wait_s is None else offer.max_wait_s)
         self.pass_to(min(until, ends, supply.next_change(self.now)))
         if self.now >= ends and not supply.at(self.now):
             self.refused(on)
+
+    def began(self, on: int) -> None:
+        """The job of a rung has its machines."""
+        self.granted, self.ready = self.now, self.now + self.world.offers[on].change_over_s
+        self.base = self.done
+        self.records[on] = replace(self.records[on], granted_s=(*self.records[on].granted_s, self.now))
+        self.outcome.starts += 1
 
     def refused(self, on: int) -> None:
         self.records[on] = replace(self.records[on], refused_s=(*self.records[on].refused_s, self.now))
@@ -206,7 +213,6 @@ class Simulation:
         gone = math.inf if offer.stays else self.world.supplies[on].next_change(self.now)
         until = min(until, ends, gone)
         self.outcome.usd += (until - self.now) * (offer.usd_per_hour or 0.0) / 3600
-        self.on_demand_s += (until - self.now) if offer.strategy == "standard" else 0.0
         self.done += max(until - max(self.ready, self.now), 0.0) * offer.speed
         self.now = until
         if until == gone and until < ends:
@@ -220,13 +226,12 @@ class Simulation:
         self.outcome.preemptions += 1
         self.pass_to(self.now + self.world.lag_s)
 
-    def probed(self, probe: Probe) -> None:
-        self.end_probe()
-        record = self.records[probe.rung]
-        if probe.granted:
-            self.records[probe.rung] = replace(record, granted_s=(*record.granted_s, self.now))
-        else:
-            self.records[probe.rung] = replace(record, refused_s=(*record.refused_s, self.now))
+    def beside_told(self, beside: Beside) -> None:
+        if beside.granted and beside.gone_s > self.now:
+            return
+        record = self.records[beside.rung]
+        self.records[beside.rung] = replace(record, refused_s=(*record.refused_s, self.now))
+        self.end_beside()
 
     def pass_to(self, until: float) -> None:
         self.now = max(until, self.now)

@@ -16,7 +16,7 @@ from vgp.data.rows import Shards
 from vgp.decision import decision
 from vgp.evaluation import importance, score
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries
 from vgp.steps import calls as steps

@@ -11,7 +11,7 @@ from kfp.compiler import Compiler
 from kfp.dsl import Artifact, Dataset, Input, Model, Output, PipelineTaskFinalStatus
 
 from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned
-from vgp.protocol.image import IMAGE
+from vgp.protocol.placeholders import IMAGE
 from vgp.settings import Settings
 from vgp.workflow.compiling.vertex import Vertex
 

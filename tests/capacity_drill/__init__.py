@@ -9,7 +9,7 @@ compiled.py   that step as `vgp compile` writes it, with a ladder or without
 tiny.py       that task
 climb.py      one climb, played to its end
 checks.py     what must be true of every climb
-probes.py     and of the probes among its jobs
+waiting.py    and of the jobs that wait beside one on demand
 stories.py    one thing that goes wrong at a time
 restarts.py   a plain job without a ladder, that Vertex AI itself starts again
 rows.py       one climb as a row of the table

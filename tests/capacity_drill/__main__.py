@@ -3,7 +3,7 @@
     python -m tests.capacity_drill --seeds 0-99                  # 100 traces, a stand-in for training: standin.py
     python -m tests.capacity_drill --seeds 0-99 --work training --parallel 4 --json build/drill.json
                                                                  # the component `train` itself, in exact mode
-    python -m tests.capacity_drill --seeds 0-19 --work probed    # probes look for Spot while a job works on demand
+    python -m tests.capacity_drill --seeds 0-19 --work handover  # a job waits for Spot while one works on demand
     python -m tests.capacity_drill --calls                       # the launcher killed at every call to Google
     python -m tests.capacity_drill --stories                     # launcher dead for good, run cancelled, mistakes
     python -m tests.capacity_drill --seeds 17 --keep build/drill --json build/drill.json
@@ -33,7 +33,7 @@ from tests.capacity_drill import climb, rows, summary, work
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.capacity_drill", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=numbers, default="0-9", help="such as 0-99 or 3,7 (default: 0-9)")
-    parser.add_argument("--work", choices=("standin", "probed", "training"), default="standin")
+    parser.add_argument("--work", choices=("standin", "handover", "training"), default="standin")
     parser.add_argument("--calls", action="store_true", help="kill the launcher at every call of one climb instead")
     parser.add_argument("--stories", action="store_true", help="one thing that goes wrong at a time instead")
     parser.add_argument("--speed", type=float, default=0, help="default: 100; 10 for training")

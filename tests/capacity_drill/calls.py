@@ -1,9 +1,9 @@
 """The launcher killed at every call to Google: before the call is handled, and after, when its answer is not yet sent.
 
-One climb without a kill tells the calls in their order; each is then a climb of its own. It has a preemption, a probe
-that is refused and one that is not, and a job that succeeds, so that every kind of call is among them. Of calls that
-come again and again (a job that goes on is looked at, the heart beats) the first two are taken after each other kind of
-call.
+One climb without a kill shows the calls in their order; each is then a climb of its own. It has a preemption, a job
+that waits beside another and is refused, one that takes over, and a job that succeeds, so that every kind of call is
+among them. Of calls that come again and again (a job that goes on is looked at, the heart beats) the first two are
+taken after each other kind of call.
 """
 
 import os
@@ -51,7 +51,7 @@ def scenario() -> Scenario:
 
 
 def task() -> work.StandIn:
-    return work.Probed(steps=60, every=2)
+    return work.Handover(steps=60, every=2)
 
 
 def plan() -> Plan:

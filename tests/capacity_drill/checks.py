@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from math import ceil
 from typing import Any
 
-from tests.capacity_drill import probes
+from tests.capacity_drill import waiting
 from tests.capacity_drill.climb import Evidence, Step
 from tests.capacity_drill.work import Work
 from tests.loopback.working_job import SUCCEEDED, WorkingJob
@@ -33,7 +33,7 @@ def problems(found: Evidence, work: Work, plan: Plan) -> list[str]:
         *told(found, plan),
         *told_of_steps(found, work),
         *left(found),
-        *probes.problems(found, plan),
+        *waiting.problems(found, plan),
     ]
 
 
@@ -99,7 +99,7 @@ def told_of(attempt: dict, job: WorkingJob, price: float) -> Iterator[str]:  # t
         yield f"attempt {number} is told as {attempt['outcome']}, and its machines ended: {why or 'there were none'}"
     assert job.ended or not job.over
     hours = job.hours(job.ended or job.created)
-    if job.over and attempt["words"] != "fenced" and abs(attempt["hours"] - hours) > probes.HOURS:
+    if job.over and attempt["words"] != "fenced" and abs(attempt["hours"] - hours) > waiting.HOURS:
         yield f"attempt {number} is told to have had machines for {attempt['hours']:.4f} h, and had {hours:.4f} h"
     if attempt["usd"] is None or abs(attempt["usd"] - attempt["hours"] * price) > 0.01:
         yield f"attempt {number} is told to cost {attempt['usd']}: {attempt['hours']:.4f} h at {price}"

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.capacity_drill import checks, climb, probes, work
+from tests.capacity_drill import checks, climb, waiting, work
 from tests.capacity_drill.scenario import Scenario
 
 #: What is changed of what a seed gives.
 SCENARIOS: dict[str, Callable[[Scenario], Scenario]] = {
-    "standin": lambda drawn: drawn, "probed": Scenario.with_on_demand, "training": Scenario.rougher,
+    "standin": lambda drawn: drawn, "handover": Scenario.with_on_demand, "training": Scenario.rougher,
 }  # fmt: skip
 
 
@@ -34,18 +34,18 @@ def told(story: Callable[[Path, float], list[str]], folder: Path, speed: float) 
 def empty(name: str, problems: list[str]) -> dict[str, Any]:
     """A row without figures."""
     figures = dict.fromkeys(("attempts", "jobs", "trained", "steps", "lost", "most_lost", "hours", "usd", "seconds"), 0)
-    return {"name": name, **figures, "kills": {}, "ends": {}, "outcomes": {}, "probes": {}, "problems": problems}
+    return {"name": name, **figures, "kills": {}, "ends": {}, "outcomes": {}, "waiting": {}, "problems": problems}
 
 
 def row(name: str, found: climb.Evidence, task: work.Work, problems: list[str], seconds: float) -> dict[str, Any]:
     attempts, jobs = found.ladder.get("attempts", []), found.region.jobs.values()
     return {
-        "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs) - len(probes.jobs(found)),
+        "name": name, "code": found.code, "attempts": len(attempts), "jobs": len(jobs) - len(waiting.jobs(found)),
         "trained": len({step.job for step in found.steps}), "steps": len(found.steps), "every": task.every,
         "lost": max(0, len(found.steps) - task.steps), "most_lost": max([0, *checks.losses(found)]),
         "kills": found.kills, "ends": Counter(spell.why for job in jobs for spell in job.spells),
         "outcomes": Counter(str(attempt["outcome"]) for attempt in attempts),
-        "probes": Counter(str(probe["outcome"]) for probe in found.ladder.get("probes", [])),
+        "waiting": Counter(str(each["outcome"]) for each in found.ladder.get("waiting", [])),
         "hours": (found.over - found.began).total_seconds() / 3600, "machine_hours": sum(a["hours"] for a in attempts),
         "usd": sum(a["usd"] or 0 for a in attempts), "seconds": seconds, "problems": problems,
         "said": found.said if problems else "", "ladder": found.ladder, "gcp_resources": found.gcp_resources,

@@ -81,7 +81,7 @@ class Scenario:
         return cls(seed, world)
 
     def with_on_demand(self) -> "Scenario":
-        """With on demand always there, a Spot that comes and goes, and nothing to be in time for: probes matter."""
+        """With on demand always there, a Spot that comes and goes, and nothing to be in time for: jobs wait."""
         self.world.habit("spot", 400, 500)
         self.world.always("us-east4", "*", "standard")
         self.deadline_s, self.quotas = None, {}

@@ -104,8 +104,12 @@ class Work:
         self.step, self.saved, self.began, self.state = 0, 0, 0, "begin"
 
     def fence(self) -> None:
-        """Ends where another attempt is named."""
-        self.heartbeat = json.loads(read(f"{self.control}/heartbeat.json") or b"{}")
+        """Waits where this attempt is the next one, and ends where another one is named."""
+        while True:
+            self.heartbeat = json.loads(read(f"{self.control}/heartbeat.json") or b"{}")
+            if self.told or self.heartbeat.get("next") != self.token or self.heartbeat["attempt"] == self.token:
+                break
+            time.sleep(2.0)
         if self.heartbeat.get("attempt") != self.token:
             print(f"another attempt may run, and this is {self.token}", flush=True)
             raise Stop

@@ -32,7 +32,7 @@ def of(found: Sequence[Row]) -> str:
             + (f"; wrong: {', '.join(wrong)}" if wrong else ""),
             f"  {attempts} attempts: {counted(total(found, 'outcomes'))}",
             f"  {jobs} jobs created, {trained} of them trained; machines went: {counted(total(found, 'ends'))}",
-            f"  probes: {counted(total(found, 'probes'))}",
+            f"  jobs that waited beside one on demand: {counted(total(found, 'waiting'))}",
             f"  killed: {counted(total(found, 'kills'))}",
             f"  {lost} steps done again, {max((row['most_lost'] for row in found), default=0)} at one end at most",
         )

@@ -63,16 +63,16 @@ def test_a_job_that_ended_well_while_it_was_told_to_end_has_succeeded(good):
     assert checks.problems(good, TASK, PLAN) == []
 
 
-def test_one_probe_after_the_other_is_nothing_wrong(good):
-    assert checks.problems(probed(good, probe(7, 0, 3), probe(8, 3, 5)), TASK, PLAN) == []
+def test_a_job_that_waited_and_took_over_is_an_attempt_and_nothing_is_wrong(good):
+    assert checks.problems(waited(good, outcome="granted"), TASK, PLAN) == []
 
 
 @pytest.mark.parametrize(("after_s", "wrong"), [(-60, 0), (20, 0), (300, 1)])
-def test_a_probe_may_be_sent_when_the_job_beside_it_has_just_ended_and_not_later(good, after_s, wrong):
+def test_one_may_be_asked_for_when_the_job_beside_it_has_just_ended_and_not_later(good, after_s, wrong):
     at = {name: format_time((BEGAN + timedelta(seconds=s)).timestamp()) for name, s in (("started", 0), ("ended", 900))}
     sent = format_time((BEGAN + timedelta(seconds=900 + after_s)).timestamp())
     found = told(good, 2, rung="4 standard", **at)
-    found.ladder["probes"] = [{"number": 1, "job": "", "outcome": "stockout", "intended": sent, "ended": sent}]
+    found.ladder["waiting"] = [{"number": 1, "job": "", "outcome": "stockout", "intended": sent, "ended": sent}]
     said = [each for each in checks.problems(found, TASK, PLAN) if "nothing worked on demand" in each]
     assert len(said) == wrong
 
@@ -109,18 +109,31 @@ def still_at_work(good):
     return good
 
 
-def probe(number, began, ended, **environment):
-    one = job(number, "succeeded", SUCCEEDED, 1, f"p{number}")
-    one.message.labels, one.message.name = {"training-probe": f"p{number}"}, f"customJobs/{number}"
-    one.spells = [Spell(BEGAN + timedelta(minutes=began), BEGAN + timedelta(minutes=ended), "succeeded")]
-    one.machines = [SimpleNamespace(environment=environment)]
-    return {f"customJobs/{number}": one}
-
-
-def probed(good, *probes):
-    for one in probes:
-        good.region.jobs.update(one)
-    return good
+def waited(good, **more):
+    """The second attempt's job had waited beside one on demand."""
+    good.region.jobs["customJobs/2"].message.labels["training-attempt"] = "next-1-b"
+    at = format_time(BEGAN.timestamp())
+    first, second = good.ladder["attempts"]
+    ladder = {
+        "attempts": [
+            first | {"rung": "4 standard", "started": at, "ended": at, "usd": 7.5},
+            second | {"token": "next-1-b"},
+        ],
+        "waiting": [
+            {
+                "number": 1,
+                "job": "customJobs/2",
+                "token": "next-1-b",
+                "intended": at,
+                "ended": at,
+                "hours": 0,
+                "usd": 0,
+                "rung": "1 spot",
+                **more,
+            }
+        ],
+    }
+    return replace(good, ladder=ladder)
 
 
 def twin(good, token):
@@ -129,15 +142,8 @@ def twin(good, token):
     return replace(good, steps=[Step(token, "3", 1, 0), *good.steps])
 
 
-def twin_probes(good):
-    probed(good, probe(7, 0, 4), probe(8, 3, 5))
-    good.region.jobs["customJobs/8"].message.labels["training-probe"] = "p7"
-    return good
-
-
-@pytest.mark.parametrize("change", [lambda good: twin(good, "a"), twin_probes])
-def test_of_a_request_that_was_handled_twice_both_jobs_may_begin(good, change):
-    assert checks.problems(change(good), TASK, PLAN) == []
+def test_of_a_request_that_was_handled_twice_both_jobs_may_begin(good):
+    assert checks.problems(twin(good, "a"), TASK, PLAN) == []
 
 
 def a_stranger(good):
@@ -165,17 +171,10 @@ def a_stranger(good):
         (lambda good: replace(good, gcp_resources=good.gcp_resources.replace("/2", "/1")), "the last job is"),
         (still_at_work, "still goes on"),
         (a_stranger, "no attempt names it"),
-        (lambda good: probed(good, probe(7, 0, 4), probe(8, 3, 5)), "both probes, had machines at once"),
-        (
-            lambda good: probed(good, probe(7, 0, 4, TRAINING_CAPACITY="gs://b/f")),
-            "is a probe, and was told where the work is",
-        ),
-        (
-            lambda good: replace(
-                good, ladder=good.ladder | {"probes": [{"number": 3, "job": "", "outcome": None, "intended": "1"}]}
-            ),
-            "probe 3 is not over",
-        ),
+        (lambda good: waited(good, outcome=None), "waiting job 1 is not over"),
+        (lambda good: waited(good, outcome="stockout"), "is recorded as stockout, its machines ended: succeeded"),
+        (lambda good: waited(good, outcome="granted", hours=0.1), "is no attempt with its hours"),
+        (lambda good: waited(good, outcome="granted", token="next-1-c"), "is no attempt with its hours"),
     ],
 )
 def test_the_drill_sees_what_is_wrong(good, change, words):

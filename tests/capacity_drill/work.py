@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.capacity_drill.standin import following
-from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 
 STANDIN = Path(__file__).parent / "standin.py"
@@ -90,15 +89,14 @@ class StandIn:
 
 
 @dataclass(frozen=True)
-class Probed(StandIn):
-    """The same on a ladder of Spot and on demand, with probes; the work is longer, so that there is time to look."""
+class Handover(StandIn):
+    """The same on a ladder of Spot and on demand; the work is longer, so that there is time to wait for Spot."""
 
     steps: int = 90
 
     def plan(self, deadline_s: float | None) -> Plan:
         whole = super().plan(deadline_s)
-        held = {"probe_s": PROBE_S, "probes_an_hour_s": PROBES_AN_HOUR_S}
-        return replace(whole, rungs=(whole.rungs[0], whole.rungs[3]), **held)
+        return replace(whole, rungs=(whole.rungs[0], whole.rungs[3]))
 
 
 def output_folder(task: int) -> str:
@@ -172,7 +170,7 @@ def plan(
 def made(kind: str, folder: Path) -> Work:
     """The work of that name; what it prepares lies in the folder."""
     if kind != "training":
-        return {"standin": StandIn, "probed": Probed}[kind]()
+        return {"standin": StandIn, "handover": Handover}[kind]()
     from tests.capacity_drill.training import Training
 
     return Training(folder / "prepared")

@@ -17,7 +17,7 @@ from kfp.dsl.base_component import BaseComponent
 import components
 from vgp import steps
 from vgp.vertex.images.source import find
-from vgp.workflow.project.new_project import write
+from vgp.workflow.project.project_files import write
 
 REPOSITORY = Path(__file__).parents[2]
 #: What is imported from the image's own files and not from installed packages.

@@ -13,7 +13,7 @@ from vgp.base.exits import UserError
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
 from vgp.data.task import Task
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import Request
 from vgp.steps.pins import data

@@ -141,7 +141,9 @@ def made_filled_and_exported(folder, rank):
         bundle.save_weights(Path(folder) / "other", other)
     train(one, 1)
     rank.exchange(None, within_s=60)
-    initial_state.take(one.module, open_weights(str(Path(folder) / "other")), one.task, one.config, one.rank, 60)
+    initial_state.take_weights(
+        one.module, open_weights(str(Path(folder) / "other")), one.task, one.config, one.rank, 60
+    )
     full = {n: t.full_tensor() if isinstance(t, DTensor) else t for n, t in one.module.state_dict().items()}
     assert same(full, other.state_dict())
 
@@ -182,7 +184,7 @@ def read_once(folder, rank):
             one = learner(rank, **switches)
             store = Counted(place)
             initial_state.store_at = lambda *_, store=store, **__: store
-            assert initial_state.newest(request(place), rank, one).step == 2
+            assert initial_state.restore_newest(request(place), rank, one).step == 2
             assert same(values(one), expected), (switches, writers)
             size = sum(path.stat().st_size for path in place.glob("*.safetensors"))
             assert sum(rank.exchange(store.bytes, within_s=60)) == size, (switches, writers)
@@ -192,7 +194,7 @@ def read_once(folder, rank):
 def goes_on_offloaded_and_recomputed(place, first, rank):
     one = learner(rank, strategy="fsdp", cpu_offload=True, activation_checkpointing=True)
     one.warm_up(batch(1))
-    assert initial_state.newest(request(place), rank, one).step == 2
+    assert initial_state.restore_newest(request(place), rank, one).step == 2
     for each in (first, one):
         each.step(2, (batch(200 + number) for number in each.assigned))
     expected, found = values(first), values(one)
@@ -215,13 +217,13 @@ def damage_that_one_rank_reads(folder, rank):
             commit(Path(folder), tensors, scalars, step, rank.world_size)
         flip_last(Path(folder), 2, rank.world_size - 1)
     rank.exchange(None, within_s=60)
-    assert initial_state.newest(request(folder), rank, one).step == 1
+    assert initial_state.restore_newest(request(folder), rank, one).step == 1
     assert same(values(one), older[0])
     rank.exchange(None, within_s=60)
     if rank.leads:
         flip_last(Path(folder), 1, 0)
     rank.exchange(None, within_s=60)
-    assert initial_state.newest(request(folder), rank, one) is None and one.spoilt
+    assert initial_state.restore_newest(request(folder), rank, one) is None and one.spoilt
 
 
 def request(folder):

@@ -1,8 +1,8 @@
 """Launchers of training processes that are forked from a process which has imported torch, in place of new ones.
 
 Each import of torch and of the trainer takes 2 to 4 s of a core, and some 40 tests launch processes. The launcher
-itself, its ranks, signals, environment and exit code are as ever; what starts in a shell (`start`, `nodes`, the
-pipeline) starts a launcher of its own. So does what sets variables that libraries read when they are loaded.
+itself, its ranks, signals, environment and exit code are as ever; what starts in a shell (the pipeline, some scripts)
+starts a launcher of its own. So does what sets variables that libraries read when they are loaded.
 """
 
 import array
@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -25,29 +26,26 @@ REPOSITORY = Path(__file__).parents[2]
 PRELOADED = (
     "torch", "vgp.train.loop.trainer", "vgp.train.processes.launcher", "vgp.train.processes.watch",
     "vgp.train.processes.control", "vgp.train.processes.child", "vgp.train.processes.hang",
-    "vgp.train.processes.hang",
 )  # fmt: skip
 #: Beginnings of variables that are read while libraries are loaded, or before.
 AT_LOADING = (
-    "OMP_",
-    "KMP_",
-    "MKL_",
-    "ONEDNN_",
-    "DNNL_",
-    "ATEN_",
-    "TORCH",
-    "PYTORCH",
-    "PYTHON",
-    "LD_",
-    "CUDA_",
-    "GLOO_",
-)
+    "OMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_", "TORCH", "PYTORCH", "PYTHON", "LD_", "CUDA_", "GLOO_",
+)  # fmt: skip
 OWN = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+#: In a script that a test starts: the process of the test, whose launchers the script's are forked from as well.
+SHARED = "WARM_LAUNCHERS"
 
 
 def install(launch: Any) -> None:
     """Has the module `vgp.train.processes.launch` start its launchers here."""
     launch.subprocess = SimpleNamespace(Popen=started, PIPE=subprocess.PIPE)
+
+
+def shared() -> dict[str, str]:
+    """The environment of a script that calls `install`, so that it starts no process of its own that imports all."""
+    return {SHARED: str(os.getpid())} if _server()[1] == _loading(dict(os.environ)) else {}
 
 
 def started(
@@ -101,6 +99,8 @@ class Launcher:
 @cache
 def _server() -> tuple[str, dict[str, str]]:
     """The address of the process that has imported all, and the variables that it was loaded with."""
+    if SHARED in os.environ:
+        return f"\0launchers-{os.environ[SHARED]}", _loading(dict(os.environ))
     address = f"\0launchers-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.setblocking(True)  # whatever the process's default: the flag goes with the descriptor
@@ -152,10 +152,18 @@ def _attend(line: socket.socket) -> None:
         os.close(descriptor)
     said.write(f"{child}\n")
     said.flush()
+    threading.Thread(target=_end_with_caller, args=(line, child), daemon=True).start()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     said.write(f"{code}\n")
     said.flush()
     os._exit(0)
+
+
+def _end_with_caller(line: socket.socket, child: int) -> None:
+    """Kills the launcher when its caller is gone, as the kernel does with one that is the caller's child."""
+    with suppress(OSError):
+        if not line.recv(1):
+            os.kill(child, signal.SIGKILL)
 
 
 def _become_launcher(asked: dict[str, Any], descriptors: list[int], parent: int, line: socket.socket) -> None:

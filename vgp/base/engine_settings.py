@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import MOST_LETTERS, quoted
 
 VARIABLE = "PREPARE_ENGINES"
@@ -96,7 +96,7 @@ def engines(environment: Mapping[str, str] = os.environ) -> Engines:
     if not text.strip():
         return Engines()
     try:
-        strict.loads(text.encode())
+        json_text.parse_json(text.encode())
     except ValueError as error:
         raise UserError(
             f"{VARIABLE} cannot be read as JSON ({error}): {quoted(text)}. Write it like {EXAMPLE}."
@@ -112,7 +112,7 @@ def _sentence(problem: Any) -> str:
     where = ".".join([*tables, name])
     match problem["type"]:
         case "extra_forbidden":
-            return f"there is no setting {quoted(where)}. {nearest(name, _fields(tables))}"
+            return f"there is no setting {quoted(where)}. {did_you_mean(name, _fields(tables))}"
         case "model_type" | "model_attributes_type":
             return f"{where or 'it'} takes an object, {EXAMPLE if not where else '{...}'}."
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")

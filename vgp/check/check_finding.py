@@ -80,7 +80,7 @@ class RungRow:
         return {
             "name": self.name, "machines": machines, "usd_per_hour": hourly, "timeout_s": self.timeout_s,
             "hours_of_dearest_way": self.held and self.held.jobs_s / 3600,
-            "hours_of_probes": self.held and self.held.probes_s / 3600,
+            "hours_of_handover": self.held and self.held.handover_s / 3600,
         }  # fmt: skip
 
 
@@ -109,8 +109,6 @@ class StepRow:
     rungs: tuple[RungRow, ...] = ()
     #: How long the whole way up the ladder may take.
     ladder_s: float | None = None
-    #: Seconds that probes of its Spot rungs may hold machines, for each hour on demand.
-    probes_an_hour_s: float = 0.0
     #: Whether one of Google's launchers waits for its job, on a machine of its own.
     has_launcher: bool = False
     #: Whether nothing ends it before Vertex AI does, after 7 days.
@@ -191,7 +189,6 @@ class StepRow:
         price = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
         services = [service.as_json() for service in self.services]
         ladder = {"rungs": [rung.as_json() for rung in self.rungs], "ladder_s": self.ladder_s} if self.rungs else {}
-        ladder |= {"probes_an_hour_s": self.probes_an_hour_s} if self.probes_an_hour_s else {}
         return {
             **{name: getattr(self, name) for name in names},
             "usd_per_hour": price,

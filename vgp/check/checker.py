@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from vgp.base.documents import budget, toml_text
+from vgp.base.documents import bounded_text, toml_text
 from vgp.base.documents.bounded_text import Unreadable, read, standard_input
 from vgp.base.documents.document import Document
 from vgp.base.documents.node import Node
@@ -83,7 +83,7 @@ def _within_budget(judgement: Judgement) -> None:
     document = judgement.document
     whole, step = Node(None), document.default_step
     try:
-        with budget.document() as searches, judgement.guarded(step, whole):
+        with bounded_text.document() as searches, judgement.guarded(step, whole):
             for path, text, fix in document.broken:
                 judgement.add(step, Node(None, path), "GPU034", text, fix)
             for path, text in document.notes:
@@ -96,12 +96,12 @@ def _within_budget(judgement: Judgement) -> None:
             for text in document.unread:
                 judgement.add(step, whole, "GPU024", text, "Name the flags in the script.", "warning")
             document_kinds.judge(judgement)
-    except budget.Exhausted as error:
+    except bounded_text.Exhausted as error:
         fix = "Split the file, or write it with fewer aliases and less nesting."
         judgement.add(step, whole, "GPU031", f"{error} What follows is not judged.", fix)
         return
     if searches.left < 0:
-        text = f"The document needs more than {budget.SIMILAR_NAMES} searches for similar names."
+        text = f"The document needs more than {bounded_text.SIMILAR_NAMES} searches for similar names."
         judgement.add(step, whole, "GPU031", f"{text} From there on nothing similar is proposed.", severity="note")
 
 

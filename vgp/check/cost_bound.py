@@ -11,12 +11,12 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text.figures import dollars, listed, took, usd
-from vgp.base.text.table import above, table
+from vgp.base.text.figures import above, dollars, listed, table, took, usd
 from vgp.base.text.times import price_dates as words
 from vgp.check.check_finding import RungRow, StepRow
 from vgp.machines.catalog import prices
 from vgp.machines.placement import plain
+from vgp.protocol.capacity.plan import HANDOVER_S
 
 _COLUMNS = ("step", "machine", "GPUs", "nodes", "region", "provisioning", "$/hour", "at most")
 _NUMBERS = ("nodes", "$/hour", "at most")
@@ -121,7 +121,7 @@ def _dearest(rows: Sequence[StepRow]) -> str:
     row = _dearest_row(rows)
     if row.rungs:
         held = [(rung.name, rung.held.jobs_s) for rung in row.rungs if rung.held and rung.held.jobs_s]
-        way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_probes(row)])]
+        way = [", ".join(f"rung {name} for {took(jobs_s)}" for name, jobs_s in held), *filter(None, [_handover(row)])]
         most = dollars(row.max_usd or 0)
         return f"  The most goes to {row.step}: the dearest way up its ladder, {'; '.join(way)}: ${most}.\n"
     hours, times = (row.timeout_s or 0) / 3600, (row.tries or 1) * (row.turns or 1)
@@ -193,15 +193,15 @@ def _ladder(row: StepRow) -> Iterator[str]:
     """What the ceiling of a step with a ladder counts."""
     if row.rungs and row.ladder_s:
         yield f"{row.step}: {_counted(row, row.ladder_s)}"
-        if probes := _probes(row):
-            yield f"{row.step}: {probes}"
+        if handover := _handover(row):
+            yield f"{row.step}: {handover}"
 
 
-def _probes(row: StepRow) -> str:
-    """The hours that are none of a job's: a ladder of 12 hours may have 13 hours of machines."""
-    probes_s = sum(rung.held.probes_s for rung in row.rungs if rung.held)
-    share = f"{row.probes_an_hour_s / 60:g} minutes for each hour on demand"
-    return f"beside that {took(probes_s)} of Spot for probes, {share}" if probes_s else ""
+def _handover(row: StepRow) -> str:
+    """The hours in which two jobs hold machines: a ladder of 12 hours may have 13 hours of machines."""
+    handover_s = sum(rung.held.handover_s for rung in row.rungs if rung.held)
+    share = f"{HANDOVER_S / 60:g} minutes for each hour on demand"
+    return f"beside that {took(handover_s)} of Spot while it takes over, {share}" if handover_s else ""
 
 
 def _counted(row: StepRow, ladder_s: float) -> str:

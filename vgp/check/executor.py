@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node
 from vgp.check import api_object, container_facts, plain_step, task_inputs
@@ -151,10 +151,9 @@ def judge_ladder(judgement: Judgement, step: str, container: Node) -> None:
         return
     limit_s = min(_positive(plan.get("deadline_s")) or plain.MAX_TIMEOUT_S, plain.MAX_TIMEOUT_S)
     rungs = [_rung(judgement, step, node, number) for number, node in enumerate(nodes, 1)]
-    probes_s = _positive(plan.get("probes_an_hour_s")) or 0.0
     row = judgement.steps.pop()
-    way = tuple(_with_way(rungs, limit_s, probes_s))
-    judgement.steps.append(replace(row, rungs=way, ladder_s=limit_s, probes_an_hour_s=probes_s))
+    way = tuple(_with_way(rungs, limit_s))
+    judgement.steps.append(replace(row, rungs=way, ladder_s=limit_s))
 
 
 def _rung(judgement: Judgement, step: str, node: Node, number: int) -> tuple[str, RungRow]:
@@ -185,7 +184,7 @@ def _job(judgement: Judgement, label: str, node: Node) -> None:
         judgement.add(label, retries, "GPU028", text, "Set scheduling.disableRetries to true.", "warning")
 
 
-def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float, probes_s: float) -> list[RungRow]:
+def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]:
     """The rungs with their parts of the dearest way; of several sizes, of which a run takes one, of the dearest."""
     if any(rung.usd_per_hour is None for _, rung in rungs):
         return [rung for _, rung in rungs]
@@ -193,7 +192,7 @@ def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float, probes_s: float)
     for size in dict.fromkeys(size for size, _ in rungs):
         own = [rung for other, rung in rungs if other == size]
         terms = [Terms(rung.usd_per_hour or 0.0, rung.timeout_s, rung.strategy) for rung in own]
-        ways[size] = dearest_way(terms, limit_s, probes_s)
+        ways[size] = dearest_way(terms, limit_s)
 
     def most_usd(size: str) -> float:
         own = [rung for other, rung in rungs if other == size]

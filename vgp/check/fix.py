@@ -14,7 +14,7 @@ from vgp.base.documents.bounded_text import Unreadable, read
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import CannotEdit, Editor
 from vgp.base.errors import RequestError
-from vgp.base.text.whole_files import write
+from vgp.base.whole_files import write
 from vgp.check import document_kinds
 from vgp.check.check_finding import Finding
 from vgp.check.check_report import Report

@@ -8,8 +8,7 @@ from datetime import date
 from pathlib import Path
 from reprlib import Repr
 
-from vgp.base.documents.bounded_text import Unreadable, dotted
-from vgp.base.documents.budget import Exhausted, spend
+from vgp.base.documents.bounded_text import Exhausted, Unreadable, dotted, spend
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
 from vgp.base.documents.node import Computed, Node, spellings, whole_number

@@ -6,8 +6,7 @@ placeholders, in the arguments of a launcher container.
 
 from dataclasses import replace
 
-from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import FieldPath, Unreadable, spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, whole_number
 from vgp.base.text import google_names

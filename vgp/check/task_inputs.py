@@ -11,8 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vgp.base.documents.bounded_text import FieldPath
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Node, Scope
 from vgp.check.api_object import telling_field

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import spend
 from vgp.base.documents.node import Node
 from vgp.check import container_facts
 from vgp.check.judgement import Judgement, Reader

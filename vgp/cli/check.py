@@ -17,7 +17,7 @@ from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import day
-from vgp.base.text.whole_files import unified
+from vgp.base.whole_files import unified
 from vgp.check.check_report import Report, sarif, show
 from vgp.check.checker import check, own_regions
 from vgp.check.fix import Options, fixes

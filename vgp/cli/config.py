@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vgp.base import whole_files
 from vgp.base.documents.toml_text import FILE_NAME
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 from vgp.cli.options import Environment, Json, SettingsFile, console, load_settings, print_json
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def config(
 def _settings_table(rows: list[dict[str, object]]) -> "Table":
     from rich.text import Text
 
+    from vgp.base.text.figures import table
     from vgp.base.text.printable import printable
-    from vgp.base.text.table import table
     from vgp.settings.settings_loading import shown
 
     cells = [

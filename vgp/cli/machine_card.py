@@ -10,8 +10,7 @@ from rich.table import Table
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import dollars, listed
-from vgp.base.text.table import facts, table
+from vgp.base.text.figures import dollars, facts, listed, table
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import Accelerator, Machine, Quota
 from vgp.machines.catalog.prices import Price, source

@@ -8,8 +8,7 @@ from rich.console import RenderableType
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import dollars, listed
-from vgp.base.text.table import above, table
+from vgp.base.text.figures import above, dollars, listed, table
 from vgp.machines.catalog import catalog, tpu_machines
 from vgp.machines.catalog.catalog import short_name
 from vgp.machines.catalog.prices import PROVISIONING

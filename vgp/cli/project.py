@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 with at_first_use():
+    from vgp.base.text import figures as drawn
     from vgp.base.text import printable
-    from vgp.base.text import table as drawn
     from vgp.workflow.local import training_code
-    from vgp.workflow.project import new_project
-    from vgp.workflow.project import update as library
+    from vgp.workflow.project import project_files
 
 app = typer.Typer()
 new = typer.Typer(help="Write a repository of your own, or the task of a table.", no_args_is_help=True)
@@ -37,7 +36,7 @@ def project(
     It has two workflows, their steps, a task to edit, settings, a Dockerfile, CI and a test; and the library as one
     file, the wheel of this version. Everything else is yours from now on.
     """
-    folder = new_project.write(name)
+    folder = project_files.write(name)
     if as_json:
         print_json({"path": str(folder)})
     else:
@@ -116,9 +115,8 @@ def table(
     texts = [f"--{name}={value}" for name, value in options.items() if value is not None]
     texts += [f"--leave-out={value}" for value in leave_out or ()] + [f"--key={value}" for value in key or ()]
     texts += [f"--read={value}" for value in read or ()]
-    made = training_code.propose_table(
-        repository_of(settings).root, [*texts, *(["--force"] if force else []), "--", data]
-    )
+    words = ["table", "--json", *texts, *(["--force"] if force else []), "--", data]
+    made = training_code.ask(repository_of(settings).root, words, failed="the table could not be looked at")
     if as_json:
         return print_json(made)
     what = "a regression: " if made["kind"] == "regression" else ""
@@ -162,9 +160,9 @@ def update(
     The wheel and the line that pins it are replaced. Workflows, steps, tasks and settings are yours and stay as they
     are: what our own have become is printed as a diff, for you to take over what you want.
     """
-    change = library.plan(repository_of(settings).root)
+    change = project_files.plan(repository_of(settings).root)
     if not dry_run:
-        library.apply(change)
+        project_files.apply(change)
     paths = [*change.writes, *([change.removes] if change.removes else [])]
     if as_json:
         values = {"from": change.before, "to": change.after, "dry_run": dry_run, "files": paths, "diff": change.diff}

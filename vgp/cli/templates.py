@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from vgp.base import whole_files
 from vgp.base.documents.bounded_text import refuse_address
-from vgp.base.text import whole_files
 from vgp.cli.options import (
     Environment,
     Json,

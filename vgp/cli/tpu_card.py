@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
-from vgp.base.text.table import facts
+from vgp.base.text.figures import facts
 from vgp.cli.machine_card import WAYS, price_sources, price_table
 from vgp.machines.catalog import tpu_machines
 from vgp.machines.catalog.prices import Price

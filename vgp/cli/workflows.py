@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 with at_first_use():
-    from vgp.base.text import figures, table, times
+    from vgp.base.text import figures, times
     from vgp.check import check_report, cost_bound
     from vgp.workflow.compiling import compile as compiling
     from vgp.workflow.compiling import spec_cache
@@ -67,7 +67,7 @@ def _table(rows: list[JsonObject]) -> "Table":
             default = parameter["default"]
             shown = '""' if default == "" else figures.number(default) if isinstance(default, float) else str(default)
             cells.append(("", parameter["name"], shown, parameter["description"]))
-    return table.table(("pipeline", "parameter", "default", "what it is"), cells)
+    return figures.table(("pipeline", "parameter", "default", "what it is"), cells)
 
 
 @app.command("compile", epilog="Example: vgp compile training --out build")

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from io import BufferedWriter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from vgp.base import strict
+from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, pinned, storage
 from vgp.data import task_names, tasks
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Column, Manifest
 from vgp.protocol.pins import ChampionPins
 
@@ -91,13 +92,13 @@ class ModelCard(Frozen):
     format: Literal[1] = 1
     #: `module:Class` and what it was told.
     task: str
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     columns: tuple[Column, ...]
-    statistics: dict[str, Any] = {}
+    statistics: JsonObject = {}
     #: Fingerprint of the prepared data (`Manifest.fingerprint`).
     data: str = ""
     #: The fields of `TrainConfig` that decide the numbers.
-    config: dict[str, Any]
+    config: JsonObject
     steps: int
     #: Rows of the training split.
     samples: int = 0
@@ -110,7 +111,7 @@ class ModelCard(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_older_versions(cls, fields: Any) -> Any:
+    def _of_older_versions(cls, fields: object) -> object:
         """Older cards name the months that they were trained on; champions may be that old."""
         if isinstance(fields, dict):
             return {name: value for name, value in fields.items() if name not in ("train_months", "test_month")}
@@ -224,7 +225,7 @@ def load_card(directory: str | Path) -> ModelCard:
     path = file_of(directory, CARD)
     try:
         with download.local_copy(path, most=files.MOST_JSON_BYTES) as here:
-            return strict.parse(ModelCard, files.read(here, links=False))
+            return json_text.parse_model(ModelCard, files.read(here, links=False))
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {CARD}: it is not a finished model.") from None
     except ValueError as error:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import TypeAdapter
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
@@ -101,7 +101,7 @@ def key(task: TabularTask) -> str:
 def remembered(path: str) -> dict[str, Stretches]:
     """What was remembered; nothing where that cannot be read: all can be read again."""
     try:
-        return _REMEMBERED.validate_python(strict.loads(storage.read(path, most=64 << 20)))
+        return _REMEMBERED.validate_python(json_text.parse_json(storage.read(path, most=64 << 20)))
     except (UserError, ProcessFailed, ValueError):
         return {}
 

@@ -65,8 +65,11 @@ class Destination:
     def _clear(self) -> None:
         self._remove(self._listed())
         names = (manifest.FILE_NAME, manifest.HIDDEN_NAME)
-        for name in (*names, *(f"{name}.partial" for name in (*names, UNFINISHED))):
+        for name in names:
             (self.folder / name).unlink(missing_ok=True)
+        for name in (*names, UNFINISHED):
+            for scratch in self.folder.glob(f"{files.scratch_prefix(name)}*{files.SCRATCH_SUFFIX}"):
+                scratch.unlink()
         for path in self.folder.glob("*-[0-9][0-9][0-9][0-9][0-9].parquet"):
             path.unlink()
 

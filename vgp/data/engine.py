@@ -1,7 +1,7 @@
 """What an engine does with a table's expressions, wherever it runs them, and the columns that all engines give."""
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from vgp.data.events import Events
     from vgp.protocol.manifest import SourceFile
 
+#: A row that a query has read, by column: each value has the type of its column.
+Row: TypeAlias = Mapping[str, Any]
 #: The name of the table or view that holds the declared columns in their canonical types.
 SOURCE = "source"
 #: Columns of a source of files that say where a row came from.
@@ -88,7 +90,7 @@ class Engine(Protocol):
         Raises as `create`.
         """
 
-    def place(self, row: Mapping[str, Any]) -> str:
+    def place(self, row: Row) -> str:
         """Where a row of the source is, for people: "flights.csv, line 12", or "a row of bq://p.d.t with id=7".
 
         Args:

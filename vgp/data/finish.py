@@ -6,7 +6,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from vgp.base.text.printable import listed
 from vgp.data import columns as bins
 from vgp.data import task_names
 from vgp.data.shares import NAMES
-from vgp.data.task import Task
+from vgp.data.task import Statistics, Task
 from vgp.protocol import manifest, outcome
 from vgp.protocol.manifest import Manifest, ShardFile, SourceFile
 
@@ -111,7 +110,7 @@ def say(notes: Sequence[str]) -> None:
 def manifest_of(
     name: str,
     task: Task,
-    statistics: Mapping[str, Any],
+    statistics: Statistics,
     columns: Columns,
     splits: dict[str, tuple[ShardFile, ...]],
 ) -> Manifest:

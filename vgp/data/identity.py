@@ -17,9 +17,9 @@ its 32 digits are read backwards: DuckDB shifts the number that `md5_number` giv
 long), BigQuery reverses the text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
-from typing import Any, cast
+from typing import cast
 
 import duckdb
 import ibis
@@ -31,7 +31,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
-from vgp.data.engine import ID, PLACE, Engine
+from vgp.data.engine import ID, PLACE, Engine, Row
 from vgp.data.schema import FLOAT64_DIGITS
 
 
@@ -258,12 +258,12 @@ def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int
             raise UserError(_repeated(engine, key, first, second))
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> object:
     """Both zeros alike, and a NaN like another."""
     return str(value + 0.0) if isinstance(value, float) else value
 
 
-def _repeated(engine: Engine, key: Sequence[str], first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+def _repeated(engine: Engine, key: Sequence[str], first: Row, second: Row) -> str:
     written = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
     here, there = engine.place(second), engine.place(first)
     same = f"{here} occurs twice" if here == there else f"{here} repeats the key of {there}"
@@ -276,7 +276,7 @@ def _repeated(engine: Engine, key: Sequence[str], first: Mapping[str, Any], seco
     return f"{same}: {written}. A key must occur once: keep one of the two.{hint}"
 
 
-def _may_be_rounded(value: Any) -> bool:
+def _may_be_rounded(value: object) -> bool:
     if not isinstance(value, float):
         return False
     digits = repr(value).partition("e")[0].strip("-0.")

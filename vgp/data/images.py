@@ -9,19 +9,19 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
 from vgp.base.storage import download, files, storage
 from vgp.base.storage.storage import File
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 from vgp.data import image_labels, place
 from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
-from vgp.data.task import Task
+from vgp.data.task import Options, RawRow, Statistics, Task
 from vgp.data.tasks.files import find_files
 from vgp.protocol.manifest import SourceFile
 
@@ -73,11 +73,11 @@ class ImageTask(Task):
     """
 
     #: Options and their defaults; a class that has more adds them to these.
-    settings: ClassVar[Mapping[str, Any]] = {
+    settings: ClassVar[Options] = {
         "size": 64, "channels": 3, "damaged": "refuse", "test_share": 0.2, "validation_share": 0.05,
     }  # fmt: skip
 
-    def __init__(self, options: Mapping[str, Any] | None = None):
+    def __init__(self, options: Options | None = None):
         super().__init__(options)
         self.chosen = {**ImageTask.settings, **self.settings, **self.options}
         _check(self.chosen)
@@ -119,7 +119,9 @@ class ImageTask(Task):
             code = codes.get(composed(label), UNKNOWN)
             if code == UNKNOWN and not self.predicting:
                 where = labels.place(name) if labels else name
-                raise UserError(f"{where}: {quoted(label)} is no class of the task. {nearest(label, self.classes)}")
+                raise UserError(
+                    f"{where}: {quoted(label)} is no class of the task. {did_you_mean(label, self.classes)}"
+                )
             pinned = (
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
             )
@@ -154,7 +156,7 @@ class ImageTask(Task):
             first.bytes + second.bytes, first.digests + second.digests, first.damaged + second.damaged,
         )  # fmt: skip
 
-    def combine(self, scans: Iterable[Scan]) -> dict[str, Any]:
+    def combine(self, scans: Iterable[Scan]) -> Statistics:
         (scan,) = scans
         dropped = {"damaged": len(scan.damaged), "no line in the table": self.unlabelled}
         notes = []
@@ -175,7 +177,7 @@ class ImageTask(Task):
             "channels": self.chosen["channels"],
         }
 
-    def rows(self, shard: tuple[Picture, ...], statistics: Mapping[str, Any]) -> dict[str, pa.Table]:
+    def rows(self, shard: tuple[Picture, ...], statistics: Statistics) -> dict[str, pa.Table]:
         by_split: dict[str, list[tuple[Picture, bytes]]] = {split: [] for split in SPLITS}
         for picture, data in _read(shard):
             try:
@@ -185,7 +187,7 @@ class ImageTask(Task):
                     raise
         return {split: self._table(pictures) for split, pictures in by_split.items() if pictures}
 
-    def inputs(self, rows: Sequence[Mapping[str, Any]], statistics: Mapping[str, Any]) -> pa.Table:
+    def inputs(self, rows: Sequence[RawRow], statistics: Statistics) -> pa.Table:
         """Images as their files are: bytes, or text in base64, each under `image`."""
         data = [_file_of(row, f"row {number:,}") for number, row in enumerate(rows, 1)]
         made = [pixels(name, file, self.chosen["size"], self.chosen["channels"]) for name, file in data]
@@ -208,7 +210,7 @@ class ImageTask(Task):
         )
 
 
-def _file_of(row: Mapping[str, Any], name: str) -> tuple[str, bytes]:
+def _file_of(row: RawRow, name: str) -> tuple[str, bytes]:
     image = row.get("image")
     try:
         return name, image if isinstance(image, bytes) else base64.b64decode(image or b"", validate=True)
@@ -241,7 +243,7 @@ def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:
                 yield picture, data
 
 
-def _check(chosen: Mapping[str, Any]) -> None:
+def _check(chosen: Options) -> None:
     size, channels = chosen["size"], chosen["channels"]
     if not (isinstance(size, int) and 1 <= size <= 4096):
         raise UserError(f"size={size!r}: the pixels of a side, a whole number from 1 to 4,096.")

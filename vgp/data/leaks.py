@@ -6,7 +6,6 @@ that the column explains, so that neither a few huge values nor the shape of wha
 
 from collections.abc import Container, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,7 @@ BINS = 256
 MIN_ROWS, MIN_ROWS_OF_BIN = 100, 5
 
 Sample = dict[str, NDArray[np.generic]]
+Counted = NDArray[np.int64] | NDArray[np.float64]
 
 
 def sample(table: pa.Table, number: int, rows: int) -> Sample:
@@ -236,7 +236,7 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int
     return _area(hits, misses)
 
 
-def _area(hits: NDArray[Any], misses: NDArray[Any]) -> float:
+def _area(hits: Counted, misses: Counted) -> float:
     """The area under the ROC curve of a score, by the counts of both classes for each of its values."""
     below = np.cumsum(misses) - misses
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))

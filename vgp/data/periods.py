@@ -17,7 +17,7 @@ from calendar import monthrange
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vgp.base.exits import UserError
 
@@ -73,7 +73,7 @@ class Window:
         return Window(self.text, tuple(_period("month", date(year, month, 1)) for month in months))
 
 
-def parse(value: Any, name: str) -> Window:
+def parse(value: object, name: str) -> Window:
     """The window that is written, in order of time; the option `name` holds it.
 
     Raises:

@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from rich.console import Console
@@ -29,6 +29,7 @@ from vgp.protocol.cluster import cores
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 #: With fewer shards for each, starting a process takes longer than it saves.
 SHARDS_PER_WORKER = 4
@@ -147,14 +148,14 @@ def _without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-class Shared:
+class Shared(Generic[Value]):
     """A value that every worker reads once, from a file, instead of being sent it with every call."""
 
-    def __init__(self, value: Any, path: Path):
+    def __init__(self, value: Value, path: Path):
         self.value, self.path = value, path
         path.write_bytes(ForkingPickler.dumps(value))
 
-    def __reduce__(self) -> tuple[Callable[[Path], Any], tuple[Path]]:
+    def __reduce__(self) -> tuple[Callable[[Path], "Received"], tuple[Path]]:
         return _received, (self.path,)
 
 

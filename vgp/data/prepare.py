@@ -8,10 +8,9 @@ the input and the configuration, not on processes, threads or memory.
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from vgp.base import engine_settings as settings
 from vgp.base.exits import UserError
@@ -21,9 +20,9 @@ from vgp.data.destination import Destination
 from vgp.data.shards import Processes
 from vgp.data.tables import rebased
 from vgp.data.tabular import TabularTask
-from vgp.data.task import Task
+from vgp.data.task import Options, Task
 from vgp.data.tasks.files import copy_files
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
 
@@ -36,7 +35,7 @@ def prepare(
     data: str,
     destination: str | Path,
     *,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     workers: int | None = None,
 ) -> Manifest:
     """Prepares the dataset of a task in the folder `destination` and returns its manifest.
@@ -110,7 +109,7 @@ def _exits_named() -> Iterator[None]:
 # ---- what later steps take from the pins of the data
 
 
-def pinned_input(uri: str, task: str) -> tuple[str, Mapping[str, Any]]:
+def pinned_input(uri: str, task: str) -> tuple[str, Options]:
     """What the task's `shards` is given, and its options.
 
     Raises:

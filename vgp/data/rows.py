@@ -34,6 +34,7 @@ IN_MEMORY_BYTES = 1 << 30
 #: The type of the label of a regression, which is no code.
 NUMBER_LABEL = "double"
 
+#: Values of one column, of the type that the manifest gives it.
 Array = NDArray[Any]
 
 
@@ -258,7 +259,7 @@ NUMPY_NAMES: Mapping[str, str] = {"float": "float32", "double": "float64", "half
 NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 
-def dtype(column: Column) -> np.dtype[Any]:
+def dtype(column: Column) -> np.dtype[np.generic]:
     """The type of an element, from Arrow's text: `int32`, `fixed_size_list<item: float>[64]`..."""
     text = column.type
     if text.startswith("fixed_size_binary"):
@@ -268,7 +269,7 @@ def dtype(column: Column) -> np.dtype[Any]:
     return _element(text)
 
 
-def _element(text: str) -> np.dtype[Any]:
+def _element(text: str) -> np.dtype[np.generic]:
     name = NUMPY_NAMES.get(text, text)
     if not NUMBERS.fullmatch(name):
         raise UserError(f"the manifest names the type {quoted(text)}, which is none of numbers.")

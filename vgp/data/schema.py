@@ -12,7 +12,7 @@ import ibis.expr.datatypes as dt
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 
 #: Column names that a missing one is compared with, and missing ones that get a hint: each comparison takes 10 us.
@@ -186,7 +186,7 @@ class Declaration:
         for attribute, names in (("key", self.key), ("time", [self.time]), ("target", [self.target])):
             for name in filter(None, names):
                 if name not in fields:
-                    raise UserError(f"{self.task}.{attribute} names {name!r}. {nearest(name, fields)}")
+                    raise UserError(f"{self.task}.{attribute} names {name!r}. {did_you_mean(name, fields)}")
         self._check_target(fields)
         for name in filter(fields.__contains__, (*self.key, self.group)):
             self._check_digits(fields[name])

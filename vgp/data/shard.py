@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import objects, storage
 from vgp.data import leaks, shares
 from vgp.data.columns import Sketch, elements, fixed_width, sketches
-from vgp.data.task import Task
+from vgp.data.task import Shard, Statistics, Task
 from vgp.protocol.manifest import MOST_SHARD_BYTES, ShardFile
 
 # ---- ids of rows that a task gives itself: unique over the dataset, compared part by part in bounded memory
@@ -98,7 +97,7 @@ class Order:
 
 
 def prepare_shard(
-    task: Task, number: int, shard: Any, statistics: Mapping[str, Any], sample_rows: int, scratch: str
+    task: Task, number: int, shard: Shard, statistics: Statistics, sample_rows: int, scratch: str
 ) -> Prepared:
     """Makes the rows of one shard and leaves them in the folder `scratch`, here or in a bucket."""
     prepared = Prepared(f"{scratch}/rows-{number}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, count
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,19 +22,26 @@ from vgp.data import finish, leaks, shares
 from vgp.data.columns import Sketch, category_values
 from vgp.data.destination import Destination
 from vgp.data.pool import Shared, WorkerPool
-from vgp.data.shard import PART_ROWS, ROW_ID, Order, Prepared, id_parts, prepare_shard, require_unique_ids, write_shard
-from vgp.data.task import Task
+from vgp.data.shard import (
+    PART_ROWS,
+    ROW_ID,
+    Order,
+    Prepared,
+    ShardIds,
+    id_parts,
+    prepare_shard,
+    require_unique_ids,
+    write_shard,
+)
+from vgp.data.task import Scan, Shard, Statistics, Task
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Column, Manifest, ShardFile
-
-#: What `combine` returned.
-Statistics = Mapping[str, Any]
 
 
 class Runner(Protocol):
     """Where the functions of a task run over its shards."""
 
-    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+    def make(self, name: str, task: Task, shards: Sequence[Shard], target: Destination) -> Manifest:
         """Prepares the dataset of the task called `name` in the folder.
 
         Raises:
@@ -90,7 +97,7 @@ class Plan:
     doubts: tuple[str, ...] = ()
 
 
-def statistics(task: Task, scans: Iterable[Any]) -> dict[str, Any]:
+def statistics(task: Task, scans: Iterable[Scan]) -> Statistics:
     """What the scans of all shards, in order, tell."""
     if not merges(task):
         return task.combine(scans)
@@ -138,7 +145,7 @@ def sample_rows(shards: int) -> int:
     return max(64 if shards <= leaks.SAMPLE_ROWS // 64 else 4, leaks.SAMPLE_ROWS // max(1, shards))
 
 
-def named(shard: Any) -> str:
+def named(shard: object) -> str:
     """A shard, for a message."""
     text = printable(repr(shard))
     return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
@@ -227,7 +234,7 @@ class Processes:
         """None = one process per core, if there is enough to do."""
         self.workers = workers
 
-    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+    def make(self, name: str, task: Task, shards: Sequence[Shard], target: Destination) -> Manifest:
         with WorkerPool(self.workers, task.scratch) as pool:
             shared = Shared(statistics(task, pool.map("scanning", task.scan, shards)), task.scratch / "statistics")
             make = partial(_prepared, task, shared, sample_rows(len(shards)))
@@ -242,7 +249,7 @@ class Processes:
         return made
 
 
-def _prepared(task: Task, statistics: Shared, sample: int, numbered: tuple[int, Any]) -> Prepared:
+def _prepared(task: Task, statistics: Shared[Statistics], sample: int, numbered: tuple[int, Shard]) -> Prepared:
     """A prepared shard; its ids lie in a file, where the task gives them."""
     number, shard = numbered
     prepared = prepare_shard(task, number, shard, statistics.value, sample, str(task.scratch))
@@ -258,7 +265,7 @@ def _figures(shards: Iterable[Prepared]) -> Figures:
     return whole or Figures([], {})
 
 
-def _compare_ids(scratch: Path, shards: Sequence[Any], prepared: Sequence[Prepared], pool: WorkerPool) -> None:
+def _compare_ids(scratch: Path, shards: Sequence[Shard], prepared: Sequence[Prepared], pool: WorkerPool) -> None:
     given = [(n, named(shards[n])) for n, shard in enumerate(prepared) if shard.ids is not None]
     rows = sum(sum(prepared[n].rows.values()) for n, _ in given)
     count = -(-rows // PART_ROWS)
@@ -268,7 +275,7 @@ def _compare_ids(scratch: Path, shards: Sequence[Any], prepared: Sequence[Prepar
 
 
 def _compare_part(scratch: Path, shards: Sequence[tuple[int, str]], count: int, part: int) -> None:
-    ids: Iterator[Any] = ((n, title, id_parts(np.load(_ids(scratch, n)), count)[part]) for n, title in shards)
+    ids: Iterator[ShardIds] = ((n, title, id_parts(np.load(_ids(scratch, n)), count)[part]) for n, title in shards)
     require_unique_ids(ids)
 
 

@@ -6,10 +6,10 @@ Told of a task that makes its rows itself and names a `group`. A part of the gro
 hashes, the same ones in every split, so that what they share is what all share, about (Broder 1997, bottom-k sketches).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import TypedDict
 
 import ibis.expr.types as ir
 import numpy as np
@@ -18,17 +18,35 @@ from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.data.engine import Engine
+from vgp.data.periods import Spans
 
 #: The splits of a table; the code of one is its position, and a row of none has -1.
 NAMES = ("train", "validation", "test")
 
 
-def percent(name: str, share: Any) -> int:
+class Planned(TypedDict, total=False):
+    """The plan of a split: statistics for the manifest, and with an underscore those that only assigning rows needs."""
+
+    split: dict[str, str]
+    notes: Sequence[str]
+    rows_dropped: dict[str, int]
+    validation_days: list[str]
+    #: Of a split by time: the days that train, those that test, and the days that validate.
+    _spans: tuple[Spans, Spans]
+    _held_out: list[int]
+    #: Of a split by a hash: the common kinds, and the units of rare classes that the hash would have go elsewhere.
+    _common: tuple[int, ...]
+    _moved_kinds: dict[int, list[int]]
+    _moved_rows: dict[int, list[int]]
+
+
+def percent(name: str, share: object) -> int:
     """A share of the rows in whole per cent. Raises UserError for another value of the option `name`."""
-    number = isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < 1
-    if not number or abs(100 * share - round(100 * share)) > 1e-6:
-        raise UserError(f"{name} = {share!r}: a share of the rows in whole per cent, such as 0.2; below 1.")
-    return int(round(100 * share))
+    if isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < 1:
+        percents = round(100 * share)
+        if abs(100 * share - percents) <= 1e-6:
+            return percents
+    raise UserError(f"{name} = {share!r}: a share of the rows in whole per cent, such as 0.2; below 1.")
 
 
 def require_labelled(labelled: bool, where: str, reason: str) -> None:

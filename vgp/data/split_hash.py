@@ -13,15 +13,16 @@ of frequent classes none.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import ibis
 import ibis.expr.types as ir
 
 from vgp.base.exits import UserError
-from vgp.data.engine import ID, Engine
+from vgp.data.engine import ID, Engine, Row
 from vgp.data.schema import DAY, Declaration
-from vgp.data.shares import NAMES, Kinds, nonzero, percent, require_labelled
+from vgp.data.shares import NAMES, Kinds, Planned, nonzero, percent, require_labelled
+from vgp.data.task import Options
 
 #: Rows that are alike are worth a word from this share of all on.
 MANY_ALIKE = 0.05
@@ -46,7 +47,7 @@ class ByHash:
     column: str = ""
 
     @classmethod
-    def chosen(cls, task: Declaration, unlabelled: str, options: Mapping[str, Any]) -> "ByHash":
+    def chosen(cls, task: Declaration, unlabelled: str, options: Options) -> "ByHash":
         test, validation = (percent(name, options[name]) for name in ("test_share", "validation_share"))
         if not test or test + validation >= 100:
             raise UserError(
@@ -70,10 +71,10 @@ class ByHash:
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
         return cast(ir.IntegerValue, ibis.literal(0, "int64"))
 
-    def wrong(self, row: Mapping[str, Any]) -> str:
+    def wrong(self, row: Row) -> str:
         raise AssertionError("every row has a mark")
 
-    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
+    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         require_labelled(any(labelled.values()), "the input", self.unlabelled)
         by, notes = self._decided_by(kinds)
         test, validation = (f"{percents / 100:g}" for percents in (self.test_percent, self.validation_percent))
@@ -84,14 +85,15 @@ class ByHash:
             "_common": kinds.common if kinds and not self.group else (),
         }
 
-    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         kind = cast(ir.IntegerValue, rows["_kind"])
         place = kind % 100
         if planned["_common"]:
             place = kind.isin(planned["_common"]).ifelse(_by_number(rows, kind), place)
         codes = self._codes(cast(ir.IntegerValue, place))
-        for column, name in (("_kind", "_moved_kinds"), ("_row_id", "_moved_rows")):
-            for code, units in planned.get(name, {}).items():
+        moved = (("_kind", planned.get("_moved_kinds", {})), ("_row_id", planned.get("_moved_rows", {})))
+        for column, by_code in moved:
+            for code, units in by_code.items():
                 if units:
                     codes = rows[column].isin(units).ifelse(ibis.literal(code, "int8"), codes)
         return codes
@@ -159,11 +161,9 @@ RARE = 100
 MOST_UNITS = 10_000
 
 TRAIN, VALIDATION, TEST = range(len(NAMES))
-#: Units by the code of their split.
-Moved = dict[int, list[int]]
 
 
-def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) -> dict[str, Moved]:
+def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) -> Planned:
     """Where units of rare classes go that the hash would have go elsewhere: `_moved_kinds`, and single rows in
     `_moved_rows`.
 
@@ -194,13 +194,14 @@ def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) ->
     places = _placed(found, rare, split)
     single = {row["unit"] for row in found if row["alone"]}
     kept = {unit: code for unit, code in places.items() if unit in single or code != split.code(unit % 100)}
-    return {
-        name: {code: sorted(u for u, c in kept.items() if c == code and (u in single) == is_row) for code in range(3)}
-        for name, is_row in (("_moved_kinds", False), ("_moved_rows", True))
-    }
+    kinds_moved, rows_moved = (
+        {code: sorted(u for u, c in kept.items() if c == code and (u in single) == is_row) for code in range(3)}
+        for is_row in (False, True)
+    )
+    return {"_moved_kinds": kinds_moved, "_moved_rows": rows_moved}
 
 
-def _placed(found: Sequence[Mapping[str, Any]], rare: Sequence[int], split: ByHash) -> dict[int, int]:
+def _placed(found: Sequence[Row], rare: Sequence[int], split: ByHash) -> dict[int, int]:
     """The split of each unit, the rarest class first: one that has units of several counts for each of them."""
     places: dict[int, int] = {}
     for label in rare:

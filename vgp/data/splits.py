@@ -7,7 +7,7 @@ split_hash.py     shares by a hash of the group, the key, or the columns known b
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import ibis
 import ibis.expr.types as ir
@@ -15,17 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
+from vgp.data.engine import Row
 from vgp.data.periods import Spans, date_of, spoken
 from vgp.data.schema import Declaration
-from vgp.data.shares import NAMES, Kinds, mixed, nonzero, percent, require_labelled
+from vgp.data.shares import NAMES, Kinds, Planned, mixed, nonzero, percent, require_labelled
 from vgp.data.split_hash import ByHash
+from vgp.data.task import Options
 from vgp.data.windows import Windows, windows
 
 #: The options of every tabular task about its splits. `split`: time, hash or a declared column; "" = time if the task
 #: has a time column, else hash.
-OPTIONS: Mapping[str, Any] = {"split": "", "train": "", "test": "", "test_share": 0.2, "validation_share": 0.05}
+OPTIONS: Options = {"split": "", "train": "", "test": "", "test_share": 0.2, "validation_share": 0.05}
 
 
 class Split(Protocol):
@@ -52,10 +54,10 @@ class Split(Protocol):
         Null, or a day that no calendar has, is the mark of a row that cannot be split: `wrong` says why.
         """
 
-    def wrong(self, row: Mapping[str, Any]) -> str:
+    def wrong(self, row: Row) -> str:
         """What is wrong with a row that has no mark; the row has all declared columns."""
 
-    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
+    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         """The statistics that `assigned` needs, and `split`, `rows_dropped` and `notes` of the manifest.
 
         Args:
@@ -66,7 +68,7 @@ class Split(Protocol):
             UserError: the data lacks what the split needs.
         """
 
-    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         """The split of each row, a position in `shares.NAMES`; -1 for none.
 
         Args:
@@ -74,7 +76,7 @@ class Split(Protocol):
         """
 
 
-def choose(task: Declaration, unlabelled: str, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> Split:
+def choose(task: Declaration, unlabelled: str, defaults: Options, options: Options) -> Split:
     """The way that the task is split.
 
     Args:
@@ -96,11 +98,13 @@ def choose(task: Declaration, unlabelled: str, defaults: Mapping[str, Any], opti
         return ByHash.chosen(task, unlabelled, chosen)
     names = [field.name for field in task.schema]
     if way not in names:
-        raise UserError(f"{task.task}: split = {way!r} is neither time nor hash nor a column. {nearest(way, names)}")
+        raise UserError(
+            f"{task.task}: split = {way!r} is neither time nor hash nor a column. {did_you_mean(way, names)}"
+        )
     return ByColumn.chosen(task, unlabelled, way)
 
 
-def _refuse_meaningless(task: Declaration, way: str, options: Mapping[str, Any]) -> None:
+def _refuse_meaningless(task: Declaration, way: str, options: Options) -> None:
     """Raises UserError for an option that would do nothing."""
     if way == "time" and not task.time:
         raise UserError(f"{task.task} has no time column, so split = time is not possible.")
@@ -132,7 +136,7 @@ class ByTime:
     counts_kinds: bool = False
 
     @classmethod
-    def chosen(cls, task: Declaration, unlabelled: str, options: Mapping[str, Any]) -> "ByTime":
+    def chosen(cls, task: Declaration, unlabelled: str, options: Options) -> "ByTime":
         pair = windows(options["train"], options["test"])
         return cls(pair, percent("validation_share", options["validation_share"]), task.time, unlabelled)
 
@@ -140,10 +144,10 @@ class ByTime:
         assert day is not None, "a split by time is of a task with a time"
         return day
 
-    def wrong(self, row: Mapping[str, Any]) -> str:
+    def wrong(self, row: Row) -> str:
         return f"the row has no day of the years 1 to 9999; its {self.time} is {row[self.time]}."
 
-    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
+    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         present = labelled.keys() | unlabelled.keys()
         if not present:
             raise UserError("the input has no rows: there is nothing to learn or to test.")
@@ -162,7 +166,7 @@ class ByTime:
             "_held_out": held_out,
         }
 
-    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         day, (train, test) = cast(ir.IntegerValue, rows["_mark"]), planned["_spans"]
         held_out = [(_among(day, planned["_held_out"]), 1)] if planned["_held_out"] else []
         codes = ibis.cases((_within(day, test), 2), *held_out, (_within(day, train), 0), else_=-1)
@@ -219,10 +223,10 @@ class ByColumn:
         text = cast(ir.StringValue, rows[self.column].fill_null(""))
         return cast(ir.IntegerValue, text.cases(*codes, ("", -1), else_=None).cast("int64"))
 
-    def wrong(self, row: Mapping[str, Any]) -> str:
+    def wrong(self, row: Row) -> str:
         return f"the split {quoted(row[self.column])} is none of {', '.join(NAMES)}."
 
-    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> dict[str, Any]:
+    def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         require_labelled(any(mark >= 0 for mark in labelled), f"the column {self.column}", self.unlabelled)
         without = sum(count for mark, count in unlabelled.items() if mark >= 0)
         left_out = labelled.get(-1, 0) + unlabelled.get(-1, 0)
@@ -231,5 +235,5 @@ class ByColumn:
             "rows_dropped": nonzero({self.unlabelled: without, f"no split in {self.column}": left_out}),
         }
 
-    def assigned(self, rows: ir.Table, planned: Mapping[str, Any]) -> ir.IntegerValue:
+    def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
         return cast(ir.IntegerValue, rows["_mark"].cast("int8"))

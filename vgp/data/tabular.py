@@ -21,7 +21,7 @@ runs them where the data lies (`vgp.data.engines`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
+from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 
 import ibis
 import ibis.expr.types as ir
@@ -33,7 +33,7 @@ from vgp.data import splits
 from vgp.data.events import Events
 from vgp.data.schema import DAY, Declaration, Field
 from vgp.data.sources.resolve import Reading, resolve
-from vgp.data.task import Task
+from vgp.data.task import Options, Shard, Statistics, Task
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: As a `group`: every row counts by itself.
 ROW = "row"
 #: How text files are written, where that is not found by itself; and the engine, where the source leaves a choice.
-OPTIONS: Mapping[str, Any] = {"engine": "", "separator": "", "quote": "", "encoding": "", "decimal": ""}
+OPTIONS: Options = {"engine": "", "separator": "", "quote": "", "encoding": "", "decimal": ""}
 
 
 class TabularTask(Task):
@@ -72,9 +72,9 @@ class TabularTask(Task):
     #: Why a row may have no label, for the report.
     unlabelled: ClassVar[str] = "no label"
     #: Options and their defaults; a task may add its own, and change these (`vgp.data.splits` says what they do).
-    settings: ClassVar[Mapping[str, Any]] = {"hidden": [256, 128], "dropout": 0.1, **splits.OPTIONS, **OPTIONS}
+    settings: ClassVar[Options] = {"hidden": [256, 128], "dropout": 0.1, **splits.OPTIONS, **OPTIONS}
 
-    def __init__(self, options: Mapping[str, Any] | None = None):
+    def __init__(self, options: Options | None = None):
         self._check_methods()
         super().__init__(options)
         self.declaration = Declaration(
@@ -95,7 +95,7 @@ class TabularTask(Task):
                     "`features` are, and they are expressions over all its rows (docs/your-own-task.md)."
                 )
 
-    def defaults(self) -> Mapping[str, Any]:
+    def defaults(self) -> Options:
         return {**splits.OPTIONS, **OPTIONS, **self.settings}
 
     # ---- what a task of its own may override
@@ -181,7 +181,7 @@ class TabularTask(Task):
     def shards(self, data: str) -> NoReturn:
         raise AssertionError("a table is prepared by its expressions")
 
-    def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
+    def rows(self, shard: Shard, statistics: Statistics) -> "dict[str, pa.Table]":
         raise AssertionError("a table is prepared by its expressions")
 
     # ---- a network that fits any table

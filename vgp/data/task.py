@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from vgp.base.exits import UserError
-from vgp.base.options import check
 from vgp.base.storage import storage
+from vgp.base.text.nearest import did_you_mean
 from vgp.networks.shape import Workload
 from vgp.protocol import outcome
 
@@ -27,6 +27,15 @@ if TYPE_CHECKING:  # a task that only prepares data must not pay for torch
     from vgp.data.rows import Rows
     from vgp.protocol.manifest import Manifest, SourceFile
 
+#: Options by name, of a JSON object: the task that takes one checks its value.
+Options: TypeAlias = Mapping[str, Any]
+#: A piece of the input, and what a task sees in it: of types of the task's own.
+Shard: TypeAlias = Any
+Scan: TypeAlias = Any
+#: Statistics by name, as `combine` gives them: JSON, and behind an underscore anything.
+Statistics: TypeAlias = Mapping[str, Any]
+#: A row by column, as a request or a report has it.
+RawRow: TypeAlias = Mapping[str, Any]
 #: Each column's name, and its values for B rows: (B,) or (B, width).
 Batch: TypeAlias = "dict[str, Tensor]"
 
@@ -91,7 +100,7 @@ class Task(ABC):
     #: names: "sum" (counts), "mean" (running averages) or "last" (flags). Those of batch norm need none.
     buffers: "ClassVar[Mapping[str, Literal['mean', 'sum', 'last']]]" = {}
     #: Options and their defaults; any other is refused. None: the task takes what it is told.
-    settings: ClassVar[Mapping[str, Any] | None] = None
+    settings: ClassVar[Options | None] = None
     #: Rows that evaluation scores at once.
     batch_rows: int = 8_192
 
@@ -104,13 +113,13 @@ class Task(ABC):
     #: What `shards` found: goes into the manifest and the fingerprint.
     sources: "tuple[SourceFile, ...]" = ()
 
-    def __init_subclass__(cls, **given: Any) -> None:
+    def __init_subclass__(cls, **given: object) -> None:
         """A class that says which quantiles it predicts has no classes."""
         super().__init_subclass__(**given)
         if cls.quantiles and "classes" not in vars(cls) and cls.classes == Task.classes:
             cls.classes = ()
 
-    def __init__(self, options: Mapping[str, Any] | None = None):
+    def __init__(self, options: Options | None = None):
         """`options` are the task's own, such as layer sizes or how its rows are split.
 
         Raises:
@@ -121,9 +130,12 @@ class Task(ABC):
         self.options = dict(options or {})
         defaults = self.defaults()
         if defaults is not None:
-            check(type(self).__name__, self.options, defaults)
+            for option in self.options:
+                if option not in defaults:
+                    name = type(self).__name__
+                    raise UserError(f"{name} has no option {option!r}. {did_you_mean(option, defaults)}")
 
-    def defaults(self) -> Mapping[str, Any] | None:
+    def defaults(self) -> Options | None:
         """Every option and its default; None: the task takes what it is told."""
         return self.settings
 
@@ -143,18 +155,18 @@ class Task(ABC):
     # ---- preparation: runs in a pool of processes, shard by shard
 
     @abstractmethod
-    def shards(self, data: str) -> Sequence[Any]:
+    def shards(self, data: str) -> Sequence[Shard]:
         """Cuts the input into picklable pieces that fit in memory.
 
         `data` is what the user gave, or in a pipeline the URI of its pins: `vgp.base.storage.storage.find` turns
         both into files. "" = the task's own.
         """
 
-    def scan(self, shard: Any) -> Any:
+    def scan(self, shard: Shard) -> Scan:
         """Looks at one shard before any is written: validates it, counts what `combine` needs."""
         return None
 
-    def combine(self, scans: Iterable[Any]) -> dict[str, Any]:
+    def combine(self, scans: Iterable[Scan]) -> Statistics:
         """Merges the scans, in shard order, into statistics that every `rows` call receives.
 
         They go into the manifest as JSON, but for keys that start with an underscore: those may be large, or
@@ -164,7 +176,7 @@ class Task(ABC):
         """
         return {}
 
-    def merge(self, first: Any, second: Any) -> Any:
+    def merge(self, first: Scan, second: Scan) -> Scan:
         """Optional: two scans of neighbours as one, which may be the first itself.
 
         `combine` is then given one scan, merged in a tree whose shape depends on the number of shards alone: no process
@@ -173,7 +185,7 @@ class Task(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
+    def rows(self, shard: Shard, statistics: Statistics) -> "dict[str, pa.Table]":
         """The finished rows of one shard by split (`train`, `test`...), with the label: class codes, or numbers.
 
         Float columns are numbers (null = missing), strings are categories, fixed-size lists and binaries are
@@ -183,7 +195,7 @@ class Task(ABC):
 
     # ---- prediction
 
-    def inputs(self, rows: "Sequence[Mapping[str, Any]]", statistics: Mapping[str, Any]) -> "pa.Table":
+    def inputs(self, rows: Sequence[RawRow], statistics: Statistics) -> "pa.Table":
         """Optional: the columns of raw rows, such as those of a request, as `rows` makes them, without the label.
 
         Without it a raw row has the columns that `rows` gives, by their names. A task over a table says it in
@@ -288,7 +300,7 @@ class Task(ABC):
         """Random changes to a training batch; draw only from `generator`, so that a resume repeats them."""
         return batch
 
-    def architecture(self, data: "Manifest") -> Mapping[str, Any]:
+    def architecture(self, data: "Manifest") -> Options:
         """What of the model for this data is not told by the sizes of its weights, such as its heads: a warm start
         from a model that differs is refused."""
         return {}
@@ -315,7 +327,7 @@ class Task(ABC):
         """What throughput is counted in, and the operations of a row, from which the use of the GPUs follows."""
         return Workload()
 
-    def text(self, row: "Mapping[str, Any]", data: "Manifest") -> str:
+    def text(self, row: RawRow, data: "Manifest") -> str:
         """A row as text, for the report's examples: where its columns say little to people, as tokens do."""
         return ""
 

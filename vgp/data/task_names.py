@@ -1,12 +1,12 @@
 """The names of tasks: short ones, `module:Class`, and those of earlier versions. Nothing is imported here."""
 
-import difflib
 import importlib
 import pkgutil
 import re
 import sys
 
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import quoted
 
 #: The tasks that the library brings.
@@ -100,9 +100,9 @@ def _require_file(name: str) -> None:
     there = [*SHIPPED, *_in_project()]
     if name in there:
         return
-    near = difflib.get_close_matches(name, there, 1)
+    near = nearest(name, there)
     raise UserError(
         f"task {name!r} is neither a task of the library nor a file in {PROJECT.replace('.', '/')}/ "
-        f"({', '.join(there)}).{f' Did you mean {near[0]}?' if near else ''} Your own can lie anywhere: module:Class, "
+        f"({', '.join(there)}).{f' Did you mean {near}?' if near else ''} Your own can lie anywhere: module:Class, "
         "such as my_package.my_task:MyTask."
     )

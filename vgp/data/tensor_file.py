@@ -7,18 +7,19 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import google_crc32c
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from vgp.base import strict
+from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 
 #: Memory as uint8.
-Bytes = np.ndarray[Any, Any]
+Bytes = NDArray[np.uint8]
 
 _PIECE = 1 << 20
 
@@ -63,7 +64,7 @@ def head(tensors: Mapping[str, Tensor], aliases: Mapping[str, str] | None = None
         tensors: In their order.
         aliases: Names of tensors that are left out, and the names that they are there by; noted as the library does.
     """
-    fields: dict[str, Any] = {"__metadata__": dict(sorted(aliases.items()))} if aliases else {}
+    fields: JsonObject = {"__metadata__": dict(sorted(aliases.items()))} if aliases else {}
     offset = 0
     for name, tensor in tensors.items():
         end = offset + tensor.numel() * tensor.element_size()
@@ -96,14 +97,14 @@ def header_bytes(length: bytes, size: int) -> int:
 
 def entries(header: bytes, size: int) -> dict[str, Entry]:
     """The tensors of a file of `size` bytes. Raises ValueError if the header says what cannot be."""
-    fields = strict.loads(header)
+    fields = json_text.parse_json(header)
     if not isinstance(fields, dict):
         raise ValueError("the header is no JSON object")
     first = LENGTH_BYTES + len(header)
     return {name: _entry(name, value, first, size) for name, value in fields.items() if name != "__metadata__"}
 
 
-def _entry(name: str, value: Any, first: int, size: int) -> Entry:
+def _entry(name: str, value: JsonObject, first: int, size: int) -> Entry:
     try:
         dtype, shape = _NAMED[value["dtype"]], tuple(value["shape"])
         begin, end = value["data_offsets"]

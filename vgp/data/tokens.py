@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vgp.base.documents.json_text import Json, JsonObject
 from vgp.base.exits import UserError
 
 #: Tokens are stored as uint16.
@@ -43,7 +44,7 @@ class Bytes:
 class BytePairs:
     """Byte pairs as the package `tokenizers` learned them; `vocabulary` is its own JSON."""
 
-    vocabulary: Mapping[str, Any]
+    vocabulary: Mapping[str, Json]
 
     def __post_init__(self) -> None:
         from tokenizers import Tokenizer
@@ -63,7 +64,7 @@ class BytePairs:
         return str(self.model.decode([i for i in ids if i < self.size - 1]))
 
 
-def learn(texts: Iterable[bytes], size: int) -> dict[str, Any]:
+def learn(texts: Iterable[bytes], size: int) -> JsonObject:
     """A byte-level BPE vocabulary of at most `size` - 1 tokens, as JSON; the same for the same texts."""
     try:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -78,6 +79,6 @@ def learn(texts: Iterable[bytes], size: int) -> dict[str, Any]:
     return dict(json.loads(model.to_str()))
 
 
-def tokens(vocabulary: Mapping[str, Any]) -> Tokens:
+def tokens(vocabulary: Mapping[str, Json]) -> Tokens:
     """The tokens of a vocabulary as `learn` gives it; an empty one stands for bytes."""
     return BytePairs(vocabulary) if vocabulary else Bytes()

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from vgp.base.exits import UserError
 from vgp.data.periods import (
@@ -80,7 +80,7 @@ class Windows(NamedTuple):
         return Windows(*(w.dated(min(years)) if w.yearless else w for w in self))
 
 
-def windows(train: Any, test: Any) -> Windows:
+def windows(train: object, test: object) -> Windows:
     """Reads the two windows. Without `test` the month, week or year after `train` tests; without `train` all days
     before `test` train; without both the data's last month tests.
 
@@ -95,7 +95,7 @@ def windows(train: Any, test: Any) -> Windows:
     return pair
 
 
-def dated(options: Mapping[str, Any], name: Literal["train", "test"]) -> Spans:
+def dated(options: Mapping[str, object], name: Literal["train", "test"]) -> Spans:
     """The days of a window that a task's options name; () where they say no dates, or are no windows."""
     try:
         both = windows(options.get("train", ""), options.get("test", ""))

@@ -14,7 +14,7 @@ from vgp.base.text.printable import quoted
 from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Slice
-from vgp.registry import model_name as names
+from vgp.registry import documents as names
 from vgp.registry import reigning
 
 FILE_NAME = file_names.DECISION

@@ -22,7 +22,7 @@ from vgp.data.bundle import CARD, WEIGHTS
 from vgp.data.periods import spoken
 from vgp.data.windows import dated
 from vgp.evaluation.collected import PREDICTIONS
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
@@ -228,7 +228,9 @@ def _refused(path: str, what: str) -> UserError:
 def read_launched(folder: str) -> Launched:
     """What the file in the folder tells; what it lacks is left empty, also if it is no such file."""
     try:
-        told = strict.loads(storage.read(f"{storage.uri(folder)}/{LAUNCHED_FILE_NAME}", most=MOST_BYTES, links=False))
+        told = json_text.parse_json(
+            storage.read(f"{storage.uri(folder)}/{LAUNCHED_FILE_NAME}", most=MOST_BYTES, links=False)
+        )
     except (UserError, ValueError):
         return Launched()
     return _launched(told) if isinstance(told, dict) else Launched()

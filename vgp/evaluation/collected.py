@@ -6,11 +6,11 @@ import json
 import os
 from typing import Literal
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage import files, pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.pins import ChampionPins
 
@@ -82,7 +82,7 @@ def load(folder: str) -> Collected | None:
     if not path:
         return None
     try:
-        return strict.parse(Collected, storage.read(path, most=files.MOST_JSON_BYTES, links=False))
+        return json_text.parse_model(Collected, storage.read(path, most=files.MOST_JSON_BYTES, links=False))
     except ValueError as error:
         raise UserError(f"{storage.plain(path)} cannot be read as what was taken up from a script: {error}") from None
 

@@ -2,23 +2,18 @@
 
 cluster.py          where this process stands among machines, from CLUSTER_SPEC
 commit.py           the commit of the code that a run was started from
-epoch.py            the period after which nothing older is taken from the cache
 file_names.py       the names of files that one step writes and another reads
-image.py            the name that stands in a component for the one image
 imports.py          whose modules a process imports: those of the repository
 job_steps.py        the steps of a run, from its PipelineJob
 manifest.py         what the shards hold and where they came from
 model_plan.py       what is left to do there
 model_registry.py   Vertex AI's Model Registry made equal to ours
-model_service.py    the calls of Vertex AI that this takes
-model_upload.py     one version as Vertex AI takes it
-moment.py           the moment that a run looks back from
+model_service.py    the calls of Vertex AI that this takes; one version as it takes it
+moment.py           the moment that a run looks back from; the cache epoch
 outcome.py          what a task predicts: classes, a likelihood, or a number
-pin_store.py        documents named by their checksum, written once
-pins.py             the three documents: data, champion, run
-placeholders.py     texts that Kubeflow Pipelines would replace
+pins.py             the three documents, data, champion and run, named by their checksum
+placeholders.py     texts that Kubeflow Pipelines would replace; the name that stands for the one image
 run_folder.py       where a run keeps things, told from the path of an output
 summary.py          what became of a run, as one value
 capacity/           a job and its launcher: ladder, signs of life, progress, who may run
-launching/          the text that starts any script on every machine of a job
-"""
+launching/          the text that starts any script on every machine of a job"""

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-Json = Mapping[str, Any]
+from vgp.base.documents.json_text import JsonObject
 
 #: PipelineTaskDetail.State -> our word, where lower case would not do.
 _STATES = {
@@ -49,11 +49,11 @@ class Step:
     trains: bool = False
     pinned: bool = False
     #: Parameters that it returned, and URIs of its pages.
-    returned: Json = field(default_factory=dict)
+    returned: JsonObject = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
 
 
-def steps_of(job: Json) -> list[Step]:
+def steps_of(job: JsonObject) -> list[Step]:
     """The steps that Google lists, in the order in which they began; iterations of a loop are numbered."""
     spec = _Spec(table(job, "pipelineSpec"))
     run = str(job.get("name", "")).rpartition("/")[2]
@@ -68,13 +68,13 @@ def steps_of(job: Json) -> list[Step]:
     return [_step(detail, _label(names, number), spec, run) for number, detail in enumerate(leaves)]
 
 
-def table(values: Json, key: str) -> dict[str, Any]:
+def table(values: JsonObject, key: str) -> JsonObject:
     """The object below `key`; empty where there is none."""
     value = values.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def items(values: Json, key: str) -> list[Any]:
+def items(values: JsonObject, key: str) -> list[Any]:
     """The list below `key`; empty where there is none."""
     value = values.get(key)
     return value if isinstance(value, list) else []
@@ -92,12 +92,12 @@ def moment(value: object) -> datetime | None:
 class _Spec:
     """What a compiled pipeline says of its tasks, by their names."""
 
-    def __init__(self, content: Json) -> None:
+    def __init__(self, content: JsonObject) -> None:
         self.components = table(content, "components")
         self.root = table(content, "root")
 
     @cached_property
-    def tasks(self) -> dict[str, dict[str, Any]]:
+    def tasks(self) -> dict[str, JsonObject]:
         groups = [self.root, *(group for group in self.components.values() if isinstance(group, dict))]
         return {
             name: task
@@ -110,7 +110,7 @@ class _Spec:
         sources = _sources(self.tasks.get(name, {}))
         return "dag" not in self.component(name) and not any("taskFinalStatus" in source for source in sources)
 
-    def component(self, name: str) -> dict[str, Any]:
+    def component(self, name: str) -> JsonObject:
         return table(self.components, str(table(self.tasks.get(name, {}), "componentRef").get("name", "")))
 
     def trains(self, name: str) -> bool:
@@ -128,12 +128,12 @@ class _Spec:
         return bool(table(task, "cachingOptions").get("enableCache")) and not any(map(_OF_THIS_RUN.search, constants))
 
 
-def _sources(task: Json) -> list[dict[str, Any]]:
+def _sources(task: JsonObject) -> list[JsonObject]:
     parameters = table(table(task, "inputs"), "parameters")
     return [source for source in parameters.values() if isinstance(source, dict)]
 
 
-def _step(detail: Json, label: str, spec: _Spec, run: str) -> Step:
+def _step(detail: JsonObject, label: str, spec: _Spec, run: str) -> Step:
     state = str(detail.get("state", ""))
     word = _STATES.get(state, state.lower())
     name, begin, end = _name(detail), moment(detail.get("startTime")), moment(detail.get("endTime"))
@@ -153,13 +153,13 @@ def _step(detail: Json, label: str, spec: _Spec, run: str) -> Step:
     )
 
 
-def _maker(detail: Json, run: str) -> str:
+def _maker(detail: JsonObject, run: str) -> str:
     """The run in whose folder the results of a cached step lie."""
     homes = [home["run"] for _, _, uri in _artifacts(detail) if (home := _OUTPUT.fullmatch(uri))]
     return next((home for home in homes if home != run), "")
 
 
-def _artifacts(detail: Json) -> Iterator[tuple[str, str, str]]:
+def _artifacts(detail: JsonObject) -> Iterator[tuple[str, str, str]]:
     """Name, type and URI of every output."""
     for key in sorted(table(detail, "outputs")):
         for artifact in items(table(table(detail, "outputs"), key), "artifacts"):
@@ -167,12 +167,12 @@ def _artifacts(detail: Json) -> Iterator[tuple[str, str, str]]:
                 yield key, str(artifact.get("schemaTitle", "")), str(artifact.get("uri", ""))
 
 
-def _returned(detail: Json) -> dict[str, Any]:
+def _returned(detail: JsonObject) -> JsonObject:
     metadata = table(table(detail, "execution"), "metadata")
     return {key.removeprefix("output:"): value for key, value in metadata.items() if key.startswith("output:")}
 
 
-def _name(detail: Json) -> str:
+def _name(detail: JsonObject) -> str:
     return str(detail.get("taskName", ""))
 
 
@@ -181,10 +181,10 @@ def _label(names: list[str], number: int) -> str:
     return f"{name}[{names[:number].count(name)}]" if names.count(name) > 1 else name
 
 
-def _is_the_run(detail: Json, run: str) -> bool:
+def _is_the_run(detail: JsonObject, run: str) -> bool:
     return _name(detail) == run or table(detail, "execution").get("schemaTitle") in _RUN_TITLES
 
 
-def _begin(detail: Json) -> tuple[float, str]:
+def _begin(detail: JsonObject) -> tuple[float, str]:
     time = moment(detail.get("startTime")) or moment(detail.get("createTime"))
     return (time.timestamp() if time else 0.0, str(detail.get("taskId", "")).rjust(20))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage import files
 
@@ -125,7 +125,7 @@ def load(directory: str | Path) -> Manifest:
     """Reads the manifest of a prepared dataset."""
     path = path_in(directory)
     try:
-        return strict.parse(Manifest, files.read(path, links=False))
+        return json_text.parse_model(Manifest, files.read(path, links=False))
     except FileNotFoundError:
         raise UserError(f"{directory} holds no {FILE_NAME}: it is not a finished, prepared dataset.") from None
     except ValueError as error:

@@ -7,24 +7,24 @@ there. Of versions that came twice the oldest stays.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from vgp.protocol import model_upload as uploads
-from vgp.protocol.model_upload import NUMBER, REGISTRY, STATE, Json, Refused
+from vgp.base.documents.json_text import JsonObject
+from vgp.protocol import model_service as uploads
+from vgp.protocol.model_service import NUMBER, REGISTRY, STATE, Refused
 
 CHAMPION, DEFAULT = "champion", "default"
 #: Versions younger than this are left to the step that registered them: it may be uploading right now.
 YOUNG = timedelta(minutes=15)
 
 #: Versions as Vertex AI lists them, the oldest first.
-Live = Sequence[Mapping[str, Any]]
+Live = Sequence[JsonObject]
 
 
 @dataclass(frozen=True)
 class Upload:
     """A version that is not there."""
 
-    version: Json
+    version: JsonObject
     #: Whether the model is there.
     model_exists: bool
 
@@ -85,7 +85,7 @@ class Remove:
 Step = Upload | Relabel | Move | Take | Remove
 
 
-def steps(record: Json, live: Live, *, mine: int | None = None, now: datetime | None = None) -> Iterator[Step]:
+def steps(record: JsonObject, live: Live, *, mine: int | None = None, now: datetime | None = None) -> Iterator[Step]:
     """What there is to do. `mine` and `now` as in `model_registry.reconcile`; without them all that is missing is due.
 
     Raises:
@@ -100,7 +100,7 @@ def steps(record: Json, live: Live, *, mine: int | None = None, now: datetime | 
     yield from _removed(record, live, ours)
 
 
-def notes(record: Json, live: Live) -> list[str]:
+def notes(record: JsonObject, live: Live) -> list[str]:
     """What stays different whatever is done, in words."""
     told = [
         f"version {version['number']} is not on Vertex AI: it is a script's own model, which our image cannot serve"
@@ -114,10 +114,10 @@ def notes(record: Json, live: Live) -> list[str]:
     ]
 
 
-def _known(record: Json, live: Live) -> dict[int, Mapping[str, Any]]:
+def _known(record: JsonObject, live: Live) -> dict[int, JsonObject]:
     """Number -> the oldest version there with it. Raises as `steps`."""
     registry = uploads.registry_label(record["versions"][0]) if record["versions"] else ""
-    known: dict[int, Mapping[str, Any]] = {}
+    known: dict[int, JsonObject] = {}
     for version in live:
         labels = version.get("labels", {})
         if labels.get(REGISTRY) != registry or not str(labels.get(NUMBER, "")).isdecimal():
@@ -130,7 +130,7 @@ def _known(record: Json, live: Live) -> dict[int, Mapping[str, Any]]:
     return known
 
 
-def _is_due(version: Json, mine: int | None, now: datetime | None) -> bool:
+def _is_due(version: JsonObject, mine: int | None, now: datetime | None) -> bool:
     if version["state"] == "deleted" or not uploads.servable(version):
         return False
     if mine is None or now is None or version["number"] == mine:
@@ -138,7 +138,7 @@ def _is_due(version: Json, mine: int | None, now: datetime | None) -> bool:
     return datetime.fromisoformat(str(version["created"])) < now - YOUNG
 
 
-def _relabelled(record: Json, ours: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
+def _relabelled(record: JsonObject, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
     """A candidate is approved or rejected; nothing else of a version ever changes."""
     for version in record["versions"]:
         there = ours.get(version["number"])
@@ -146,7 +146,7 @@ def _relabelled(record: Json, ours: Mapping[int, Mapping[str, Any]]) -> Iterator
             yield Relabel(there["versionId"], {**there["labels"], STATE: version["state"]})
 
 
-def _aliased(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
+def _aliased(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
     targets = {name: ours[number] for name, number in record["aliases"].items() if number in ours}
     if default := _default(record, live, ours):
         targets[DEFAULT] = default
@@ -162,7 +162,7 @@ def _aliased(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) ->
                 yield Take(name, version["labels"][NUMBER], version["versionId"])
 
 
-def _default(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _default(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> JsonObject | None:
     """The version that is meant where none is named: the champion; else as it is, if that stays; else the newest."""
     if champion := ours.get(record["aliases"].get(CHAMPION, 0)):
         return champion
@@ -172,7 +172,7 @@ def _default(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) ->
     return staying[-1] if staying and not is_held else None
 
 
-def _removed(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) -> Iterator[Step]:
+def _removed(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> Iterator[Step]:
     for version in _going(record, live, ours):
         if not version.get("deployedModels"):
             number = version["labels"][NUMBER]
@@ -180,12 +180,12 @@ def _removed(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) ->
             yield Remove(number, version["versionId"], twice, last=len(live) == 1)
 
 
-def _going(record: Json, live: Live, ours: Mapping[int, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _going(record: JsonObject, live: Live, ours: Mapping[int, JsonObject]) -> list[JsonObject]:
     """What is deleted in the record, or there twice. What the record does not know is newer than it, and stays."""
     deleted = {version["number"] for version in record["versions"] if version["state"] == "deleted"}
     numbers = [int(version["labels"][NUMBER]) for version in live]
     return [v for v, number in zip(live, numbers, strict=True) if number in deleted or ours[number] is not v]
 
 
-def _holders(live: Live, name: str) -> list[Mapping[str, Any]]:
+def _holders(live: Live, name: str) -> list[JsonObject]:
     return [version for version in live if name in version.get("versionAliases", [])]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from vgp.base import google_api
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.retry import Failure, Pauses, poll, retry
-from vgp.protocol import model_upload
+from vgp.protocol import model_service
 from vgp.protocol.model_plan import Move, Relabel, Remove, Step, Take, Upload, notes, steps
-from vgp.protocol.model_service import ModelService
-from vgp.protocol.model_upload import Json, Refused
+from vgp.protocol.model_service import ModelService, Refused
 
 #: Seconds: how long an operation may take, and failures in a row; the first pause, and the longest.
 OPERATION_S, PATIENCE_S, FIRST_S, LONGEST_S = 1800.0, 300.0, 2.0, 30.0
@@ -37,7 +37,7 @@ class Terms:
 
 
 def project(
-    read: Callable[[], Json], *, project: str, region: str, terms: Terms | None = None, mine: int | None = None
+    read: Callable[[], JsonObject], *, project: str, region: str, terms: Terms | None = None, mine: int | None = None
 ) -> list[str]:
     """`reconcile` from within a step, as its account, with every failure as one sentence.
 
@@ -65,7 +65,7 @@ def project(
 
 
 def reconcile(
-    read: Callable[[], Json],
+    read: Callable[[], JsonObject],
     service: ModelService,
     terms: Terms,
     *,
@@ -86,15 +86,15 @@ def reconcile(
     return _Reconciliation(read, service, terms, mine, clock or Clock()).run()
 
 
-def differences(record: Json, service: ModelService) -> list[str]:
+def differences(record: JsonObject, service: ModelService) -> list[str]:
     """What Vertex AI does not show yet, in words; empty if it agrees with the record. Raises as `reconcile`."""
-    live = service.versions(model_upload.model_id(record))
+    live = service.versions(model_service.model_id(record))
     return [f"not yet: {step}" for step in steps(record, live)] + notes(record, live)
 
 
 class _Reconciliation:
     def __init__(
-        self, read: Callable[[], Json], service: ModelService, terms: Terms, mine: int | None, clock: Clock
+        self, read: Callable[[], JsonObject], service: ModelService, terms: Terms, mine: int | None, clock: Clock
     ) -> None:
         self.read, self.service, self.terms, self.mine, self.clock = read, service, terms, mine, clock
         self.done: list[str] = []
@@ -119,7 +119,7 @@ class _Reconciliation:
     def round(self) -> bool:
         """Takes the first step that there is; False if there is none."""
         record = self.read()
-        model = model_upload.model_id(record)
+        model = model_service.model_id(record)
         live = self.service.versions(model) if record["versions"] else []
         step = next(steps(record, live, mine=self.mine, now=self.clock.moment()), None)
         if step is None:
@@ -129,7 +129,7 @@ class _Reconciliation:
         self.done += [str(step)] if str(step) not in self.done else []
         return True
 
-    def take(self, step: Step, record: Json, model: str) -> None:
+    def take(self, step: Step, record: JsonObject, model: str) -> None:
         match step:
             case Upload():
                 self.upload(step, record, model)
@@ -142,7 +142,7 @@ class _Reconciliation:
             case Remove():
                 self.remove(step, model)
 
-    def upload(self, step: Upload, record: Json, model: str) -> None:
+    def upload(self, step: Upload, record: JsonObject, model: str) -> None:
         """Sends the version, once it was looked for in vain: an answer may be lost, and a list be late."""
         from google.api_core.exceptions import BadRequest, Conflict, NotFound, TooManyRequests
 
@@ -165,10 +165,10 @@ class _Reconciliation:
         except BadRequest as error:
             raise Refused(f"{failed}: {error.message}") from None
 
-    def body(self, step: Upload, record: Json, model: str) -> Json:
+    def body(self, step: Upload, record: JsonObject, model: str) -> JsonObject:
         parent = self.service.name(model) if step.model_exists else ""
         terms = self.terms
-        return model_upload.request(
+        return model_service.request(
             record, step.version, parent=parent, image=terms.image, key=terms.encryption_key, labels=terms.labels
         )
 
@@ -193,11 +193,11 @@ class _Reconciliation:
             return  # somebody else did
         self.finish(operation, f"version {step.number} of {model} was not removed")
 
-    def finish(self, operation: Json, failed: str) -> None:
+    def finish(self, operation: JsonObject, failed: str) -> None:
         """Waits until the operation has ended."""
         name, known = str(operation.get("name")), [operation]
 
-        def look() -> Json | None:
+        def look() -> JsonObject | None:
             state = known.pop() if known else self.service.operation(name)
             return state if state.get("done") else None
 
@@ -218,7 +218,7 @@ def _patience_s(error: Exception) -> float:
     return RACE_S if isinstance(error, BadRequest | Conflict | NotFound) else 0.0
 
 
-def _failure(error: Json, failed: str) -> Exception:
+def _failure(error: JsonObject, failed: str) -> Exception:
     """The error of an operation; one that may pass, or that the id is taken, as the exception of such an answer."""
     from google.api_core import exceptions
 

@@ -1,9 +1,22 @@
-"""The moment that a run looks back from: `as_of`, or the time of a schedule's tick that comes late."""
+"""The moment that a run looks back from: `as_of`, or the time of a schedule's late tick; and the cache epoch."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
 from vgp.base.exits import UserError
+
+# ---- the cache epoch: a number in the pins that changes every `EPOCH_DAYS`, so that no cached result outlives files
+
+# Cached results never expire, while the bucket of the runs deletes what is old. Keep its objects for more than twice as
+# long: a result of the epoch's first day is taken until its last, and its run goes on for a while.
+
+EPOCH_DAYS = 14
+
+
+def epoch(now: datetime) -> int:
+    """The number of the period of `EPOCH_DAYS` days, counted from 1970-01-01 UTC."""
+    return int(now.astimezone(UTC).timestamp()) // (EPOCH_DAYS * 86_400)
+
 
 #: A tick that is younger is no look back: the night works on what is there.
 FRESH = timedelta(hours=1)

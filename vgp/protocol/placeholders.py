@@ -8,6 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+# ---- the name that stands in a component for the one image of the steps
+
+#: The configured `image` of pipelines.toml takes its place when a pipeline is compiled: no image can be called so.
+IMAGE = "<image of pipelines.toml>"
+
+
 _REPLACED = re.compile(r"\{\{\$|/kfp-workspace")
 RULE = (
     "holds a placeholder, {{$...}} or /kfp-workspace: Kubeflow Pipelines would put another text in its place. "

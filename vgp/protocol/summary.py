@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import listed
 from vgp.base.text.printable import one_line, printable
 from vgp.protocol.capacity.way import Way
-from vgp.protocol.job_steps import Json, Step, moment, steps_of, table
+from vgp.protocol.job_steps import Step, moment, steps_of, table
 
 #: Of the JSON form: raised when a field goes or changes its meaning, not when one is added.
 VERSION = 1
@@ -208,7 +209,7 @@ class Summary:
 
 
 def summary_of(
-    job: Json,
+    job: JsonObject,
     prices: Mapping[str, float | Sequence[Any]] | None = None,
     *,
     state: str = "",

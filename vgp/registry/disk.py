@@ -42,15 +42,14 @@ class DiskRecord:
         """Puts what the function makes of the file's bytes in their place; None = leaves them. Calls it once."""
         with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             if (data := function(self.read())) is not None:
-                replace(self.path, data)
+                files.write(self.path, data, durable=True)
 
     def require_writable(self) -> None:
         """Raises UserError if the file cannot be changed, or no version can be put beside it."""
         with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             for path in (self.path, self.path.parent / VERSIONS / "version"):
                 path.parent.mkdir(exist_ok=True)
-                write(_scratch(path), b"")
-                _scratch(path).unlink()
+                files.require_writable(path.parent)
 
 
 @contextmanager
@@ -91,35 +90,6 @@ def _lock(descriptor: int, path: Path, deadline_s: float) -> None:
         ) from None
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Writes the file so that a kill or a loss of power leaves the old one or the new one. Its lock must be held."""
-    scratch = _scratch(path)
-    try:
-        write(scratch, data)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
-    sync(path.parent)
-
-
-def write(path: Path, data: bytes) -> None:
-    """The bytes on the disk, not only in the memory of the system."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def sync(folder: Path) -> None:
-    """The names in a folder on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
     """Says that something below a registry cannot be written, as a request that is wrong."""
@@ -130,7 +100,3 @@ def refused(path: Path) -> Iterator[None]:
             f"the registry cannot be written at {error.filename or path}: {error.strerror}. Have it made writable for "
             "whoever runs this, or name another registry: a folder, or gs://BUCKET/FOLDER."
         ) from None
-
-
-def _scratch(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")

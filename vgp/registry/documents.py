@@ -7,13 +7,59 @@ Layout of a registry, on this machine or in a bucket:
 """
 
 import math
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
+from vgp.base.text.printable import quoted
+from vgp.data import task_names
+
+# ---- what a model is called in the registry
+
+_LONGEST = 63
+
+
+def chosen(given: str, task: str, options: Mapping[str, Any] | None = None) -> str:
+    """The name that was given, else the task's.
+
+    That is `flights` of the task flights, `churn-model` of `my_tasks.churn:ChurnModel`, and of the task of any table
+    what it predicts: two tables are two models.
+
+    Raises:
+        UserError: no model can be called what was given.
+    """
+    check(given)
+    return given or _of_task(task, options or {})
+
+
+def check(given: str) -> None:
+    """Raises UserError if something was given that no model can be called."""
+    if given and not re.fullmatch(MODEL_NAME, given):
+        raise UserError(
+            f"model_name = {quoted(given)}: 1 to {_LONGEST} small letters, digits, - and _, a letter first, such as "
+            f"{_slug(given) or 'flights'}."
+        )
+
+
+def _of_task(task: str, options: Mapping[str, Any]) -> str:
+    full = task_names.spec(task)
+    if full == task_names.SHIPPED["table"] and options.get("declaration"):
+        from vgp.data.tasks.table.parsing import parse
+
+        return _slug(parse(str(options["declaration"]), "declaration").target) or "table"
+    return task_names.short(full) or _slug(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", full.rpartition(":")[2])) or "model"
+
+
+def _slug(text: str) -> str:
+    """The text in the letters that a name may have; "" if none is left."""
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return (slug if slug[:1].isalpha() or not slug else f"model-{slug}")[:_LONGEST].rstrip("-")
+
 
 FORMAT = 1
 FILE_NAME = "registry.json"
@@ -177,7 +223,7 @@ def decode_record(path: str, model: str, data: bytes) -> Record:
     if len(data) > MOST_RECORD_BYTES:
         raise too_large(path)
     try:
-        record = strict.parse(Record, data)
+        record = json_text.parse_model(Record, data)
     except ValueError as error:
         if (written := _format(data)) > FORMAT:
             raise UserError(
@@ -211,7 +257,7 @@ def too_large(path: str) -> UserError:
 def _format(data: bytes) -> int:
     """The number of the format that the bytes claim to have; 0 if they claim none."""
     try:
-        written = strict.loads(data)["format"]
+        written = json_text.parse_json(data)["format"]
     except (ValueError, LookupError, TypeError):
         return 0
     return written if isinstance(written, int) else 0

@@ -10,7 +10,7 @@ from typing import Literal
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.retry import Pauses, poll
-from vgp.base.storage import foreign, storage
+from vgp.base.storage import finding, storage
 from vgp.base.storage.client import READ_DEADLINE_S
 from vgp.base.storage.objects import Folder
 from vgp.base.storage.slot import Slot
@@ -175,7 +175,7 @@ def open(root: str, model: str) -> Registry:
 
 def located(root: str) -> str:
     """The root as it is written here: gs://..., or an absolute path. Raises UserError if it is neither."""
-    foreign.refuse(root)
+    finding.refuse(root)
     if not root.strip():
         raise UserError("the registry needs a folder: one on this machine, or gs://bucket/folder.")
     if re.fullmatch("gs:/*", root):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vgp.base.exits import ProcessFailed, UserError
-from vgp.base.storage import client, download, storage
+from vgp.base.storage import client, download, files, storage
 from vgp.base.storage.objects import Facts, Folder
 from vgp.base.text.printable import quoted
 from vgp.registry import disk
@@ -136,14 +136,10 @@ def _to_disk(source: str, target: Path) -> VersionFile:
             os.utime(target)
             return file
         target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = target.with_name(f".{target.name}.partial")
-        shutil.copyfile(path, scratch)
-    with open(scratch, "rb") as copied:
-        os.fsync(copied.fileno())
-    if _described(scratch) != file:
-        raise ProcessFailed(f"{scratch} has not the bytes of {source}, of which it is a copy: try again.")
-    os.replace(scratch, target)
-    disk.sync(target.parent)
+        with files.replacing(target, durable=True) as scratch:
+            shutil.copyfile(path, scratch)
+            if _described(scratch) != file:
+                raise ProcessFailed(f"{scratch} has not the bytes of {source}, of which it is a copy: try again.")
     return file
 
 

@@ -22,7 +22,7 @@ from vgp.machines.placement.request_parts import NEEDS
 from vgp.settings.settings_text import Document, Keys
 
 #: A ladder asks for machines, too.
-_LADDER = ("capacity", "deadline", "probe")
+_LADDER = ("capacity", "deadline")
 
 
 @dataclass(frozen=True)

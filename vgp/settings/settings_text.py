@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vgp.base import whole_files
 from vgp.base.documents import bounded_text, toml_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 
 Keys = tuple[str, ...]
 

@@ -24,7 +24,7 @@ from vgp.base.exits import UserError, exits
 from vgp.data.tasks import file_options, is_file
 from vgp.protocol.run_folder import REGISTRY_VARIABLE
 from vgp.registry import command
-from vgp.serve.endpoint import command as serving
+from vgp.serve.endpoint import server as serving
 from vgp.steps import calls
 from vgp.train import reference
 

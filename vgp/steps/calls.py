@@ -18,7 +18,7 @@ from vgp.data import bundle, task_names, tasks
 from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
 from vgp.protocol import manifest, run_folder
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
 from vgp.registry import reigning
@@ -116,7 +116,7 @@ def train(
         data: Prepared dataset; its manifest says which task and options.
         model: Folder for model.safetensors and model.json.
         checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
-            step a folder that all attempts at this task share is derived from it (`checkpoint_place`).
+            step a folder that all attempts at this task share is derived from it (`fit.checkpoint_place`).
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
         nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
@@ -131,7 +131,7 @@ def train(
     settings, begun, said = weights.settled(known, settings, prepared, pins)
     if said:
         report(said)
-    kept = fit.place(str(checkpoints), settings, prepared, os.environ, pinned_as)
+    kept = fit.checkpoint_place(str(checkpoints), settings, prepared, os.environ, pinned_as)
     figures = fit.train(settings, data=data, model=model, checkpoints=kept.folder, nproc=nproc, job=kept.job,
                         owner=kept.owner, tags={"pins": pins}, warm_start_pins=begun)  # fmt: skip
     return {**figures, "checkpoints": kept.folder}
@@ -232,7 +232,7 @@ def decide(
     if to:
         write_decision(decision, to)
     print(decision.reason, file=sys.stderr, flush=True)
-    mlflow_run.tell(
+    mlflow_run.log_evaluation(
         Path(model) / bundle.CARD, record.load(evaluation).scalars,
         {"decision": decision.outcome, "reason": decision.reason, "report": storage.uri(report)},
     )  # fmt: skip

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.storage import foreign, storage
+from vgp.base.storage import finding, storage
 from vgp.base.storage.bigquery import names
 from vgp.data.tasks import file_options, is_file
-from vgp.registry import model_name, reigning
+from vgp.registry import documents, reigning
 from vgp.steps.run_request import check_request
 from vgp.train.config import TrainConfig
 
@@ -108,7 +108,7 @@ def _look_for_version(parameters: dict[str, Any]) -> None:
     given, root = parameters.get(name, ""), parameters.get("registry", "")
     if not given or given in (reigning.AUTO, "champion") or reigning.is_folder(given) or not storage.is_remote(root):
         return
-    chosen = model_name.chosen(parameters.get("model_name", ""), parameters["task"], parameters.get("task_options"))
+    chosen = documents.chosen(parameters.get("model_name", ""), parameters["task"], parameters.get("task_options"))
     try:
         reigning.version(reigning.opened(root, chosen).read(), given)
     except UserError as error:
@@ -137,7 +137,7 @@ def refuse_local_paths(parameters: dict[str, Any]) -> None:
     for name, text in given.items():
         for path in filter(None, map(str.strip, text.split(","))):
             try:
-                foreign.refuse(path)
+                finding.refuse(path)
                 table = names.parse(path) if name == "data" and names.is_table(path) else None
             except UserError as error:
                 raise ValueError(f"{name} = {error}") from None

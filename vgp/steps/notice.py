@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base import google_api, webhook
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import took, usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
-from vgp.protocol.capacity import ways
+from vgp.protocol.capacity import way
 from vgp.protocol.capacity.way import Way
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
@@ -66,17 +67,17 @@ def _job(status: Any) -> dict[str, Any]:
 
 def _ways(job: Mapping[str, Any]) -> tuple[Way, ...]:
     """The ways up the run's ladders; a run without any asks for nothing."""
-    if not ways.has_ladder(job.get("pipelineSpec") or {}):
+    if not way.has_ladder(job.get("pipelineSpec") or {}):
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
     try:
-        return ways.of_run(ways.client(), root, str(job.get("name", "")).rpartition("/")[2])
+        return way.of_run(way.client(), root, str(job.get("name", "")).rpartition("/")[2])
     except Exception as error:
         _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
         return ()
 
 
-def _joined(job: Mapping[str, Any], summary: Summary, name: str) -> str:
+def _joined(job: JsonObject, summary: Summary, name: str) -> str:
     """Whether the run is in the experiment now, in words."""
     if not run_page(summary.name):
         return "no: this is no run on Vertex AI"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.exits import UserError, exits
-from vgp.base.storage import files, foreign, pinned, storage
+from vgp.base.storage import files, finding, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.base.text.printable import quoted
 from vgp.data import bundle, task_names, tasks
@@ -17,7 +17,7 @@ from vgp.data.prepare import pinned_input
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
-from vgp.registry.model_name import chosen
+from vgp.registry.documents import chosen
 from vgp.serve.prediction import output as bigquery
 from vgp.serve.prediction import rows
 from vgp.steps import run_request
@@ -56,7 +56,7 @@ def check_request(
         _check(model, destination, window, shard_rows)
         chosen(model_name, task, task_options)
         for part in storage.parts(data):
-            foreign.refuse(part)
+            finding.refuse(part)
         if with_task:
             tasks.find(task)
     except UserError as error:

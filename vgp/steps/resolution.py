@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import files, storage
 from vgp.data import tasks
 from vgp.decision.release import release
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol import moment, run_folder
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import RunPins
 from vgp.registry import registry as registries
 from vgp.registry import reigning
-from vgp.registry.model_name import chosen
+from vgp.registry.documents import chosen
 from vgp.steps import run_request
 from vgp.steps.pins import resolve as pins_of
 from vgp.steps.pins.resolve import Resolved
@@ -118,6 +118,6 @@ def _earlier(resolved: Resolved, rules: Policy) -> Verdict | None:
     if rules.force:
         return None
     try:
-        return Verdict.model_validate(strict.loads(storage.read(_memory(resolved), most=files.MOST_JSON_BYTES)))
+        return Verdict.model_validate(json_text.parse_json(storage.read(_memory(resolved), most=files.MOST_JSON_BYTES)))
     except (UserError, ProcessFailed, ValueError):
         return None

@@ -13,7 +13,7 @@ from vgp.decision.retraining.findings import Findings, drift_words, look_at, los
 from vgp.decision.retraining.policy import Policy
 from vgp.decision.retraining.reigning import Reigning
 from vgp.decision.retraining.shift import Shift
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.pins import DataPins, Request
 from vgp.registry.documents import Record

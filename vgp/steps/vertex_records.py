@@ -14,9 +14,9 @@ from typing import Any
 from vgp.base import google_api
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.printable import one_line
-from vgp.protocol.job_steps import Json, table
+from vgp.protocol.job_steps import table
 from vgp.protocol.model_registry import Terms, project
-from vgp.protocol.model_upload import Refused
+from vgp.protocol.model_service import Refused
 from vgp.protocol.summary import run_page
 
 # ---- Vertex AI's Model Registry, updated by the step that has just changed ours
@@ -47,7 +47,7 @@ def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: Ma
 # ---- the run as part of an experiment
 
 
-def join(job: Json, experiment: str) -> None:
+def join(job: JsonObject, experiment: str) -> None:
     """Puts the run into the experiment, which is made if it is not there. May be repeated.
 
     Args:

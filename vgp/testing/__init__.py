@@ -8,10 +8,9 @@ def test_my_task():
 
 prepared.py   a few rows as the pipeline would prepare them
 parts.py      one batch, one loss, predictions, the whole check
-learning.py   gradients, and whether the model can learn a few rows by heart
-failed.py     what is raised where a part does not hold"""
+learning.py   gradients, and whether the model can learn a few rows by heart; the error of a part that does not hold"""
 
-from vgp.testing.failed import Failed
+from vgp.testing.learning import Failed
 from vgp.testing.parts import Parts
 from vgp.testing.prepared import prepared
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from vgp.data.task import Batch
-from vgp.testing.failed import require
 from vgp.train.loop.optimizers import Optimizers
 
 #: Steps along the gradient, in lengths of it, of which one must lower the loss.
@@ -17,6 +16,15 @@ STEPS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 LEARNED = 0.5
 
 Loss: TypeAlias = "Callable[[nn.Module, Batch], Tensor]"
+
+
+class Failed(AssertionError):
+    """A part of a task is not as it must be: says what was seen, the rule, and where to look."""
+
+
+def require(holds: bool, message: str) -> None:
+    if not holds:
+        raise Failed(message)
 
 
 def gradients(make: Callable[[], nn.Module], loss_of: Loss, batch: "Batch") -> dict[str, float]:

@@ -17,13 +17,14 @@ from vgp.evaluation.ranked import SUM_TOLERANCE
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 from vgp.testing import learning
-from vgp.testing.failed import require
+from vgp.testing.learning import require
 from vgp.train.loop.batches import tensors
 from vgp.train.loop.optimizers import of_task
 from vgp.train.loop.weighting import mean
 
 if TYPE_CHECKING:
     from vgp.data.rows import Rows
+
 
 CPU = torch.device("cpu")
 SEED = 0

@@ -1,9 +1,11 @@
 """Everything a training run can be told, checked once, before anything heavy is imported."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.train import profile
 
@@ -39,7 +41,7 @@ class TrainConfig(BaseModel):
 
     task: str = "flights"
     """A shipped task by its short name, or any `module:Class` derived from `vgp.data.task.Task`."""
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     """What the task itself can be told, such as layer sizes; see the task."""
     epochs: float = Field(3, gt=0)
     """Passes over the training split; a fraction is allowed."""
@@ -165,12 +167,12 @@ class TrainConfig(BaseModel):
 
     @field_validator("checkpoint_every_s", mode="before")
     @classmethod
-    def _interval(cls, value: Any) -> Any:
+    def _interval(cls, value: object) -> object:
         if value == "auto":
             return value
         try:
-            seconds = 0.0 if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
+            seconds = float(value) if isinstance(value, int | float | str) and value is not True else 0.0
+        except ValueError:
             seconds = 0.0
         if not 0 < seconds < float("inf"):
             raise ValueError("give a number of seconds above 0, or auto")
@@ -178,7 +180,7 @@ class TrainConfig(BaseModel):
 
     @field_validator("profile_steps", "profile_ranks", mode="before")
     @classmethod
-    def _text(cls, value: Any) -> Any:
+    def _text(cls, value: object) -> object:
         return str(value) if type(value) is int else value  # one step, or one rank, as JSON has it
 
     @field_validator("profile_steps")
@@ -195,7 +197,7 @@ class TrainConfig(BaseModel):
 
     @field_validator("freeze", "warm_start_new", "warm_start_ignore", mode="before")
     @classmethod
-    def _listed(cls, value: Any) -> Any:
+    def _listed(cls, value: object) -> object:
         """A text is patterns with commas between them."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
@@ -236,7 +238,7 @@ class TrainConfig(BaseModel):
                 "steps"
             )
 
-    def mathematical(self) -> dict[str, Any]:
+    def mathematical(self) -> JsonObject:
         """Returns the fields that decide the result: what a checkpoint's fingerprint compares.
 
         `tf32` is among them only where it is on, so that checkpoints of versions without it go on.
@@ -244,7 +246,7 @@ class TrainConfig(BaseModel):
         return self.model_dump(exclude={*OPERATIONAL, *(() if self.tf32 else ("tf32",))})
 
 
-def parse(values: dict[str, Any]) -> TrainConfig:
+def parse(values: JsonObject) -> TrainConfig:
     """The configuration with these fields set.
 
     Raises:
@@ -256,7 +258,7 @@ def parse(values: dict[str, Any]) -> TrainConfig:
         raise UserError("\n".join(_sentence(problem) for problem in error.errors())) from None
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: ErrorDetails) -> str:
     import difflib
 
     name = ".".join(str(part) for part in problem["loc"])

@@ -6,12 +6,12 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage import storage
 from vgp.base.storage.objects import Folder
@@ -25,7 +25,7 @@ from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.protocol.manifest import Manifest
 from vgp.train import weights
 from vgp.train.checkpoint.holder import Owner, clock
-from vgp.train.checkpoint.lease import Lease, held
+from vgp.train.checkpoint.lease import held
 from vgp.train.checkpoint.store import store_at
 from vgp.train.config import OPERATIONAL, TrainConfig
 from vgp.train.loop import selection
@@ -51,7 +51,7 @@ class CheckpointPlace:
     owner: Owner | None = None
 
 
-def place(
+def checkpoint_place(
     output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str], pins: str = ""
 ) -> CheckpointPlace:
     """Returns where a step's checkpoints go.
@@ -90,7 +90,7 @@ def stable(path: str) -> str:
 def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
     job: str = "", owner: Owner | None = None, warm_start_pins: str = "", tags: Mapping[str, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> JsonObject:  # fmt: skip
     """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
 
     Args:
@@ -119,40 +119,37 @@ def train(
     """
     asked_at, local = clock(), process_count(nproc, os.environ)
     prepared = manifest.load(data)
-    world_size = _world_size(local)
+    by_torchrun = started_by_torchrun(os.environ)
+    world_size = int(os.environ["WORLD_SIZE"]) if by_torchrun else cluster(os.environ).nodes * local
     task = _check(config, prepared, data, world_size)
     warm_start = _warm_start(config, task, prepared, warm_start_pins) if config.warm_start else None
     folder, job = storage.uri(checkpoints), job or os.environ.get(JOB_VARIABLE, "")
     owner = owner or Owner(task=job)
     with ExitStack() as stack:
+        begins_at = clock()
         watcher = stack.enter_context(followed(os.environ, leads=_leads()))
+        asked_at += clock() - begins_at  # a job that waited for its turn was not slow to start
         _require_writable(model)
         try:
-            _require_writable_store(folder, config.checkpoint_patience_s)
-            lease = stack.enter_context(_held(folder, owner, config))
+            if storage.is_remote(folder):
+                Folder(folder, deadline_s=config.checkpoint_patience_s).require_writable()
+            else:
+                _require_writable(folder)
+            lease = None
+            if _leads():  # the one machine holds it for all
+                lease = stack.enter_context(
+                    held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
+                )
             request = _request(config, prepared, task, warm_start, world_size, job, data=data, model=model,
                                folder=folder, fence=lease.fence if lease else "", tags=tags or {},
                                asked_at=asked_at)  # fmt: skip
         except StoreDown as error:
             raise StoreDown(f"{error} (checkpoint_patience_s={config.checkpoint_patience_s:g})") from None
         figures = launch(
-            "vgp.train.loop.trainer:run",
-            request,
-            nproc=local,
-            rendezvous_timeout_s=config.rendezvous_timeout_s,
-            lost_after_s=config.lost_after_s,
-            hang_after_s=config.hang_after_s,
-            condition=lease,
-            notice=watcher,
-        )
+            "vgp.train.loop.trainer:run", request, nproc=local, rendezvous_timeout_s=config.rendezvous_timeout_s,
+            lost_after_s=config.lost_after_s, hang_after_s=config.hang_after_s, condition=lease, notice=watcher,
+        )  # fmt: skip
     return figures or {}
-
-
-def _held(folder: str, owner: Owner, config: TrainConfig) -> AbstractContextManager[Lease | None]:
-    """The lease of the folder, on the one machine that holds it for all."""
-    if not _leads():
-        return nullcontext()
-    return held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
 
 
 def _leads() -> bool:
@@ -187,9 +184,10 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size
     if task_names.spec(config.task) != task_names.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
     task = tasks.load(prepared.task, prepared.options)
-    if not prepared.rows("train"):
-        raise UserError(f"{data} has no rows in its split 'train'; it has {_counts(prepared)}.")
-    selection.require(config, task, {split: prepared.rows(split) for split in prepared.splits})
+    rows = {split: prepared.rows(split) for split in prepared.splits}
+    if not rows.get("train"):
+        raise UserError(f"{data} has no rows in its split 'train'; it has {selection.counts(rows)}.")
+    selection.require(config, task, rows)
     steps = Plan(prepared.rows("train"), config.epochs, config.global_batch_size, 1, config.seed).steps
     Schedule(config, steps, task).check()
     rate_per_h(os.environ)
@@ -217,19 +215,8 @@ def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) ->
         )
 
 
-def _fields(values: Mapping[str, Any]) -> str:
+def _fields(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items()) or "none of it"
-
-
-def _counts(prepared: Manifest) -> str:
-    return ", ".join(f"{prepared.rows(split)} in {split!r}" for split in prepared.splits) or "no splits"
-
-
-def _require_writable_store(folder: str, patience_s: float) -> None:
-    if storage.is_remote(folder):
-        Folder(folder, deadline_s=patience_s).require_writable()
-    else:
-        _require_writable(folder)
 
 
 def _require_writable(folder: str | Path) -> None:
@@ -242,9 +229,3 @@ def _require_writable(folder: str | Path) -> None:
             probe.write(b"x")
     except OSError as error:
         raise UserError(f"{folder} cannot be written to: {error.strerror}.") from None
-
-
-def _world_size(local: int) -> int:
-    if started_by_torchrun(os.environ):
-        return int(os.environ["WORLD_SIZE"])
-    return cluster(os.environ).nodes * local

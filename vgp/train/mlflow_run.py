@@ -3,7 +3,7 @@
 While it trains, a run is one run there, however often the training was killed. Its key lies beside the checkpoints, so
 an attempt that goes on from them goes on with it; what the server has of a curve is not sent again. All of it happens
 in a thread: a server that is slow or away costs curves there, and never the run. The figures of the evaluation and the
-decision are added to the same run (`tell`).
+decision are added to the same run (`log_evaluation`).
 """
 
 import hashlib
@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.train import mlflow_server as address
@@ -33,25 +33,25 @@ _CURVES = ("loss", "validation_loss", "learning_rate", "epoch")
 class Live:
     """What the server is told of one run; its methods wait for nothing but `close`, and that for seconds."""
 
-    def __init__(self, checkpoints: str, run: int, params: Mapping[str, Any], tags: Mapping[str, str]):
+    def __init__(self, checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]):
         self.file = f"{checkpoints}/mlflow-run{run:03}.txt"
         self.params = {name: str(value) for name, value in params.items()}
         self.tags = {name: value for name, value in tags.items() if value}
         self.told = 0
-        self.points: queue.SimpleQueue[list[dict[str, Any]]] = queue.SimpleQueue()
-        self.ending: tuple[str, Mapping[str, Any], Mapping[str, str]] = ("FAILED", {}, {})
+        self.points: queue.SimpleQueue[list[JsonObject]] = queue.SimpleQueue()
+        self.ending: tuple[str, JsonObject, Mapping[str, str]] = ("FAILED", {}, {})
         self.ended = threading.Event()
         self.warned = False
         self.thread = threading.Thread(target=self._tell, name="mlflow", daemon=True)
         self.thread.start()
 
-    def update(self, points: Sequence[Mapping[str, Any]]) -> None:
+    def update(self, points: Sequence[JsonObject]) -> None:
         """Takes the learning curve as it is now; those of its points that are new are sent."""
         if len(points) > self.told:
             self.points.put([dict(point) for point in points[self.told :]])
             self.told = len(points)
 
-    def end(self, status: str, figures: Mapping[str, Any] | None = None, tags: Mapping[str, str] | None = None) -> None:
+    def end(self, status: str, figures: JsonObject | None = None, tags: Mapping[str, str] | None = None) -> None:
         """How the run is to be shown once it is closed: FINISHED, FAILED, or SCHEDULED if somebody goes on with it."""
         self.ending = (status, figures or {}, tags or {})
 
@@ -93,7 +93,7 @@ class Live:
             self._warn(f"{error}; trying again")
             return False
 
-    def _found(self, server: Server) -> dict[str, Any]:
+    def _found(self, server: Server) -> JsonObject:
         experiment = server.experiment()
         found = server.run(experiment, self._key(), self.tags.get("training.job") or "training")
         known = {param["key"] for param in found.get("data", {}).get("params", [])}
@@ -111,7 +111,7 @@ class Live:
             return key
 
     def _send(self, server: Server, run: str, latest: dict[str, int]) -> None:
-        waiting: list[list[dict[str, Any]]] = []
+        waiting: list[list[JsonObject]] = []
         while not self.points.empty():
             waiting.append(self.points.get())
         try:
@@ -139,21 +139,21 @@ class Live:
             print(f"warning: MLflow is not told of this training: {text}", file=sys.stderr, flush=True)
 
 
-def started(checkpoints: str, run: int, params: Mapping[str, Any], tags: Mapping[str, str]) -> Live | None:
+def start_run(checkpoints: str, run: int, params: JsonObject, tags: Mapping[str, str]) -> Live | None:
     """What tells the server that the environment names; None where it names none."""
     return Live(checkpoints, run, params, tags) if os.environ.get(address.URI) else None
 
 
-def _id(run: Mapping[str, Any]) -> str:
+def _id(run: JsonObject) -> str:
     return str(run["info"]["run_id"])
 
 
-def _latest(run: Mapping[str, Any]) -> dict[str, int]:
+def _latest(run: JsonObject) -> dict[str, int]:
     """The last step of each curve that the server has."""
     return {metric["key"]: int(metric.get("step", 0)) for metric in run.get("data", {}).get("metrics", [])}
 
 
-def _metrics(point: Mapping[str, Any], latest: Mapping[str, int]) -> list[dict[str, Any]]:
+def _metrics(point: JsonObject, latest: Mapping[str, int]) -> list[JsonObject]:
     """What a point of the learning curve holds that the server does not have."""
     values = {name: point.get(name) for name in _CURVES} | dict(point.get("metrics") or {})
     named = {re.sub(r"[^\w./ -]", "_", name): value for name, value in values.items() if value is not None}
@@ -170,7 +170,7 @@ def model_tag(card: bytes) -> str:
     return hashlib.sha256(card).hexdigest()
 
 
-def tell(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+def log_evaluation(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
     """Adds to the newest run that left this model; told again, it says the same. A failure is a warning.
 
     Args:
@@ -192,7 +192,7 @@ def tell(card: str | Path, figures: Mapping[str, float], tags: Mapping[str, str]
         _warn(f"{type(error).__name__} ({error})")
 
 
-def _log_figures(server: Server, run: Mapping[str, Any], figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+def _log_figures(server: Server, run: JsonObject, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
     known = {metric["key"]: metric["value"] for metric in run.get("data", {}).get("metrics", [])}
     named = {f"test.{name}": float(value) for name, value in figures.items()}
     metrics = [{"key": name, "value": value, "timestamp": now_ms(), "step": 0}

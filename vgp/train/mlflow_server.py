@@ -9,11 +9,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any
 from urllib.parse import urlsplit
 
+from vgp.base import google_api
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.storage import secret
 
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
@@ -51,7 +51,7 @@ def address_of(environment: Mapping[str, str]) -> Address | None:
     secretive = bool(name or environment.get(TOKEN) or user)
     if secretive and parts.scheme == "http" and not _is_here(parts.hostname):
         raise UserError(f"{URI} begins with http://, which would send the credentials for everybody to read.")
-    token = environment.get(TOKEN, "") or (secret.read(name) if name else "")
+    token = environment.get(TOKEN, "") or (google_api.read_secret(name) if name else "")
     return Address(uri, environment.get(EXPERIMENT) or DEFAULT_EXPERIMENT, token, user)
 
 
@@ -105,7 +105,7 @@ class Server:
             self._call("POST", "experiments/create", {"name": name}, missing="RESOURCE_ALREADY_EXISTS")
         raise Refused(f"the experiment {name} can be neither found nor made; was it deleted?")
 
-    def find(self, experiment: str, tag: str, value: str, *, newest: bool = False) -> dict[str, Any] | None:
+    def find(self, experiment: str, tag: str, value: str, *, newest: bool = False) -> JsonObject | None:
         """The oldest run with this tag, or the newest; None if there is none."""
         quoted = value.replace("'", "")
         query = {
@@ -115,7 +115,7 @@ class Server:
         runs = (self._call("POST", "runs/search", query) or {}).get("runs") or []
         return dict(runs[0]) if runs else None
 
-    def run(self, experiment: str, key: str, name: str) -> dict[str, Any]:
+    def run(self, experiment: str, key: str, name: str) -> JsonObject:
         """The run of this key, made if it is not there. Who lost the answer asks again, and finds it."""
         found = self.find(experiment, KEY, key)
         if found is None:
@@ -127,7 +127,7 @@ class Server:
         return found
 
     def log(
-        self, run: str, metrics: Sequence[Mapping[str, Any]] = (), params: Mapping[str, str] | None = None,
+        self, run: str, metrics: Sequence[JsonObject] = (), params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Logs metrics with their key, value, timestamp and step: the same once more changes nothing."""
@@ -142,7 +142,7 @@ class Server:
         change = {"run_id": run, "status": status} | ({"end_time": now_ms()} if ended else {})
         self._call("POST", "runs/update", change)
 
-    def _call(self, method: str, path: str, values: Mapping[str, Any], missing: str = "") -> dict[str, Any] | None:
+    def _call(self, method: str, path: str, values: JsonObject, missing: str = "") -> JsonObject | None:
         """The answer; None where it is the error `missing`.
 
         Raises:
@@ -173,6 +173,6 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _parts(items: Sequence[Mapping[str, Any]], most: int) -> Iterator[list[Mapping[str, Any]]]:
+def _parts(items: Sequence[JsonObject], most: int) -> Iterator[list[JsonObject]]:
     for start in range(0, len(items), most):
         yield list(items[start : start + most])

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -26,9 +26,11 @@ def _values(field: FieldInfo) -> str:
     return ", ".join([*_kinds(field.annotation), *bounds])
 
 
-def _kinds(annotation: Any) -> Iterator[str]:
-    names = {bool: "`true`, `false`", int: "integer", float: "number", str: "text", dict: "object", list: "list",
-             type(None): "null"}  # fmt: skip
+def _kinds(annotation: object) -> Iterator[str]:
+    names: dict[object, str] = {
+        bool: "`true`, `false`", int: "integer", float: "number", str: "text", dict: "object", list: "list",
+        type(None): "null",
+    }  # fmt: skip
     if annotation in names:
         yield names[annotation]
     elif get_origin(annotation) is Literal:

@@ -8,19 +8,18 @@ import base64
 import math
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from vgp.base import strict
+from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
-from vgp.base.storage import download, files, foreign, pinned, storage
+from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.finding import find_local
 from vgp.base.storage.storage import File
 from vgp.base.text.printable import listed, quoted
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 
 WHOLE, INDEX, SUFFIX = "model.safetensors", "model.safetensors.index.json", ".safetensors"
@@ -85,27 +84,22 @@ def open_weights(source: str, uri: str = "") -> Weights:
     """
     places = of_pins(uri) if uri else [storage.versioned(file) for file in find(source)]
     own = [file for file in places if _name(file).endswith(SUFFIX)]
-    tensors = _tensors(source, own)
+    tensors: dict[str, Entry] = {}
+    for number, file in enumerate(own):
+        for name, entry in _entries(file, number).items():
+            if name in tensors:
+                raise UserError(f"{source}: both {_name(own[tensors[name].file])} and {_name(file)} hold {name}.")
+            tensors[name] = entry
+    if not tensors:
+        raise UserError(f"{source} holds no tensor.")
     return Weights(
         source=source, has_card=len(own) < len(places), files=tuple(map(_described, own)), tensors=tensors
     )  # fmt: skip
 
 
-def _tensors(source: str, places: Sequence[File]) -> dict[str, Entry]:
-    tensors: dict[str, Entry] = {}
-    for number, file in enumerate(places):
-        for name, entry in _entries(file, number).items():
-            if name in tensors:
-                raise UserError(f"{source}: both {_name(places[tensors[name].file])} and {_name(file)} hold {name}.")
-            tensors[name] = entry
-    if not tensors:
-        raise UserError(f"{source} holds no tensor.")
-    return tensors
-
-
 def find(source: str) -> list[File]:
     """The files of weights at `source`, and model.json where there is one. Raises UserError as `open_weights`."""
-    foreign.refuse(source)
+    finding.refuse(source)
     source = storage.uri(os.path.expanduser(source))
     source = source if storage.is_remote(source) else os.path.abspath(source)
     if source.endswith(SUFFIX):
@@ -148,7 +142,7 @@ def _inside(folder: str) -> list[File]:
 def _sharded(source: str, there: dict[str, File]) -> list[File]:
     """The shards that the index names, each beside it."""
     try:
-        index = strict.loads(storage.read(there[INDEX].path, most=files.MOST_JSON_BYTES))
+        index = json_text.parse_json(storage.read(there[INDEX].path, most=files.MOST_JSON_BYTES))
         names = sorted(set(index["weight_map"].values()))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UserError(f"{source}/{INDEX} is no index of shards: {type(error).__name__}: {error}.") from None
@@ -189,7 +183,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     path = storage.plain(file.path)
     try:
         header, length = _header(file)
-        fields = strict.loads(header)
+        fields = json_text.parse_json(header)
         entries = {name: _entry(number, value, file.bytes - _LENGTH_BYTES - length)
                    for name, value in fields.items() if name != "__metadata__"}  # fmt: skip
     except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -199,7 +193,7 @@ def _entries(file: File, number: int) -> dict[str, Entry]:
     return entries
 
 
-def _entry(number: int, value: Any, room: int) -> Entry:
+def _entry(number: int, value: JsonObject, room: int) -> Entry:
     shape, (begin, end) = tuple(value["shape"]), value["data_offsets"]
     if any(type(n) is not int or n < 0 for n in (*shape, begin, end)):
         raise ValueError(f"shape {value['shape']}")

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from vgp.base.errors import RequestError
-from vgp.protocol.epoch import EPOCH_DAYS
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained

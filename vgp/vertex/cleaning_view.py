@@ -8,8 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import plural
-from vgp.base.text.table import Cell, table
+from vgp.base.text.figures import Cell, plural, table
 from vgp.base.text.times import rfc3339
 from vgp.vertex.cleaning import Decision, Plan, Removed
 

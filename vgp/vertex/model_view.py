@@ -7,9 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text.figures import plural, took
+from vgp.base.text.figures import Cell, facts, plural, table, took
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.table import Cell, facts, table
 from vgp.base.text.times import local
 
 Values = JsonObject

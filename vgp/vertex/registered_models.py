@@ -15,8 +15,7 @@ from vgp.base.text.figures import listed
 from vgp.base.text.google_names import cut_uri
 from vgp.protocol import model_registry
 from vgp.protocol.model_registry import Terms
-from vgp.protocol.model_service import ModelService
-from vgp.protocol.model_upload import Refused
+from vgp.protocol.model_service import ModelService, Refused
 from vgp.settings import Settings, load, repository_of
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained

@@ -15,7 +15,7 @@ import pytest
 from tests.vgp.check.forms import rendered
 from tests.vgp.check.hostile import FILES, WRONG, call, job, pipeline
 from vgp.__main__ import main
-from vgp.base.documents import budget
+from vgp.base.documents import bounded_text
 from vgp.base.documents import document as documents
 from vgp.base.documents.bounded_text import MAX_BYTES
 from vgp.check import plain_step
@@ -142,7 +142,7 @@ def test_a_script_that_asks_for_nothing_below_its_last_line_that_is_read_is_read
 
 
 def test_time_is_the_last_budget(monkeypatch):
-    monkeypatch.setattr(budget, "SECONDS", -1)
+    monkeypatch.setattr(bounded_text, "SECONDS", -1)
     report = check(documents.parse("a.yaml", WRONG_YAML), as_of=DAY)
     assert "more than -1 seconds" in report.findings[0].message and report.exit_code == 2
 

@@ -15,7 +15,7 @@ from vgp.check import cost_bound
 from vgp.check.check_report import Report
 from vgp.check.checker import check
 from vgp.machines.placement.dearest import Held
-from vgp.protocol.capacity.plan import Plan, PlannedRung
+from vgp.protocol.capacity.plan import HANDOVER_S, Plan, PlannedRung
 
 LONG = "a program that is long enough to be written once, in whatever many rungs it stands: " * 2
 
@@ -81,36 +81,30 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     cheap, dear = row.rungs
     assert [each.name for each in row.rungs] == ["1 (spot, us-central1)", "2 (standard, europe-west4)"]
     assert dear.usd_per_hour > cheap.usd_per_hour > 0
-    assert (dear.held, cheap.held) == (Held(36000), Held(18000)), "10 hours of the dearest, then 5 of what is left"
+    assert (dear.held, cheap.held) == (Held(36000), Held(18000, 10 * HANDOVER_S)), (
+        "10 hours of the dearest, then 5 of what is left"
+    )
     climbs = row.usd_per_hour * 2
-    assert row.max_usd == pytest.approx(climbs + 10 * dear.usd_per_hour + 5 * cheap.usd_per_hour)
+    assert row.max_usd == pytest.approx(climbs + 10 * dear.usd_per_hour + 6 * cheap.usd_per_hour)
     assert cost_bound.most_usd(report.steps) == pytest.approx(row.max_usd)
     assert [each["name"] for each in row.as_json()["rungs"]] == [each.name for each in row.rungs]
 
 
-def test_probes_count_with_the_dearest_spot_for_each_hour_on_demand():
-    (row,) = judged(replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)).steps
-    (bare,) = judged().steps
-    cheap, dear = row.rungs
-    assert (dear.held, cheap.held) == (Held(36000), Held(18000, 10 * 300))
-    assert row.max_usd == pytest.approx(bare.max_usd + 10 * 300 / 3600 * cheap.usd_per_hour)
-    beside = "beside that 50m 00s of Spot for probes, 5 minutes for each hour on demand"
+def test_two_jobs_at_once_count_with_the_dearest_spot_for_each_hour_on_demand():
+    (row,) = judged().steps
+    beside = "beside that 1h 00m of Spot while it takes over, 6 minutes for each hour on demand"
     assert f"train: {beside}" in drawn([row])
-    assert [(each["hours_of_dearest_way"], each["hours_of_probes"]) for each in row.as_json()["rungs"]] == [
-        (5, pytest.approx(50 / 60)), (10, 0),
+    assert [(each["hours_of_dearest_way"], each["hours_of_handover"]) for each in row.as_json()["rungs"]] == [
+        (5, 1), (10, 0),
     ]  # fmt: skip
-    with pytest.raises(RequestError) as refused:
+    with pytest.raises(RequestError, match=r"rung 1 .* 5h 00m, rung 2 .* 10h 00m; beside that 1h 00m of Spot"):
         cost_bound.refuse_above([row], 1)
-    assert f"rung 1 (spot, us-central1) for 5h 00m, rung 2 (standard, europe-west4) for 10h 00m; {beside}" in str(
-        refused.value
-    )
-    assert row.as_json()["probes_an_hour_s"] == 300
 
 
 def test_without_a_deadline_it_is_seven_days_or_the_timeouts():
     plan = Plan(step="train", rungs=PLAN.rungs)
     (row,) = judged(plan).steps
-    assert [each.held for each in row.rungs] == [Held(36000), Held(36000)]
+    assert [each.held for each in row.rungs] == [Held(36000, 3600), Held(36000)]
 
 
 def drawn(steps):

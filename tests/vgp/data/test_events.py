@@ -11,12 +11,11 @@ import sqlglot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.vgp.data.computed import keep
 from vgp.base.exits import UserError
 from vgp.data import events
 from vgp.data.engines.duckdb import DuckDB
-from vgp.data.events import Events, hours
-
-from .computed import keep
+from vgp.data.events import Events, hours, looked_back
 
 BEGIN = 400_000
 CALLS = count()
@@ -42,7 +41,7 @@ def table(engine: DuckDB, name: str, rows: list[tuple[object, ...]], **kinds: pa
     return ibis.table({field: NAMES[kind] for field, kind in kinds.items()}, name=name)
 
 
-def looked_back(engine: DuckDB, happened, rows, windows):
+def seen_back(engine: DuckDB, happened, rows, windows):
     """The rows with what they look back on, in their order."""
     call = next(CALLS)
     placed = {"place": pa.string(), "gate": pa.int64(), "hour": pa.int64()}
@@ -68,7 +67,7 @@ def looked_back(engine: DuckDB, happened, rows, windows):
 )
 def test_a_row_sees_the_events_of_the_hours_before_its_own_and_no_others(engine, happened, rows, window):
     windows = tuple(dict.fromkeys([window, (1, 1)]))
-    found = looked_back(engine, happened, rows, windows)
+    found = seen_back(engine, happened, rows, windows)
     assert len(found) == len(rows)
     for (place, gate, hour), row in zip(rows, found, strict=True):
         for first, last in windows:
@@ -87,17 +86,17 @@ def test_nothing_of_a_rows_own_hour_or_later_changes_what_it_sees(engine):
     happened = [("a", 1, BEGIN + int(h), int(v)) for h, v in draw.integers(0, 60, (300, 2))]
     rows = [("a", 1, BEGIN + hour) for hour in (0, 20, 40, 60, 80)]
     windows = ((1, 1), (24, 2), (500, 1))
-    before = looked_back(engine, happened, rows, windows)
+    before = seen_back(engine, happened, rows, windows)
     for i, (_, _, hour) in enumerate(rows):
         past = [event for event in happened if event[2] < hour]
-        assert looked_back(engine, past, rows, windows)[i] == before[i]
+        assert seen_back(engine, past, rows, windows)[i] == before[i]
 
 
 def test_the_order_of_the_events_changes_no_bit(engine):
     draw = np.random.default_rng(1)
     happened = [("a", 1, BEGIN + int(h), int(v)) for h, v in draw.integers(0, 2**50, (2000, 2)) % [9, 2**50]]
     rows = [("a", 1, BEGIN + hour) for hour in range(12)]
-    assert looked_back(engine, happened, rows, ((9, 1),)) == looked_back(engine, happened[::-1], rows, ((9, 1),))
+    assert seen_back(engine, happened, rows, ((9, 1),)) == seen_back(engine, happened[::-1], rows, ((9, 1),))
 
 
 def test_an_hour_begins_on_the_hour_before_1970_too(engine):
@@ -168,3 +167,51 @@ def test_what_is_looked_up_by_has_any_name_that_a_column_may_have(engine, by):
     for history in (engine.looked_back("n", sums, lately), events.windowed(sums, "n", lately)):
         joined = engine.read(events.joined(rows, history, "n", lately, "at")).to_pylist()
         assert {row[by]: row["n_count_1_1"] for row in joined} == {"a": 2.0, "b": 0.0}
+
+
+# ---- windows over the hours before, however the sums arrive
+
+SUMS = ibis.table({"place": "string", "gate": "int64", "hour": "int64", "delay": "int64"}, name="happened")
+WINDOWS = ((1, 1), (5, 2), (40, 3))
+LATELY = Events(SUMS, ("place", "gate"), WINDOWS, value="delay")
+HUGE = 2**61
+
+
+def sums(draw: np.random.Generator) -> pa.RecordBatch:
+    """Two hundred places and hours, in order; a place has few hours or most."""
+    cells = sorted({(str(p), int(g), int(h)) for p, g, h in draw.integers(0, [4, 2, 90], (200, 3))})
+    places, gates, hours = zip(*cells, strict=True)
+    count = len(cells)
+    rows = draw.integers(0, 3, count)
+    known = rows * draw.integers(0, 2, count)
+    return pa.RecordBatch.from_pydict(
+        {"place": places, "gate": gates, "_hour": hours, "_rows": rows, "_known": known,
+         "_total": np.where(known, draw.choice([-HUGE, 7, HUGE], count), 0), "_asked": draw.integers(0, 2, count)}
+    )  # fmt: skip
+
+
+def one_by_one(cells: pa.RecordBatch) -> list[dict[str, object]]:
+    rows, seen = cells.to_pylist(), []
+    for row in (row for row in rows if row["_asked"]):
+        found = {"_x_0": row["place"], "_x_1": row["gate"], "_x_hour": row["_hour"]}
+        for first, last in WINDOWS:
+            inside = [
+                other
+                for other in rows
+                if (other["place"], other["gate"]) == (row["place"], row["gate"])
+                and first >= row["_hour"] - other["_hour"] >= last
+            ]
+            known = sum(other["_known"] for other in inside)
+            found[f"x_count_{first}_{last}"] = float(sum(other["_rows"] for other in inside))
+            found[f"x_mean_{first}_{last}"] = sum(other["_total"] for other in inside) / known if known else None
+        seen.append(found)
+    return seen
+
+
+def test_windows_are_those_of_the_cells_one_by_one_wherever_batches_end():
+    cells = sums(np.random.default_rng(5))
+    expected = one_by_one(cells)
+    for rows in (1, 7, 64, 1000):
+        batches = [cells.slice(start, rows) for start in range(0, len(cells), rows)]
+        found = pa.Table.from_batches(looked_back(batches, "x", LATELY)).to_pylist()
+        assert found == expected, f"batches of {rows}"

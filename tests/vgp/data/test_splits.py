@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from tests.vgp.data.computed import engine_of, keep, stated_ids
 from vgp.base.exits import UserError
 from vgp.data import shares, split_hash, tasks
 from vgp.data.identity import with_ids
@@ -28,8 +29,6 @@ from vgp.data.tables.preparation import survey
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import windows
 from vgp.evaluation import baseline
-
-from .computed import engine_of, keep, stated_ids
 
 #: (class, age, sex): passengers who died and who survived; British Board of Trade 1912, as in Dawson 1995,
 #: https://doi.org/10.1080/10691898.1995.11910499.

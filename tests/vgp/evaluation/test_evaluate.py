@@ -14,7 +14,7 @@ from vgp.decision.report.report import markdown
 from vgp.evaluation import measure, record, score
 from vgp.evaluation.evaluate import evaluate
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import reigning
 

@@ -224,7 +224,7 @@ def test_equal_row_ids_of_other_data_are_not_taken_for_the_same_rows(left, prepa
 
 
 def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tmp_path):
-    from vgp.protocol import pin_store as store
+    from vgp.protocol import pins as store
 
     model, old = left(predictions=predicted(rows)), left("old", predictions=predicted(rows, slope=0.1))
     pins = reigning.pin_folder(str(old), 0)
@@ -243,7 +243,7 @@ def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(
     left, coins, prepared, rows, bucket, tmp_path
 ):
     from vgp.base.storage import client
-    from vgp.protocol import pin_store as store
+    from vgp.protocol import pins as store
 
     folder = left(predictions=predicted(rows), metrics={"loss": 0.5}, take_up=False)
     for path in folder.rglob("*"):

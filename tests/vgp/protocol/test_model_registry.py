@@ -11,8 +11,7 @@ from loopback.cloud import Cloud, lost_response, reset, status
 from vgp.base import google_api
 from vgp.protocol import model_registry
 from vgp.protocol.model_registry import Terms, differences, reconcile
-from vgp.protocol.model_service import ModelService
-from vgp.protocol.model_upload import Refused
+from vgp.protocol.model_service import ModelService, Refused
 from vgp.registry import changes
 
 from .registered import FOLDER, IMAGE, TERMS, CloudClock, Registry, later, shown

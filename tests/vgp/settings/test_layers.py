@@ -110,7 +110,7 @@ def test_the_layers_themselves_stay_as_they_are() -> None:
         ({"strategy": "flex_start", "max_wait": "2h"}, {"strategy": "spot"}, {"strategy": "spot"}),
         ({"env": {"A": "1", "B": "1"}}, {"env": {"B": "2"}}, {"env": {"A": "1", "B": "2"}}),
         (
-            {"capacity": [{"count": 8}], "deadline": "5h", "probe": False, "timeout": "1h"},
+            {"capacity": [{"count": 8}], "deadline": "5h", "timeout": "1h"},
             {"machine": "g2"},
             {"machine": "g2", "timeout": "1h"},
         ),

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from vgp.protocol import manifest as manifests
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import DataPins
 from vgp.steps import calls as steps
 from vgp.train import fit

@@ -256,7 +256,7 @@ def test_data_without_training_rows_is_refused(digits, tmp_path):
     text["splits"].pop("train")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "manifest.json").write_text(json.dumps(text))
-    with pytest.raises(UserError, match="no rows in its split 'train'; it has 300 in 'validation'|297 in 'test'"):
+    with pytest.raises(UserError, match="no rows in its split 'train'; it has .*300 rows in 'validation'"):
         run(tmp_path, tmp_path / "data", 1)
 
 
@@ -290,7 +290,7 @@ PINS = "ab" * 32
 
 
 def place(digits, output=FIRST, environment=None, pins=PINS, **changes):
-    return fit.place(output, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins)
+    return fit.checkpoint_place(output, parse({**SETTINGS, **changes}), manifests.load(digits), environment or {}, pins)
 
 
 def test_every_attempt_at_a_request_finds_the_same_folder(digits):

@@ -11,7 +11,7 @@ from loopback.cloud import Cloud, status
 
 from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.protocol.epoch import EPOCH_DAYS
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings, load
 from vgp.train.checkpoint.holder import holder_of
 from vgp.vertex import cleaning as plans

@@ -8,9 +8,8 @@ from typing import Any
 
 import yaml
 
-from vgp.base.documents import json_text, yaml_lines, yaml_text
-from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents import json_text, yaml_text
+from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable, read
 from vgp.base.documents.json_text import Repeating
 
 
@@ -79,7 +78,7 @@ class Document:
             return {path: _nearest_place(self.places, path).line for path in paths}
         if self.fault is not None:
             return dict.fromkeys(paths, self.above + 1)
-        here = yaml_lines.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
+        here = yaml_text.lines(self.text, paths) if self.is_yaml else json_text.lines(self.text, set(paths))
         return {path: self.above + line for path, line in here.items()}
 
     def cell(self, path: FieldPath) -> str:

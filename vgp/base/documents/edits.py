@@ -12,8 +12,7 @@ import yaml
 from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import Document, parse
 from vgp.base.documents.node import spellings
-from vgp.base.documents.yaml_lines import Level, Words
-from vgp.base.documents.yaml_text import events
+from vgp.base.documents.yaml_text import Level, Words, events
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,63 @@
-"""JSON texts of any author: their data with repeated keys noted, and the lines on which paths stand."""
+"""JSON texts of any author: checked against a model, or read with repeated keys noted and the lines of paths."""
 
 import json
 import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vgp.base.documents.bounded_text import FieldPath
+
+if TYPE_CHECKING:  # not every reader of JSON has a model
+    from pydantic import BaseModel
 
 #: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
 JsonObject: TypeAlias = dict[str, Any]
 #: Any JSON value from outside: its reader narrows it with isinstance.
 Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
+
+# ---- JSON that someone else may have written: held to a model, and refused where readers could differ in what it says
+
+Model = TypeVar("Model", bound="BaseModel")
+
+
+def parse_model(model: type[Model], text: bytes) -> Model:
+    """The object that the text describes.
+
+    Raises:
+        ValueError: in one line: it is no JSON, not of the model, nested too deeply, or gives a key twice.
+    """
+    from pydantic import ValidationError
+
+    try:
+        parsed = model.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError("; ".join(map(_sentence, error.errors()[:3]))) from None
+    parse_json(text)
+    return parsed
+
+
+def parse_json(text: bytes) -> Any:
+    """As json.loads; ValueError also for a key that is given twice, or for too deep a nesting."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a key is given twice")
+    return members
+
+
+def _sentence(problem: Any) -> str:
+    """Such as `history.2.loss: Input should be a valid number`."""
+    where = ".".join(map(str, problem["loc"]))
+    return f"{where}: {problem['msg']}" if where else str(problem["msg"])
+
 
 Repeating = list[tuple[dict[Any, Any], Any]]
 

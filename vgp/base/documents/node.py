@@ -12,8 +12,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import FieldPath
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.document import LIMITS
 
 _PARAMETER = re.compile(r"\{\{\$\.inputs\.parameters\[['\"]([^'\"{}]+)['\"]\]\}\}")

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -57,21 +58,72 @@ def read(path: str | Path, *, most: int = MOST_JSON_BYTES, links: bool = True) -
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place once all is written, and goes if that fails."""
+def replacing(path: str | Path, *, durable: bool = False) -> Iterator[Path]:
+    """Yields an empty file beside `path`, which takes the place of `path` if the block succeeds and goes if it fails.
+
+    A reader of `path` sees the old content or the new. The file has the rights of the old one, or those of a new one.
+
+    Args:
+        durable: Whether the new content is on the disk at the end, so that a loss of power leaves the old or the new.
+    """
     path = Path(path)
-    scratch = path.with_name(path.name + ".partial")
+    rights = _rights(path)
+    descriptor, name = tempfile.mkstemp(prefix=scratch_prefix(path.name), suffix=SCRATCH_SUFFIX, dir=path.parent)
+    os.close(descriptor)
+    scratch = Path(name)
     try:
         yield scratch
+        if durable:
+            _sync(scratch)
+        scratch.chmod(rights)
         os.replace(scratch, path)
+        if durable:
+            _sync(path.parent)
     finally:
         scratch.unlink(missing_ok=True)
 
 
-def write(path: str | Path, text: str | bytes) -> None:
-    """Writes a small file in place of what is there: whole, or not at all."""
-    with replacing(path) as scratch:
+#: How the name of a file ends that has not taken its place yet; a kill leaves it.
+SCRATCH_SUFFIX = ".partial"
+
+
+def scratch_prefix(name: str) -> str:
+    """Returns how the name of a file begins that will take the place of `name`."""
+    return f".{name[:40]}."
+
+
+def write(path: str | Path, text: str | bytes, *, durable: bool = False) -> None:
+    """Writes a small file in place of what is there: whole, or not at all, as `replacing` does."""
+    with replacing(path, durable=durable) as scratch:
         scratch.write_bytes(text.encode() if isinstance(text, str) else text)
+
+
+def require_writable(folder: Path) -> None:
+    """Raises OSError if no file can be made and deleted in the folder."""
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".writable."):
+        pass
+
+
+def _rights(path: Path) -> int:
+    """Returns the rights of the file, or those of a new one; raises OSError if it is no regular file."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return 0o644
+    if stat.S_ISLNK(mode):
+        return 0o644
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return stat.S_IMODE(mode)
+
+
+def _sync(path: Path) -> None:
+    """Puts the bytes of a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def version(file: BufferedReader) -> Version:

@@ -1,14 +1,108 @@
-"""Files as they are found: what is known of each, and names, folders and globs on this machine."""
+"""Files as they are found: names, folders and globs on this machine, a bucket as it was, and refused places."""
 
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage.files import Version
+from vgp.base.text.printable import quoted
+
+# ---- places that nothing is read from: why, and the way to one that is
+
+#: Of Cloud Storage's own pages and downloads, which name an object all the same.
+_STORAGE = re.compile(
+    r"https?://(?:storage\.(?:googleapis|cloud\.google)\.com/(?P<bucket>[^/]+)"
+    r"|(?P<host>[^/]+)\.storage\.googleapis\.com)/(?P<name>[^?#]+)"
+)
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+)://")
+
+
+def refuse(part: str) -> None:
+    """Raises UserError if a part of `data`, or another place to read from, is neither a path, gs:// nor bq://."""
+    match = _SCHEME.match(part)
+    scheme = match["scheme"].lower() if match else ""
+    if not match or part.startswith("gs://") or scheme == "bq":
+        return
+    if scheme in ("http", "https"):
+        raise UserError(_download(part))
+    if scheme in ("gs", "gcs", "s3", "s3a", "r2"):
+        right = "gs://" + part[match.end() :]
+        if scheme in ("gs", "gcs"):
+            raise UserError(f"{quoted(part)}: Cloud Storage is written gs://. Is it {right}?")
+        copy = f"gcloud storage cp -r {shlex.quote('s3://' + part[match.end() :])} gs://BUCKET/FOLDER"
+        raise UserError(f"{quoted(part)}: of buckets those of Google Cloud are read, gs://. Copy it to one: {copy}.")
+    if scheme == "file":
+        raise UserError(f"{quoted(part)}: write the path alone: {part[match.end() :]}.")
+    raise UserError(
+        f"{quoted(part)}: {scheme}:// is not read. Data is a file, a folder or a glob, here or in a bucket (gs://), or "
+        "a table of BigQuery (bq://PROJECT.DATASET.TABLE)."
+    )
+
+
+def _download(part: str) -> str:
+    if match := _STORAGE.match(part):
+        right = f"gs://{match['bucket'] or match['host']}/{match['name']}"
+        return f"{quoted(part)}: an object is named by its bucket, {right}."
+    return (
+        f"{quoted(part)}: nothing is downloaded from the web. What stands there may change or be gone at the next try, "
+        "and has no version that a run could be pinned to. Copy it to a bucket once: "
+        f"curl -fL {shlex.quote(part)} | gcloud storage cp - gs://BUCKET/NAME."
+    )
+
+
+# ---- a bucket as it was at a moment: its object versions tell, if it keeps them all
+
+
+@dataclass
+class Past:
+    """A moment, and what could be seen of it."""
+
+    moment: datetime
+    #: By bucket, whether its versions show its state at the moment.
+    shown: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was listed is the state of the moment."""
+        return bool(self.shown) and all(self.shown.values())
+
+    def live(self, bucket: str, versions: Sequence[Any], described: Callable[[], Any]) -> list[Any]:
+        """Of all versions of objects, those that were live at the moment; if that cannot be told, those of now."""
+        if bucket not in self.shown:
+            self.shown[bucket] = self._keeps_versions(versions, described)
+        if not self.shown[bucket]:
+            return [blob for blob in versions if blob.time_deleted is None]
+        born = (blob for blob in versions if blob.time_created <= self.moment)
+        return [blob for blob in born if blob.time_deleted is None or blob.time_deleted > self.moment]
+
+    def _keeps_versions(self, versions: Sequence[Any], described: Callable[[], Any]) -> bool:
+        """Whether every version that was live at the moment is still there."""
+        from google.api_core.exceptions import Forbidden
+
+        try:
+            bucket = described()
+        except Forbidden:  # storage.buckets.get is in no role of objects alone; older versions speak for themselves
+            return any(blob.time_deleted for blob in versions)
+        return bool(bucket.versioning_enabled) and all(self._spares(rule) for rule in bucket.lifecycle_rules)
+
+    def _spares(self, rule: Any) -> bool:
+        """Whether a rule of the bucket's lifecycle leaves the versions of the moment.
+
+        https://cloud.google.com/storage/docs/lifecycle
+        """
+        condition = rule.get("condition", {})
+        if rule.get("action", {}).get("type") != "Delete" or condition.get("isLive") is True:
+            return True
+        kept_days = condition.get("daysSinceNoncurrentTime")
+        return kept_days is not None and (datetime.now(UTC) - self.moment).days < int(kept_days)
+
 
 #: Globs of what lies one folder further down, and two.
 DEEPER = ("*/*", "*/*/*")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage.files import Version
 from vgp.base.storage.finding import File
@@ -109,14 +109,14 @@ def check(uri: str, data: bytes) -> None:
 def decode(uri: str, data: bytes, model: type[Document]) -> Document:
     """The document at `uri`. Raises UserError if its bytes are no such document."""
     try:
-        return strict.parse(model, data)
+        return json_text.parse_model(model, data)
     except ValueError as error:
         raise UserError(f"{uri} cannot be read as pins: {error}") from None
 
 
 def kind_of(data: bytes) -> Any:
     """The kind and format that a document gives itself."""
-    members = strict.loads(data)
+    members = json_text.parse_json(data)
     return (members.get("kind"), members.get("format")) if isinstance(members, dict) else (None, None)
 
 

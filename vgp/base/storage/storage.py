@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.exits import UserError
-from vgp.base.storage import client, files, finding, foreign, pinned
+from vgp.base.storage import client, files, finding, pinned
 from vgp.base.storage.finding import File as File
-from vgp.base.storage.finding import find_local, glob_regex
-from vgp.base.storage.past import Past
+from vgp.base.storage.finding import Past, find_local, glob_regex
 
 WILDCARDS = frozenset("*?[")
 
@@ -44,7 +43,7 @@ def find(pattern: str, suffixes: Sequence[str] = ("",)) -> list[File]:
             is not as it was.
         ProcessFailed: the store did not answer for `client.READ_DEADLINE_S`; so also below.
     """
-    foreign.refuse(pattern)
+    finding.refuse(pattern)
     if pattern.lower().startswith("bq://"):
         raise UserError(
             f"{pattern} is a table of BigQuery, and this task reads files: only a tabular task reads tables."

@@ -82,4 +82,4 @@ def did_you_mean(word: str, choices: Iterable[str], otherwise: str = "", *, cuto
     """`Did you mean X?` where something is near, else `otherwise`: by default what there is to choose from."""
     choices = sorted(choices)
     near = nearest(word, choices, cutoff)
-    return f"Did you mean {near}?" if near else otherwise or f"Choices: {', '.join(choices)}."
+    return f"Did you mean {near}?" if near else otherwise or f"Choices: {', '.join(choices) or 'none'}."

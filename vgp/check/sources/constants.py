@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from vgp.base.documents.bounded_text import FieldPath
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import FieldPath, spend
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.documents.node import Computed, spellings
 from vgp.check.sources.classes import Classes, environment_default, flags

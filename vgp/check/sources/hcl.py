@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import Unreadable
-from vgp.base.documents.budget import spend
+from vgp.base.documents.bounded_text import Unreadable, spend
 from vgp.base.documents.json_text import Json, JsonObject
 from vgp.base.documents.node import Computed
 from vgp.check.sources.hcl_blocks import (

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import FieldPath, Unreadable, read
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable, read
 from vgp.base.documents.json_text import Json, JsonObject
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vgp.base.documents import json_text
-from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.check.sources import python_code, shell_commands, shell_script
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from vgp.base.documents import budget
+from vgp.base.documents import bounded_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, numbered
 from vgp.base.documents.json_text import JsonObject, with_texts
@@ -57,27 +57,27 @@ def documents(file: str, text: str, at: At = Place) -> list[Document]:
     A program that is no Python, or is too deep, is one document with the fault.
     """
     if len(text) > MAX_CHARACTERS:
-        fault = budget.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
+        fault = bounded_text.Exhausted(f"The program has more than {MAX_CHARACTERS:,} characters of Python.")
         return [_faulty(file, text, fault)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python thinks of the style of others
             tree = ast.parse(text)
-        with budget.document():
+        with bounded_text.document():
             found = _found(tree)
     except SyntaxError as error:
         place = at(error.lineno or 1)
         return [_faulty(file, text, Unreadable(file, f"no Python: {error.msg} ({place})"), place)]
-    except budget.Exhausted as error:
+    except bounded_text.Exhausted as error:
         return [_faulty(file, text, error)]
     except (RecursionError, MemoryError):
-        return [_faulty(file, text, budget.Exhausted("The program is nested deeper than Python's parser goes."))]
+        return [_faulty(file, text, bounded_text.Exhausted("The program is nested deeper than Python's parser goes."))]
     except ValueError:
         return [_faulty(file, text, Unreadable(file, "no text"))]
     return numbered([each.document(file, at) for each in sorted(found, key=lambda each: each.line)])
 
 
-def _faulty(file: str, text: str, fault: Unreadable | budget.Exhausted, place: Place | None = None) -> Document:
+def _faulty(file: str, text: str, fault: Unreadable | bounded_text.Exhausted, place: Place | None = None) -> Document:
     place = place or Place(1)
     return Document(file, None, "", above=place.line - 1, fault=fault, places={(): place}, asks=is_request(text))
 

@@ -13,8 +13,7 @@ from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
-from vgp.base.documents.bounded_text import FieldPath, Unreadable
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.bounded_text import Exhausted, FieldPath, Unreadable
 from vgp.base.documents.document import At, Document, Place, load, numbered, parse
 from vgp.base.documents.json_text import with_texts
 from vgp.base.documents.node import Computed

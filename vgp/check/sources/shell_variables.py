@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vgp.base.documents.budget import Exhausted
+from vgp.base.documents.bounded_text import Exhausted
 
 _OPENERS = {"'": "'", '"': '"', "`": "`", "$(": ")", "${": "}", "(": ")", "<(": ")", ">(": ")"}
 _COMMENT = r"(?<![^\s;&|()])#[^\n]*"

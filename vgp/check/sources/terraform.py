@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents import budget, json_text
+from vgp.base.documents import bounded_text, json_text
 from vgp.base.documents.bounded_text import FieldPath, Unreadable
 from vgp.base.documents.document import Document, Place, numbered
 from vgp.base.documents.json_text import JsonObject
@@ -63,7 +63,7 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
     if not may_ask(text):
         return []
     try:
-        with budget.document():
+        with bounded_text.document():
             own = blocks(file, text)
             module = hcl.module(file, own, folder)
             ours = [each for each in own if each.kind == "resource" and len(each.labels) == 2]
@@ -71,10 +71,10 @@ def documents(file: str, text: str, folder: Path | None = None) -> list[Document
             resources = [each for block in ours for each in _instances(module, block)]
             region = module.region()
         return numbered([each for resource in resources for each in _documents(file, resource, region)])
-    except (Unreadable, budget.Exhausted) as error:
+    except (Unreadable, bounded_text.Exhausted) as error:
         return [Document(file, None, "", fault=error)]
     except RecursionError:
-        return [Document(file, None, "", fault=budget.Exhausted("The file is nested too deeply."))]
+        return [Document(file, None, "", fault=bounded_text.Exhausted("The file is nested too deeply."))]
 
 
 def _instances(module: Module, block: Block) -> Iterator[_Resource]:

@@ -15,9 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.engine_settings import VARIABLE
 from vgp.base.engine_settings import Dataflow as Settings
 from vgp.base.exits import Preempted, ProcessFailed, UserError
@@ -28,7 +27,7 @@ from vgp.data import finish
 from vgp.data.beam.dataflow_job import cancelling_on_signals, follow, submit, uncancelled
 from vgp.data.beam.local import require_beam
 from vgp.data.beam.work import NOTES_FILE, Work
-from vgp.data.task import Task
+from vgp.data.task import Shard, Task
 from vgp.protocol import run_folder
 from vgp.protocol.manifest import FILE_NAME, Manifest
 
@@ -99,7 +98,7 @@ class Dataflow:
         self.inputs = inputs
         self.jobs = Jobs(self.settings.project, self.settings.region)
 
-    def make(self, name: str, task: Task, shards: Sequence[Any], target: "Dataset") -> Manifest:
+    def make(self, name: str, task: Task, shards: Sequence[Shard], target: "Dataset") -> Manifest:
         """As `shards.Runner.make`, into a bucket. Raises as `prepare_on_dataflow`."""
         if not shards:
             raise UserError("the task has cut its input into no shards: there is nothing to prepare.")
@@ -152,7 +151,7 @@ class Dataflow:
             raise
 
     def _submitted(
-        self, title: str, name: str, task: Task, shards: Sequence[Any], target: "Dataset", stop: threading.Event
+        self, title: str, name: str, task: Task, shards: Sequence[Shard], target: "Dataset", stop: threading.Event
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
@@ -196,7 +195,7 @@ def _made(place: Place) -> Manifest:
     """What the job has made."""
     path = f"{place.folder}/{FILE_NAME}"
     try:
-        return strict.parse(Manifest, objects.read(path))
+        return json_text.parse_model(Manifest, objects.read(path))
     except FileNotFoundError:
         raise ProcessFailed(f"the Dataflow job has ended, and left no {path}: start it again.") from None
     except ValueError as error:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from vgp.base.engine_settings import Dataflow as Settings
 from vgp.base.exits import Preempted, ProcessFailed, UserError
@@ -18,6 +18,11 @@ from vgp.base.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, Message, exp
 from vgp.base.text.printable import printable
 from vgp.data.beam.local import require_beam
 from vgp.data.beam.work import Work, failures
+from vgp.data.task import Shard
+
+if TYPE_CHECKING:
+    from apache_beam import Pipeline
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 #: Seconds between two looks at the job, and between two lines of progress.
 LOOK_EVERY_S, LINE_EVERY_S = 10.0, 60.0
@@ -46,7 +51,7 @@ CREATED_WITHIN_S, STOPS_WITHIN_S = 1800.0, 10.0
 
 def submit(
     work: Work,
-    shards: Sequence[Any],
+    shards: Sequence[Shard],
     title: str,
     labels: Mapping[str, str],
     settings: Settings,
@@ -89,7 +94,7 @@ def submit(
 class _Asking(threading.Thread):
     """Beam's runner, which sets no limit to how long it waits for an answer: beside it the job is looked for."""
 
-    def __init__(self, pipeline: Any):
+    def __init__(self, pipeline: "Pipeline"):
         super().__init__(daemon=True)
         self.pipeline, self.job_id = pipeline, ""
         self.error: Exception | None = None
@@ -112,7 +117,7 @@ def _give_up(title: str, stop: threading.Event) -> NoReturn:
     raise ProcessFailed(f"Dataflow has not answered in {CREATED_WITHIN_S / 60:.0f} minutes whether it starts {title}.")
 
 
-def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> Any:
+def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> "PipelineOptions":
     """https://cloud.google.com/dataflow/docs/reference/pipeline-options"""
     from apache_beam.options.pipeline_options import PipelineOptions
 

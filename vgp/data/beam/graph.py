@@ -6,11 +6,12 @@
                                    |                          ^
                                    '------> compare ids ------'
 
-Nothing depends on the order in which Beam hands elements over: whatever is merged is sorted by its number first.
+Nothing depends on the order in which Beam hands elements over: whatever is merged is sorted by its number first. Beam
+reads the annotations here, and checks that what a function gives fits what the next one takes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -18,12 +19,18 @@ from apache_beam.pvalue import AsIter, AsSingleton
 
 from vgp.data import shards as tree
 from vgp.data import shards as whole
-from vgp.data.beam.work import Numbered, Work, without_ids
+from vgp.data.beam.work import Numbered, NumberedScan, Work, without_ids
+from vgp.data.shard import Order, ShardIds
 from vgp.data.shards import Figures, Plan
-from vgp.data.task import Task
+from vgp.data.task import Shard, Statistics, Task
+from vgp.protocol.manifest import ShardFile
+
+Value = TypeVar("Value")
+#: The number of a shard, and its file of each split.
+Written = tuple[int, dict[str, ShardFile]]
 
 
-def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Any]) -> None:
+def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Shard]) -> None:
     """Adds the preparation of these shards to the pipeline."""
     numbered = pipeline | "shards" >> beam.Create(list(enumerate(shards)))
     statistics = AsSingleton(_statistics(pipeline, work, numbered))
@@ -38,7 +45,9 @@ def build(pipeline: beam.Pipeline, work: Work, shards: Sequence[Any]) -> None:
     _ = files | "files" >> beam.GroupBy(_nothing) | "finish" >> beam.Map(_finish, work, statistics, plan)
 
 
-def _statistics(pipeline: beam.Pipeline, work: Work, numbered: beam.PCollection[Numbered]) -> beam.PCollection[Any]:
+def _statistics(
+    pipeline: beam.Pipeline, work: Work, numbered: beam.PCollection[Numbered]
+) -> beam.PCollection[Statistics]:
     if type(work.task).scan is Task.scan and type(work.task).combine is Task.combine:
         return pipeline | "no statistics" >> beam.Create([{}])
     scans = numbered | "scan" >> beam.Map(_scan, work)
@@ -49,10 +58,10 @@ def _statistics(pipeline: beam.Pipeline, work: Work, numbered: beam.PCollection[
 
 def _merged(
     title: str,
-    numbered: beam.PCollection[tuple[int, Any]],
+    numbered: beam.PCollection[tuple[int, Value]],
     count: int,
-    merge: Callable[[Iterable[tuple[int, Any]]], Any],
-) -> beam.PCollection[tuple[int, Any]]:
+    merge: Callable[[Iterable[tuple[int, Value]]], Value],
+) -> beam.PCollection[tuple[int, Value]]:
     """One value under the number 0, merged in the tree of `shards.merged_in_tree`."""
     level = 0
     while count > 1:
@@ -66,7 +75,7 @@ def _merged(
     return numbered
 
 
-def _scan(item: Numbered, work: Work) -> tuple[int, Any]:
+def _scan(item: Numbered, work: Work) -> NumberedScan:
     scan = work.scan(item)
     _count("scanned")
     return scan
@@ -77,19 +86,21 @@ def _count(title: str) -> None:
     Metrics.counter("training", title).inc()
 
 
-def _in_group(item: tuple[int, Any]) -> tuple[int, tuple[int, Any]]:
+def _in_group(item: tuple[int, Value]) -> tuple[int, tuple[int, Value]]:
     return item[0] // tree.FAN_IN, item
 
 
-def _merge(group: tuple[int, Iterable[tuple[int, Any]]], merge: Callable[[Any], Any]) -> tuple[int, Any]:
+def _merge(
+    group: tuple[int, Iterable[tuple[int, Value]]], merge: Callable[[Iterable[tuple[int, Value]]], Value]
+) -> tuple[int, Value]:
     return group[0], merge(group[1])
 
 
-def _nothing(_: Any) -> int:
+def _nothing(_: object) -> int:
     return 0
 
 
-def _combine(group: tuple[int, Iterable[tuple[int, Any]]], work: Work) -> dict[str, Any]:
+def _combine(group: tuple[int, Iterable[NumberedScan]], work: Work) -> Statistics:
     return work.statistics(group[1])
 
 
@@ -99,7 +110,7 @@ class _MakeRows(beam.DoFn):  # type: ignore[misc]
     def __init__(self, work: Work):
         self.work = work
 
-    def process(self, item: Numbered, statistics: dict[str, Any]) -> Iterator[Any]:
+    def process(self, item: Numbered, statistics: Statistics) -> Iterator[Any]:
         number, prepared = self.work.prepare(item, statistics)
         for part in self.work.ids(item, prepared):
             yield beam.pvalue.TaggedOutput("ids", part)
@@ -107,7 +118,7 @@ class _MakeRows(beam.DoFn):  # type: ignore[misc]
         yield number, Figures.of(without_ids(prepared))
 
 
-def _compare_ids(group: tuple[int, Iterable[Any]], work: Work) -> list[None]:
+def _compare_ids(group: tuple[int, Iterable[ShardIds]], work: Work) -> list[None]:
     work.compare_ids(*group)
     return []
 
@@ -119,7 +130,7 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
         self.work = work
 
     def process(
-        self, figures: tuple[int, Figures], statistics: dict[str, Any], compared: Iterable[None]
+        self, figures: tuple[int, Figures], statistics: Statistics, compared: Iterable[None]
     ) -> Iterator[Any]:
         list(compared)  # it has been done
         plan, orders = self.work.plan(figures[1], statistics)
@@ -127,11 +138,11 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
         yield from enumerate(orders)
 
 
-def _write(item: tuple[int, Any], work: Work, plan: Plan) -> Any:
+def _write(item: tuple[int, Order], work: Work, plan: Plan) -> Written:
     files = work.write(item, plan.values)
     _count("written")
     return files
 
 
-def _finish(group: tuple[int, Iterable[Any]], work: Work, statistics: dict[str, Any], plan: Plan) -> None:
+def _finish(group: tuple[int, Iterable[Written]], work: Work, statistics: Statistics, plan: Plan) -> None:
     work.finish(statistics, plan, group[1])

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.data import destination as scratch
@@ -16,7 +15,7 @@ from vgp.data import finish
 from vgp.data.beam.work import NOTES_FILE, Work, failures
 from vgp.data.destination import Destination
 from vgp.data.shards import Processes
-from vgp.data.task import Task
+from vgp.data.task import Shard, Task
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
@@ -34,7 +33,7 @@ class Local:
     def __init__(self, workers: int = 1):
         self.workers = workers
 
-    def make(self, name: str, task: Task, shards: Sequence[Any], target: Destination) -> Manifest:
+    def make(self, name: str, task: Task, shards: Sequence[Shard], target: Destination) -> Manifest:
         if not shards:
             return Processes(1).make(name, task, shards, target)  # says what is missing
         folder = task.scratch / "beam"
@@ -56,7 +55,7 @@ class Local:
             manifest.save(made, destination)
         return made
 
-    def _run(self, work: Work, shards: Sequence[Any]) -> None:
+    def _run(self, work: Work, shards: Sequence[Shard]) -> None:
         require_beam()
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vgp.base.exits import UserError
 from vgp.base.storage import objects, storage
@@ -22,13 +22,15 @@ from vgp.data import place, shards, tasks
 from vgp.data import shards as tree
 from vgp.data.pool import ProcessDied, WorkerPool
 from vgp.data.shard import Order, Prepared, ShardIds, id_parts, prepare_shard, require_unique_ids, write_shard
-from vgp.data.shards import Figures, Plan, Statistics
-from vgp.data.task import Task
+from vgp.data.shards import Figures, Plan
+from vgp.data.task import Scan, Shard, Statistics, Task
 from vgp.protocol.manifest import FILE_NAME, ShardFile
 
 Result = TypeVar("Result")
 #: A shard and its number.
-Numbered = tuple[int, Any]
+Numbered = tuple[int, Shard]
+#: What a task saw in a shard, and the number of the shard.
+NumberedScan = tuple[int, Scan]
 
 #: What a reader of the log is told.
 NOTES_FILE = "notes.json"
@@ -64,17 +66,17 @@ class Work:
     #: Whether a shard is worked on in a process of its own, whose death the worker survives and explains.
     apart: bool = field(default=False, compare=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self.name, vars(self.task), self.shards, self.folder, self.output, self.apart)
 
     @property
     def id_parts(self) -> int:
         return min(MOST_PARTS, self.shards)
 
-    def scan(self, item: Numbered) -> tuple[int, Any]:
+    def scan(self, item: Numbered) -> NumberedScan:
         return item[0], self._on_shard("scanning", partial(_scan, self.task), item)
 
-    def statistics(self, scans: Iterable[tuple[int, Any]]) -> dict[str, Any]:
+    def statistics(self, scans: Iterable[NumberedScan]) -> Statistics:
         """Of all scans, or of the one that they were merged to."""
         with self._failures("combining", "all"):
             return self.task.combine(scan for _, scan in sorted(scans, key=_number))
@@ -117,7 +119,7 @@ class Work:
             assert whole is not None
             return whole
 
-    def merge_scans(self, group: Iterable[tuple[int, Any]]) -> Any:
+    def merge_scans(self, group: Iterable[NumberedScan]) -> Scan:
         with self._failures("merging scans", "all"):
             return tree.merged_in_tree((scan for _, scan in sorted(group, key=_number)), self.task.merge)
 
@@ -145,7 +147,7 @@ class _Kept:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (Exception, SystemExit)):
             final = isinstance(error, UserError) and not isinstance(error, ProcessDied)
             with suppress(OSError):  # a disk that is full takes no word of it either
@@ -183,7 +185,7 @@ def failures(folder: str) -> list[Failure]:
     return sorted(read, key=lambda failure: not failure.final)
 
 
-def _scan(task: Task, item: Numbered) -> Any:
+def _scan(task: Task, item: Numbered) -> Scan:
     return task.scan(item[1])
 
 
@@ -191,17 +193,17 @@ def _prepare(task: Task, statistics: Statistics, sample: int, folder: str, item:
     return prepare_shard(task, item[0], item[1], statistics, sample, folder)
 
 
-def _number(item: tuple[int, Any]) -> int:
+def _number(item: tuple[int, object]) -> int:
     return item[0]
 
 
-def _restored(name: str, state: dict[str, Any], *rest: Any) -> Work:
+def _restored(name: str, state: dict[str, object], shards: int, folder: str, output: str, apart: bool) -> Work:
     kind = tasks.find(name)
     task = kind.__new__(kind)
     vars(task).update(state)
     if not task.scratch.is_dir():  # of the machine that sent it
         task.scratch = _scratch()
-    return Work(name, task, *rest)
+    return Work(name, task, shards, folder, output, apart)
 
 
 @cache

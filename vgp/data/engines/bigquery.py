@@ -5,9 +5,9 @@ A table is read as it was pinned; a view or a query is computed once, into a tab
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 import ibis
 import ibis.expr.operations as ops
@@ -21,7 +21,7 @@ from vgp.base.storage.bigquery import client, stream
 from vgp.base.storage.bigquery.jobs import Jobs, Owner, size, stoppable
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
-from vgp.data.engine import SOURCE, Uncomputable, repeated
+from vgp.data.engine import SOURCE, Row, Uncomputable, repeated
 from vgp.data.engines.bigquery_source import NEVER_EMPTY, Source, opened_sources, row_of
 from vgp.data.events import Events, windowed
 from vgp.data.schema import Field, arrow_schema, canonical_schema
@@ -114,7 +114,7 @@ class BigQuery:
             if batch.num_rows:
                 yield _typed(batch, expression)
 
-    def place(self, row: Mapping[str, Any]) -> str:
+    def place(self, row: Row) -> str:
         return row_of(", ".join(source.name for source in self._relations), row)
 
     def _sql(self, expression: ir.Table) -> str:
@@ -143,7 +143,7 @@ class BigQuery:
                 row = self.read(self._source.filter(condition).limit(1)).to_pylist()[0]
                 raise UserError(self._complaint(name, row, counts[f"n{i}"]))
 
-    def _complaint(self, name: str, row: Mapping[str, Any], count: int) -> str:
+    def _complaint(self, name: str, row: Row, count: int) -> str:
         field = next(field for field in self._fields if field.name == name)
         value = row[name]
         others = {column: value for column, value in row.items() if column != name and value not in (None, "")}

@@ -4,20 +4,21 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from google.cloud.bigquery import SchemaField
 
 from vgp.base.engine_settings import BigQuery as Settings
 from vgp.base.exits import UserError
-from vgp.base.storage.bigquery import locations, names, stream
+from vgp.base.storage.bigquery import names, stream
 from vgp.base.storage.bigquery.jobs import Estimate, Jobs, Owner, size, stoppable
 from vgp.base.storage.bigquery.lookup import Lookup
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.pinned import PinnedRelation
 from vgp.data import schema
+from vgp.data.engine import Row
 from vgp.data.schema import Field, canonical_type
 from vgp.data.sources.files import NoRows
 from vgp.protocol.manifest import SourceFile
@@ -59,7 +60,7 @@ class Source:
         return SourceFile(path=self.name, bytes=self.estimate.bytes, sha256=self.relation.sha256)
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, SchemaField]:
         """Its columns by their names in lower case: to BigQuery they are the same."""
         return {field.name.lower(): field for field in self.estimate.fields}
 
@@ -123,7 +124,7 @@ def opened_sources(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[tuple[Jobs, list[Source]]]:
     """The relations at their pinned moments, checked; tables of ours go when the work is done, and expire otherwise."""
-    locations.check_one_place(relations, settings.location)
+    names.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
     sources = looked_at(relations, fields, jobs)
     total = check_size(sources, jobs)
@@ -233,7 +234,7 @@ MOST_SHOWN = 6
 NEVER_EMPTY = "and the schema says that it never is. Declare it as nullable, or leave such rows out with a .sql file."
 
 
-def row_of(name: str, row: Mapping[str, Any]) -> str:
+def row_of(name: str, row: Row) -> str:
     """Which row of a table: tables have no order, so its first values tell."""
     shown = [f"{column}={value}" for column, value in row.items() if value not in (None, "") and column[0] != "_"]
     return f"a row of {name} with {', '.join(shown[:MOST_SHOWN])}"

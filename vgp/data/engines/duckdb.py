@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 import ibis
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vgp.base.exits import UserError
-from vgp.data.engine import PLACE, SOURCE, Uncomputable, repeated
+from vgp.data.engine import PLACE, SOURCE, Row, Uncomputable, repeated
 from vgp.data.engines.stored import store
 from vgp.data.events import FIGURES, Events, looked_back, windowed
 from vgp.data.identity import number, serve
@@ -198,7 +198,7 @@ class DuckDB:
         with _errors_named():
             yield from self._connection.sql(sql).to_arrow_reader(rows)
 
-    def place(self, row: Mapping[str, Any]) -> str:
+    def place(self, row: Row) -> str:
         assert self._files is not None, "no files were read"
         return self._files.place(row["_file"], row["_record"])
 

@@ -16,12 +16,12 @@ from vgp.base import engine_settings as settings
 from vgp.base import memory
 from vgp.base.engine_settings import BigQuery
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
 from vgp.base.storage import pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.base.storage.bigquery.jobs import Owner
 from vgp.base.storage.pinned import PinnedRelation
 from vgp.base.storage.storage import File
+from vgp.base.text.nearest import did_you_mean
 from vgp.data.destination import Destination
 from vgp.data.engine import ID, KIND, Engine
 from vgp.data.engines.duckdb import Derived, DuckDB, Read
@@ -63,7 +63,7 @@ def choose_engine(task: TabularTask, source: Source) -> str:
     """`duckdb` or `bigquery`. Raises UserError if the option `engine` is none, or cannot read that source."""
     wanted = task.engine
     if wanted and wanted not in ENGINES:
-        raise UserError(f"the option engine is {wanted!r}. {nearest(wanted, ENGINES)}")
+        raise UserError(f"the option engine is {wanted!r}. {did_you_mean(wanted, ENGINES)}")
     if source.files and source.relations and wanted != "duckdb":
         raise UserError(
             f"the data is files ({storage.plain(source.files[0].path)}) and tables of BigQuery "
@@ -179,9 +179,9 @@ def duckdb(
 
 def check_place(relations: Sequence[PinnedRelation], target: Destination) -> None:
     """Raises UserError if the prepared rows would go to a bucket far from the tables."""
-    from vgp.base.storage.bigquery import locations
+    from vgp.base.storage.bigquery import names
 
-    locations.check_bucket(relations, storage.uri(target.folder))
+    names.check_bucket(relations, storage.uri(target.folder))
 
 
 def owner(target: Destination) -> Owner:

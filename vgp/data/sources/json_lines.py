@@ -4,12 +4,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed, quoted
 from vgp.data import schema
@@ -103,7 +103,7 @@ class JsonLines:
                 return self._wrong(members, field, message)
         return f": {message[:300]}"
 
-    def _wrong(self, members: dict[str, Any], field: Field, message: str) -> str:
+    def _wrong(self, members: JsonObject, field: Field, message: str) -> str:
         name, value = listed([field.name]), members.get(field.name)
         if field.name not in members:
             return f" {schema.lacking(list(members), [field.name])}"
@@ -140,7 +140,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     return ((number, text) for number, text in enumerate(data.split(b"\n")) if text.strip())
 
 
-def _is_text(*values: Any) -> bool:
+def _is_text(*values: object) -> bool:
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -148,7 +148,7 @@ def _is_text(*values: Any) -> bool:
     return True
 
 
-def _advice(value: Any, field: Field) -> str:
+def _advice(value: object, field: Field) -> str:
     if isinstance(value, dict | list):
         return f" Write its parts as members of their own.{field.fix}"
     if isinstance(value, str) and not field.declared and not pa.types.is_temporal(field.type):
@@ -156,11 +156,11 @@ def _advice(value: Any, field: Field) -> str:
     return advice(json.dumps(value), field)
 
 
-def _infinite(value: Any) -> bool:
+def _infinite(value: object) -> bool:
     return isinstance(value, float) and math.isinf(value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict | list):
         return f"{'an object' if isinstance(value, dict) else 'a list'} {quoted(json.dumps(value))}"
     return quoted(value) if isinstance(value, str) else quoted(json.dumps(value))[1:-1]

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, inflate, storage
@@ -59,7 +58,7 @@ class _Summed:
 
     closed = False
 
-    def __init__(self, file: BufferedReader, bytes_: int, sum_: Any):
+    def __init__(self, file: BufferedReader, bytes_: int, sum_: "hashlib._Hash"):
         self.file, self.left, self.sum = file, bytes_, sum_
 
     def read(self, size: int = -1, /) -> bytes:

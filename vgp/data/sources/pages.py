@@ -14,7 +14,6 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -100,7 +99,7 @@ class _Walk:
                 raise ValueError(f"a page of kind {header[1]}")
             at = start + packed
 
-    def _header(self, at: int) -> tuple[dict[int, Any], int]:
+    def _header(self, at: int) -> tuple[dict[int, object], int]:
         """The fields of a page's header by their numbers, and where its content begins."""
         self._spend(_HEADER_BYTES)
         compact = Compact(self.source.read_at(_HEADER_BYTES, at))
@@ -126,7 +125,7 @@ class _Walk:
         self.left -= size
 
 
-def _page(header: Any, size: int, longest: int) -> Page:
+def _page(header: object, size: int, longest: int) -> Page:
     if not isinstance(header, dict):
         raise ValueError("a page without a header of its kind")
     values, encoding = _size(header[1]), header[2]
@@ -137,7 +136,7 @@ def _page(header: Any, size: int, longest: int) -> Page:
     raise ValueError(f"encoding {encoding}")
 
 
-def _size(value: Any) -> int:
+def _size(value: object) -> int:
     """A number that cannot be read as another one in 32 bits."""
     if type(value) is not int or not 0 <= value < 1 << 31:
         raise ValueError(f"a size of {value}")
@@ -155,11 +154,11 @@ class Compact:
     def __init__(self, content: bytes):
         self.content, self.at = content, 0
 
-    def fields(self, depth: int = 1) -> dict[int, Any]:
+    def fields(self, depth: int = 1) -> dict[int, object]:
         """By their numbers, which rise: none occurs twice."""
         if depth > _MOST_DEEP:
             raise ValueError("structs in structs")
-        fields: dict[int, Any] = {}
+        fields: dict[int, object] = {}
         number = 0
         while head := self._byte():
             if not head >> 4:
@@ -168,7 +167,7 @@ class Compact:
             fields[number] = self._value(head & 15, depth)
         return fields
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def _value(self, kind: int, depth: int) -> object:
         if kind in (_TRUE, _FALSE):
             return kind == _TRUE
         if kind in _NUMBERS:

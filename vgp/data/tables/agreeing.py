@@ -11,7 +11,7 @@ of which engines take one or the other.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -45,7 +45,7 @@ def agreed(expression: Expression, never_null: frozenset[str]) -> Expression:
         never_null: Columns that hold no null.
     """
 
-    def one(node: Any, changed: Mapping[str, Any] | None) -> Any:
+    def one(node: ops.Node, changed: Mapping[str, object] | None) -> ops.Node:
         node = node.__recreate__(changed) if changed else node
         if isinstance(node, (ops.Greatest, ops.Least)):
             return node.copy(arg=_not_null(node.arg))
@@ -62,14 +62,14 @@ def agreed(expression: Expression, never_null: frozenset[str]) -> Expression:
     return cast(Expression, expression.op().replace(one).to_expr())
 
 
-def _not_null(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _not_null(values: tuple[ops.Value, ...]) -> tuple[ops.Value, ...]:
     """Each value or, where it is null, one that is not; so nulls are left out, and all is null where all are."""
     if len(values) < 2:
         return values
     return tuple(ops.Coalesce((*values[i:], *values[:i])) for i in range(len(values)))
 
 
-def _placed(window: Any, never_null: frozenset[str]) -> Any:
+def _placed(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.Node:
     """Where nulls stand is a key of its own: BigQuery has no words for it in a window, and puts them first.
 
     With an offset of values a window has one key. Engines agree on a null row's frame, all nulls and no more
@@ -85,17 +85,17 @@ def _placed(window: Any, never_null: frozenset[str]) -> Any:
     return window.copy(group_by=(*window.group_by, *(ops.IsNull(key.arg) for key in keys)))
 
 
-def _may_be_null(value: Any, never_null: frozenset[str]) -> bool:
+def _may_be_null(value: ops.Value, never_null: frozenset[str]) -> bool:
     return not (isinstance(value, ops.IsNull) or isinstance(value, ops.Field) and value.name in never_null)
 
 
-def _by_offset(window: Any) -> bool:
+def _by_offset(window: ops.WindowFunction) -> bool:
     """Whether the window's rows are those whose key is so far from the row's own. So far as 0 is the row's own."""
     ends = [end.value for end in (window.start, window.end) if end]
     return window.how == "range" and any(not isinstance(end, ops.Literal) or end.value for end in ends)
 
 
-def _first_group(node: Any) -> Any:
+def _first_group(node: ops.RegexExtract) -> ops.Node:
     """The group as the only one of its pattern; "" where nothing is found."""
     pattern = _alone(node.pattern.value, node.index.value)
     return ops.Coalesce((_found(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
@@ -129,7 +129,7 @@ def own_ways(expression: ir.Expr) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _may_be_nan(value: Any) -> bool:
+def _may_be_nan(value: object) -> bool:
     if isinstance(value, ops.Add):
         return any(_may_be_nan(part) for part in value.__children__)
     divided = [value, *getattr(value, "__children__", ())]

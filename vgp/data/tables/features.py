@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import ibis
 import ibis.expr.operations as ops
@@ -15,6 +14,7 @@ from vgp.data.engine import ID, KIND, PLACE, Engine
 from vgp.data.events import Events, hours
 from vgp.data.identity import numbered, whole
 from vgp.data.schema import DAY, RESERVED, Field, canonical_schema
+from vgp.data.shares import Planned
 from vgp.data.tables import agreeing, rebased
 from vgp.data.tabular import TabularTask
 
@@ -134,7 +134,7 @@ def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[
 
 def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
     """Events by place and hour; all that are of one table are added up once, by all that they are looked up by."""
-    alike: dict[Any, list[str]] = {}
+    alike: dict[tuple[ops.Node, str, str, str], list[str]] = {}
     for name, events in placed.items():
         alike.setdefault((events.table.op(), events.hour, events.value, events.weight), []).append(name)
     gathered: dict[str, ir.Table] = {}
@@ -150,7 +150,7 @@ def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str
 def finished(
     task: TabularTask,
     table: ir.Table,
-    planned: Mapping[str, Any],
+    planned: Planned,
     dialect: str,
     past: tuple[int, int] | None = None,
     said: "Said | None" = None,
@@ -244,7 +244,7 @@ def _visible(task: TabularTask, table: ir.Table) -> list[str]:
     return [name for name in table.columns if name not in hidden and name not in INTERNAL]
 
 
-def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Value]:
+def _checked(task: TabularTask, features: Mapping[str, object]) -> dict[str, ir.Value]:
     """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
     if not features:
         raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
@@ -268,12 +268,11 @@ def _checked(task: TabularTask, features: Mapping[str, Any]) -> dict[str, ir.Val
     return {name: _feature(name, value) for name, value in features.items()}
 
 
-def _feature(name: str, value: Any) -> ir.Value:
-    if not isinstance(value, ir.Value):
-        try:
-            value = ibis.literal(value)
-        except Exception:  # of Ibis, in many kinds
-            raise UserError(f"the feature {name} is a {type(value).__name__}: give a column, or a number.") from None
+def _feature(name: str, given: object) -> ir.Value:
+    try:
+        value = given if isinstance(given, ir.Value) else ibis.literal(given)
+    except Exception:  # of Ibis, in many kinds
+        raise UserError(f"the feature {name} is a {type(given).__name__}: give a column, or a number.") from None
     kind = value.type()
     if value.op().find(ops.Unnest):
         raise UserError(f"the feature {name} has several values for a row (unnest): a row has one of each feature.")

@@ -4,10 +4,9 @@ The features of the first rows are computed a second time, from a source that en
 looked ahead, or at an average over all rows, or depends on an order that nobody stated.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
@@ -20,6 +19,7 @@ from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
 from vgp.data.engine import ID, PLACE, Engine
 from vgp.data.identity import BITS
+from vgp.data.shares import Planned
 from vgp.data.tables import features
 from vgp.data.tabular import TabularTask
 
@@ -82,7 +82,7 @@ class Past:
         )
 
 
-def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Mapping[str, Any]) -> Past | None:
+def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Planned) -> Past | None:
     """The rows before an early moment, computed alone; None for a task without a time, or of one moment only."""
     if not task.time:
         return None

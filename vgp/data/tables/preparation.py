@@ -7,7 +7,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import ibis.expr.types as ir
 import numpy as np
@@ -19,7 +18,7 @@ from vgp.base.text.printable import quoted
 from vgp.data import finish, leaks, shares, split_hash
 from vgp.data.columns import Sketch, sketch
 from vgp.data.destination import Destination
-from vgp.data.engine import KIND, Engine
+from vgp.data.engine import KIND, Engine, Row
 from vgp.data.engines.opening import opened
 from vgp.data.identity import with_ids
 from vgp.data.pool import stage
@@ -32,6 +31,7 @@ from vgp.data.tables.features import ROW_ID
 from vgp.data.tables.rebased import check_bigquery_names
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
+from vgp.data.task import Statistics
 from vgp.data.windows import CALENDAR
 from vgp.protocol import manifest
 from vgp.protocol.cluster import cores
@@ -48,16 +48,16 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
                 kind = () if kind == task.key else kind  # `_row_id` is that number already
                 engine = stack.enter_context(opened(task, data, target, workers, derived, check_bigquery_names, kind))
             with blame.named(task, engine):
-                statistics = _finish(task, engine, finished)
+                counted = _finish(task, engine, finished)
             task.sources = engine.sources
         # The engine has given its memory back.
-        sample, doubts = _check(task, finished, statistics["notes"])
-        statistics["doubts"] = (*doubts, *finish.absent(task, _counts(finished)))
+        sample, doubts = _check(task, finished, counted["notes"])
+        statistics = {**counted, "doubts": (*doubts, *finish.absent(task, _counts(finished)))}
         finish.say([*statistics["notes"], *statistics["doubts"]])
         return _written(name, task, finished, statistics, sample, target, workers or cores())
 
 
-def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> dict[str, Any]:
+def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
     """Checks, splits and computes the rows; returns what is told of them all."""
     with stage("looking for keys that occur twice"):
         identified = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
@@ -88,7 +88,7 @@ def _written(
     name: str,
     task: TabularTask,
     finished: Sorting,
-    statistics: Mapping[str, Any],
+    statistics: Statistics,
     sample: Mapping[str, NDArray[np.generic]],
     target: Destination,
     threads: int,
@@ -168,7 +168,7 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     return Survey(sum(row["rows"] for row in marks), +Counter(labelled), +Counter(unlabelled))
 
 
-def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> dict[str, Any]:
+def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:
     """The first of the rows in the order of the files, or of the key."""
     place = [name for name in ("_file", "_record") if name in rows.columns]
     names = [field.name for field in task.schema]
@@ -176,7 +176,7 @@ def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> dict[str, Any]:
     return dict(engine.read(first).to_pylist()[0])
 
 
-def _no_label(task: TabularTask, row: Mapping[str, Any]) -> str:
+def _no_label(task: TabularTask, row: Row) -> str:
     label = row[task.target] if task.target else row["_label"]
     shown = quoted(label) if isinstance(label, str) else label
     if task.regression:

@@ -17,7 +17,7 @@ from ibis.common.exceptions import IntegrityError
 
 import vgp
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.events import Events
 from vgp.data.schema import Field, canonical_schema
@@ -79,7 +79,7 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
             ) from None
         if asked:
             raise UserError(
-                f"{where}: the rows have no column {asked[1]!r}. {nearest(asked[1], rows.columns)}"
+                f"{where}: the rows have no column {asked[1]!r}. {did_you_mean(asked[1], rows.columns)}"
             ) from None
         raise UserError(f"{where}: {spoken_error(error)}") from error
     except UserError:
@@ -95,7 +95,7 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
     return _agreed(task, answer)
 
 
-def _agreed(task: TabularTask, answer: Any) -> Any:
+def _agreed(task: TabularTask, answer: object) -> object:
     """The answer with the same values on every engine."""
     if isinstance(answer, Mapping):
         return {name: _agreed(task, part) for name, part in answer.items()}
@@ -105,7 +105,7 @@ def _agreed(task: TabularTask, answer: Any) -> Any:
     return agreeing.agreed(answer, never_null) if isinstance(answer, ir.Value | ir.Table) else answer
 
 
-def _bound(answer: Any, rows: ir.Table) -> Any:
+def _bound(answer: object, rows: ir.Table) -> object:
     """The answer, without what waits for a table. Raises IntegrityError for columns of another one."""
     if isinstance(answer, Mapping):
         answer = {name: part.resolve(rows) if isinstance(part, Deferred) else part for name, part in answer.items()}

@@ -3,19 +3,18 @@
 files.py            any files as they are, for a script of the user's
 table/              any table, as a task.toml of the user's declares it"""
 
-import difflib
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import quoted
 from vgp.data import operating, task_names
-from vgp.data.task import Task
+from vgp.data.task import Options, Task
 
 #: What is said where rows are needed, and the task hands files on as they are.
 NO_ROWS = (
@@ -24,7 +23,7 @@ NO_ROWS = (
 )
 
 
-def load(name: str, options: Mapping[str, Any] | None = None) -> Task:
+def load(name: str, options: Options | None = None) -> Task:
     """The task called `name`: a shipped one by its short name, or any `module:Class` that can be imported.
 
     Raises:
@@ -40,7 +39,7 @@ def find(name: str) -> type[Task]:
     return _checked(name, _member(_module(name, module_name), class_name))
 
 
-def _module(name: str, module_name: str) -> Any:
+def _module(name: str, module_name: str) -> ModuleType:
     if os.getcwd() not in sys.path:  # a user's file lies where they work, also in a child process
         sys.path.insert(0, os.getcwd())
     try:
@@ -55,15 +54,15 @@ def _module(name: str, module_name: str) -> Any:
         raise UserError(f"task {name!r}: {module_name} cannot be imported: {error}") from None
 
 
-def _member(module: Any, class_name: str) -> Any:
+def _member(module: ModuleType, class_name: str) -> object:
     if not hasattr(module, class_name):
-        near = difflib.get_close_matches(class_name, [n for n, v in vars(module).items() if inspect.isclass(v)], 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = nearest(class_name, [name for name, value in vars(module).items() if inspect.isclass(value)])
+        hint = f" Did you mean {near}?" if near else ""
         raise UserError(f"{module.__name__} has no class {class_name}.{hint}")
     return getattr(module, class_name)
 
 
-def _checked(name: str, member: Any) -> type[Task]:
+def _checked(name: str, member: object) -> type[Task]:
     if not (inspect.isclass(member) and issubclass(member, Task)):
         raise UserError(f"task {name!r} is not a class derived from vgp.data.task.Task.")
     missing = sorted(member.__abstractmethods__)
@@ -85,7 +84,7 @@ def is_file(task: str) -> bool:
     return task.strip().endswith(ENDING)
 
 
-def file_options(task: str, given: Mapping[str, Any], folder: str | Path = "") -> dict[str, Any]:
+def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str, object]:
     """The options of the task `table` that a file stands for: its text, and those that were given beside it.
 
     Args:

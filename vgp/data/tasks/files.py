@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, finding, pinned, storage
@@ -27,13 +27,14 @@ from vgp.base.storage.storage import File
 from vgp.base.text.printable import quoted
 from vgp.data import task_names
 from vgp.data.destination import UNFINISHED, Destination
-from vgp.data.task import Batch, Task
+from vgp.data.task import Batch, Options, Shard, Statistics, Task
 from vgp.data.tasks import NO_ROWS
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest, SourceFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from torch import nn
 
     from vgp.protocol.manifest import Manifest
 
@@ -43,7 +44,7 @@ class Files(Task):
 
     as_they_are = True
     classes = ()
-    settings: ClassVar[Mapping[str, Any]] = {}
+    settings: ClassVar[Options] = {}
 
     def files(self, data: str) -> Sequence[File]:
         """Every file, with its path below what was given as its title; none for `data` = ""."""
@@ -52,16 +53,16 @@ class Files(Task):
     def shards(self, data: str) -> NoReturn:
         raise UserError(NO_ROWS)
 
-    def rows(self, shard: Any, statistics: Mapping[str, Any]) -> "dict[str, pa.Table]":
+    def rows(self, shard: Shard, statistics: Statistics) -> "dict[str, pa.Table]":
         raise UserError(NO_ROWS)
 
     def model(self, data: "Manifest") -> NoReturn:
         raise UserError(NO_ROWS)
 
-    def loss(self, model: Any, batch: Batch) -> NoReturn:
+    def loss(self, model: "nn.Module", batch: Batch) -> NoReturn:
         raise UserError(NO_ROWS)
 
-    def predict(self, model: Any, batch: Batch) -> NoReturn:
+    def predict(self, model: "nn.Module", batch: Batch) -> NoReturn:
         raise UserError(NO_ROWS)
 
 

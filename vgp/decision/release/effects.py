@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vgp.base.storage import download, storage
 from vgp.decision.decision import Approval, Decision
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, tests_spent
 from vgp.registry.documents import CHAMPION, Record, Spent, Version, VersionFile, now

@@ -32,7 +32,7 @@ from vgp.decision.report import card
 from vgp.decision.report.card import Origin
 from vgp.evaluation import record as evaluations
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries

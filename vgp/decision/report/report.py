@@ -18,7 +18,7 @@ from vgp.decision.report import findings, ladder, making, page, plots, svg
 from vgp.evaluation import collected, record
 from vgp.evaluation.record import Evaluation, SliceMetrics
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 

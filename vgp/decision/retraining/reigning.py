@@ -10,7 +10,7 @@ from vgp.data import bundle, task_names
 from vgp.data.bundle import ModelCard
 from vgp.data.periods import Spans
 from vgp.data.windows import dated
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins, DataPins, RunPins
 from vgp.registry.documents import Record, Version
 from vgp.train.config import OPEN, TrainConfig

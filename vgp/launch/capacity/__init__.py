@@ -7,13 +7,12 @@ It is a program, the container of that step on Vertex AI:
 step_run.py       which step of which run this is, told from the executor input; whether that run goes on
 climb.py          what is done next, from the journal alone, until the work is done or cannot be
 attempt.py        one attempt: intention, creation, following, end; the output that leads to its job
-probes.py         probes: small jobs that see whether there is Spot while an attempt works on demand
+next_job.py       the job that waits for Spot machines beside an attempt on demand, and takes over when it has them
 verdict.py        how the step ends, if it does: attempts in vain, the last lines of a job
 policy.py         which rung is next: pure functions
 prospect.py       what a choice depends on, and what follows: prices of work, the net, the slack
 situation.py      what the policy goes by, from plan, journal and progress
 journal.py        ladder.json, by compare-and-swap, in the term of one launcher; heartbeat.json: which attempt may run
-job_progress.py   progress.json: how far the work is, and how long steps, starts and saves take
 jobs.py           the custom jobs of one step in all regions of its ladder, also those that nobody follows
 outcome.py        how a job ended: by a lack of capacity, or by what no other machine would mend
 patience.py       calls that outlast an outage; what ends a launcher before its job has ended"""

@@ -14,20 +14,19 @@ from typing import Any
 
 from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import took, usd
-from vgp.launch.capacity import job_progress as progress
 from vgp.launch.capacity import journal as heartbeat
-from vgp.launch.capacity.job_progress import Progress, progress_of
+from vgp.launch.capacity import situation as progress
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import Heartbeat, Journal
 from vgp.launch.capacity.outcome import ENDED, Outcome, in_words, outcome, state
 from vgp.launch.capacity.patience import Patience, Superseded, reason
-from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s, why_over
+from vgp.launch.capacity.situation import Progress, held_s, last_moment, progress_of, time_left_s, wait_s, why_over
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.step_run import uri as bucket_uri
 from vgp.protocol.capacity.folder import ControlFolder, Json
 from vgp.protocol.capacity.job_service import page, uri
 from vgp.protocol.capacity.ladder import Attempt, Ladder
-from vgp.protocol.capacity.plan import Plan, PlannedRung
+from vgp.protocol.capacity.plan import HANDOVER_S, Plan, PlannedRung
 
 #: Seconds between two looks at a job, and at the list of jobs.
 POLL_S, SEARCH_POLL_S = 20.0, 10.0
@@ -75,10 +74,9 @@ class Attempts:
         self.sweep()
         now, token = self.clock.now(), f"{len(ladder.attempts) + 1}-{uuid.uuid4().hex[:16]}"
         self.heartbeat.allow(token)
-        known = self.progress()
         attempt = Attempt(
             number=len(ladder.attempts) + 1, rung=rung.name, region=rung.region, token=token, intended=now,
-            outputs=self.run.outputs, step_from=known.saved_step if known else None,
+            outputs=self.run.outputs, step_from=self.saved_step(),
         )  # fmt: skip
         self.journal.write(attempt)
         made = self.jobs.create(rung, attempt, self.run.executor_input, time_left_s(rung, ladder, now))
@@ -134,7 +132,7 @@ class Attempts:
                 if shown in ENDED:
                     return self._ended(attempt, job)
                 attempt = self._going_on(attempt, job, look)
-                if attempt.ending_at and now - attempt.ending_at > CANCEL_S:
+                if attempt.ending_at and now - attempt.ending_at > self._fence_s():
                     return self._fenced(attempt)
             self.clock.sleep(POLL_S)
 
@@ -174,6 +172,11 @@ class Attempts:
         """The last that a job told of its progress."""
         document = self.patience("read the progress", lambda: self.folder.read(progress.NAME))
         return progress_of(document.content) if document else None
+
+    def saved_step(self) -> int | None:
+        """The step of the newest checkpoint that a job told of."""
+        known = self.progress()
+        return known.saved_step if known else None
 
     def rung(self, attempt: Attempt) -> PlannedRung:
         """The attempt's rung; that of an older plan is one without a price."""
@@ -224,8 +227,14 @@ class Attempts:
         allowed = _seconds(job.get("jobSpec", {}).get("scheduling", {}).get("timeout"), rung.timeout_s)
         self.close(attempt, outcome(job, rung.strategy, allowed, attempt.ending), parse_time(job.get("endTime")))
 
+    def _fence_s(self) -> float:
+        """How long a cancelled job may take to end: less where another one holds its machines for it."""
+        following = self.journal.ladder.next
+        return HANDOVER_S - 2 * POLL_S if following and following.started else CANCEL_S
+
     def _fenced(self, attempt: Attempt) -> None:
-        self.tell(f"attempt {attempt.number}: the job has not ended {took(CANCEL_S)} after its cancellation; fenced")
+        since = took(self._fence_s())
+        self.tell(f"attempt {attempt.number}: the job has not ended {since} after its cancellation; fenced")
         self.close(attempt, Outcome(attempt.ending or "moved", "fenced"))
 
 

@@ -11,9 +11,9 @@ from vgp.launch.capacity.attempt import POLL_S, Attempts, End
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import HEARTBEAT_NAME as HEARTBEAT
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
+from vgp.launch.capacity.next_job import NextJob
 from vgp.launch.capacity.patience import Patience, Superseded
 from vgp.launch.capacity.policy import Choice, decide
-from vgp.launch.capacity.probes import Probes
 from vgp.launch.capacity.situation import is_silent, offers_of, open_rungs, situation
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.verdict import Verdict, last_words, verdict
@@ -58,7 +58,7 @@ class Climb:
         self.tell(f"{self.uri}: {plural(len(self.plan.rungs), 'rung')}: {', '.join(r.name for r in self.plan.rungs)}")
         if ladder.attempts:
             self.tell(f"taken up again after {plural(len(ladder.attempts), 'attempt')}, {usd(ladder.usd)} so far")
-        heartbeat = self._heartbeat()
+        heartbeat = self._heartbeat(ladder)
         try:
             heartbeat.start(ladder.open.token if ladder.open else NOBODY)
             return self._climb(self._attempts(heartbeat))
@@ -78,7 +78,7 @@ class Climb:
         """
         try:
             ladder = self._taken_up(again, since)
-            heartbeat = self._heartbeat()
+            heartbeat = self._heartbeat(ladder)
             known = ladder.open and ladder.open.job
             try:
                 heartbeat.start(ladder.open.token if ladder.open and known else NOBODY)
@@ -110,17 +110,20 @@ class Climb:
             if attempt.ending != "cancelled":
                 attempt = attempts.end(attempt, End("cancelled", why))
             attempts.follow(attempt, lambda attempt: None)
-        self._probes(attempts).end()
+        self._next_job(attempts).end()
         attempts.sweep()
 
     def _climb(self, attempts: Attempts) -> Verdict:
-        probes = self._probes(attempts)
+        next_job = self._next_job(attempts)
         while True:
             ladder = self.journal.read()
             attempt = ladder.open
             if attempt is None:
-                probes.end()
-                if ended := self._verdict():
+                ended = self._verdict()
+                if not ended and next_job.take_turn(attempts.saved_step()):
+                    continue
+                next_job.end()
+                if ended:
                     attempts.sweep()
                     return ended
                 self._next(attempts, self.journal.ladder)
@@ -131,7 +134,7 @@ class Climb:
                     words = "it writes to the outputs of another attempt of Vertex AI at this step"
                     attempt = attempts.end(attempt, End("moved", words, attempt.rung))
                 self._look_at = 0.0
-                attempts.follow(attempt, lambda attempt: self._look(attempts, probes, attempt))
+                attempts.follow(attempt, lambda attempt: self._look(attempts, next_job, attempt))
 
     def _next(self, attempts: Attempts, ladder: Ladder) -> None:
         """Starts the next attempt, or waits a little until one may be started."""
@@ -153,18 +156,20 @@ class Climb:
             attempts.heartbeat.check()
             self.clock.sleep(min(left, POLL_S))
 
-    def _look(self, attempts: Attempts, probes: Probes, attempt: Attempt) -> End | None:
+    def _look(self, attempts: Attempts, next_job: NextJob, attempt: Attempt) -> End | None:
         """Whether a job that goes on is ended for a better place; asked as often as the policy wants."""
-        if probes.ended():
+        if next_job.has_changed():
             self._look_at = 0.0
         now = self.clock.now()
         if now < self._look_at:
             return None
         rungs, choice = self._choice(attempts, self.journal.read())
         self._look_at = now + choice.look_again_s
-        if choice.probe is not None:
-            probes.send(rungs[choice.probe])
         if choice.rung is None or rungs[choice.rung].name == attempt.rung:
+            before = self.journal.ladder.waiting
+            next_job.want(None if choice.beside is None else rungs[choice.beside])
+            if len(self.journal.ladder.waiting) > len(before):
+                attempts.sweep.soon()
             return None
         name = rungs[choice.rung].name
         return End("moved", f"on to {name}: {choice.why}", name)
@@ -192,11 +197,13 @@ class Climb:
             rungs=[{name: getattr(rung, name) for name in names} for rung in self.plan.rungs],
         )
 
-    def _heartbeat(self) -> Heartbeat:
+    def _heartbeat(self, ladder: Ladder) -> Heartbeat:
         """With a client of its own: it is used by a thread."""
-        return Heartbeat(
+        made = Heartbeat(
             ControlFolder(self.uri), self.clock, self.tell, self.journal.term, self.plan.heartbeat_s, self.plan.orphan_s
         )
+        made.next = ladder.next.token if ladder.next else NOBODY
+        return made
 
     def _attempts(self, heartbeat: Heartbeat) -> Attempts:
         jobs = Jobs(self.session, self.plan.project, self.uri, self.patience)
@@ -205,5 +212,5 @@ class Climb:
             self.plan, self.run, jobs, self.journal, heartbeat, self.folder, self.clock, self.patience, self.tell, sweep
         )  # fmt: skip
 
-    def _probes(self, attempts: Attempts) -> Probes:
-        return Probes(self.plan, self.run, attempts.jobs, self.journal, self.clock, self.tell)
+    def _next_job(self, attempts: Attempts) -> NextJob:
+        return NextJob(self.plan, self.run, attempts.jobs, self.journal, attempts.heartbeat, self.clock, self.tell)

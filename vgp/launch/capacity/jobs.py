@@ -1,11 +1,4 @@
-"""The custom jobs of one step in all regions of its ladder, by what the launcher does with them.
-
-The job of a probe: the machines of a rung got in the rung's way, and a program with nothing to do.
-
-What it needs to get these machines is the rung's: pools, strategy, network, account, key, labels. What the training
-works with is left out: token, folders, variables, arguments, TensorBoard, shells. The image is the step's own, because
-it is there and may be pulled; so a probe takes as long as machines and image take, and no longer.
-"""
+"""The custom jobs of one step in all regions of its ladder, by what the launcher does with them."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -17,7 +10,7 @@ from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
 from vgp.launch.capacity.patience import Patience, is_passing, message, reason
 from vgp.launch.capacity.step_run import digest
 from vgp.protocol.capacity.job_service import JobService, Json
-from vgp.protocol.capacity.ladder import Creation, Ladder, Probe
+from vgp.protocol.capacity.ladder import Creation, Ladder
 from vgp.protocol.capacity.plan import PlannedRung, filled
 
 #: Label of every job of a step: the digest of its control folder.
@@ -58,9 +51,8 @@ class Jobs:
             return None
 
     def body(self, rung: PlannedRung, new: Creation, executor_input: str, timeout_s: float) -> Json:
-        """The job of an attempt, told its token, or of a probe: labelled, and with the time that it may run."""
-        body = filled(rung.job, executor_input)
-        body = probe_body(body) if isinstance(new, Probe) else self._working(body, new)
+        """The job, told its token: labelled, and with the time that it may run."""
+        body = self._working(filled(rung.job, executor_input), new)
         labels = {**_system_labels(), **body.get("labels", {})}
         body["labels"] = labels | {new.LABEL: new.token, LADDER_LABEL: self.ladder}
         body["jobSpec"].setdefault("scheduling", {})["timeout"] = f"{int(timeout_s)}s"
@@ -77,7 +69,7 @@ class Jobs:
         return body
 
     def get(self, of: Creation) -> Json | None:
-        """The job of an attempt or a probe; None where Google knows none of that name."""
+        """Its job; None where Google knows none of that name."""
         from google.api_core.exceptions import Forbidden, NotFound
 
         try:
@@ -90,7 +82,7 @@ class Jobs:
             return None
 
     def found(self, of: Creation) -> list[Json]:
-        """The jobs with the token of an attempt or a probe, the oldest first."""
+        """The jobs with its token, the oldest first."""
         service = self.service(of.region)
         return self.patience("look for the job", lambda: service.labelled(of.LABEL, of.token))
 
@@ -109,12 +101,12 @@ class Jobs:
 
 
 def is_known(job: Json, ladder: Ladder) -> bool:
-    """Whether it is the job of the attempt or the probe that goes on; any with its token, as long as none is known."""
-    return any(one is not None and is_of(job, one) for one in (ladder.open, ladder.probing))
+    """Whether it is the job that works or the one that waits; any with its token, as long as none is known."""
+    return any(one is not None and is_of(job, one) for one in (ladder.open, ladder.next))
 
 
 def is_of(job: Json, one: Creation) -> bool:
-    """Whether it is the job of an attempt or a probe."""
+    """Whether it is the job of this attempt or waiting job."""
     return bool(job["name"] == one.job if one.job else job.get("labels", {}).get(one.LABEL) == one.token)
 
 
@@ -136,33 +128,6 @@ def _system_labels() -> dict[str, str]:
     except ValueError:
         return {}
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, dict) else {}
-
-
-#: Ends at once. Every image of ours has a shell, and in one that has none the job fails with its machines, as well.
-_COMMAND = ["sh", "-c", "exit 0"]
-_POOL = ("machineSpec", "replicaCount", "diskSpec")
-_JOB = ("network", "reservedIpRanges", "pscInterfaceConfig", "serviceAccount")
-
-
-def probe_body(job: Json) -> Json:
-    """What projects.locations.customJobs.create takes, made from the body of the rung's own job."""
-    spec = job["jobSpec"]
-    return {
-        **{key: job[key] for key in ("labels", "encryptionSpec") if key in job},
-        "displayName": f"{job.get('displayName', 'step')[:80]}: probe, is there capacity?",
-        "jobSpec": {
-            **{key: spec[key] for key in _JOB if key in spec},
-            "workerPoolSpecs": [_pool(pool) for pool in spec["workerPoolSpecs"]],
-            "scheduling": {"strategy": spec.get("scheduling", {}).get("strategy", "SPOT"), "disableRetries": True},
-        },
-    }
-
-
-def _pool(pool: Json) -> Json:
-    kept = {key: pool[key] for key in _POOL if key in pool}
-    package = pool.get("pythonPackageSpec", {})
-    image = pool.get("containerSpec", {}).get("imageUri") or package.get("executorImageUri", "")
-    return {**kept, "containerSpec": {"imageUri": image, "command": _COMMAND}}
 
 
 # ---- jobs of the step that nobody follows: of launchers that were killed or replaced, or of a request handled twice
@@ -200,7 +165,7 @@ class Sweep:
         self._due_at = self.clock.now() + SWEEP_AGAIN_S
         ladder = self.journal.ladder
         try:
-            jobs = self.jobs.going_on(each.region for each in (*ladder.attempts, *ladder.probes))
+            jobs = self.jobs.going_on(each.region for each in (*ladder.attempts, *ladder.waiting))
         except GoogleAPICallError as error:
             return self.tell(f"jobs of the step cannot be looked for: {reason(error)}")
         # Read after the list: a job that a newer launcher created is then known to be its.

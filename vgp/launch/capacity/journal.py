@@ -1,15 +1,15 @@
 """`ladder.json`: every attempt at a step's work, written by its launcher alone, before and after each thing it does.
 
-An attempt is written down before its job is created, and so is a probe. Its token is a label of the job, and no second
+An attempt is written down before its job is created. Its token is a label of the job, and no second
 job is ever created for it: a creation of which nobody knows whether it succeeded is searched for, and if nothing is
 found, the next one has a token of its own. So the job that appears later is known to be nobody's.
 
 Each start of a launcher is a term. One that finds a later term than its own has been replaced and changes nothing.
 
-`heartbeat.json`: which attempt may run, and that its launcher lives; written by a thread of its own.
+`heartbeat.json`: which attempt may run, which one is next, and that its launcher lives; written by a thread of its own.
 
-A job reads it before its first step, and ends if another attempt is named there. One that sees no new generation of it
-for `orphan_s` saves and ends. So what a launcher lost sight of stops by itself.
+A job reads it before its first step, waits while it is the next one, and ends if another attempt is named there.
+One that sees no new generation of it for `orphan_s` saves and ends. So what a launcher lost sight of stops by itself.
 """
 
 import threading
@@ -83,7 +83,7 @@ class Journal:
         return Ladder.from_json(document.content) if document else None
 
     def write(self, new: Creation) -> Ladder:
-        """The ladder with this state of an attempt or a probe that goes on. Raises as `change`."""
+        """The ladder with this state of an attempt or a waiting job. Raises as `change`."""
         return self.change(lambda ladder: ladder.with_creation(new))
 
     def _swap(self, alter: Callable[[Ladder | None], Ladder]) -> Ladder:
@@ -127,7 +127,7 @@ class Heartbeat:
         self.folder, self.clock, self.tell = folder, clock, tell
         self.term, self.every_s, self.orphan_s = term, every_s, orphan_s
         self.patience = Patience(clock, tell)
-        self.attempt = NOBODY
+        self.attempt, self.next = NOBODY, NOBODY
         self._generation = 0
         self._lock = threading.Lock()
         self._ended, self._superseded = threading.Event(), threading.Event()
@@ -152,6 +152,14 @@ class Heartbeat:
         """
         with self._lock:
             self.attempt = attempt
+            if self.next == attempt:
+                self.next = NOBODY
+        self.patience("write the heartbeat", self.beat)
+
+    def expect(self, attempt: str) -> None:
+        """From now on this attempt waits for its turn if it is there already; written and raised as by `allow`."""
+        with self._lock:
+            self.next = attempt
         self.patience("write the heartbeat", self.beat)
 
     def check(self) -> None:
@@ -183,7 +191,7 @@ class Heartbeat:
         at = clock.format_time(self.clock.now())
         return {
             "format": 1, "attempt": self.attempt, "at": at, "every_s": self.every_s, "orphan_s": self.orphan_s,
-            "term": self.term,
+            "term": self.term, "next": self.next,
         }  # fmt: skip
 
     def _run(self) -> None:

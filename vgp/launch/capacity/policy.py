@@ -6,11 +6,10 @@ NSDI 2024, https://www.usenix.org/conference/nsdi24/presentation/wu-zhanghao), w
 take: on demand until the end), *exploitation* (a Spot machine is kept until it is taken away), *hysteresis* (back from
 on demand only where the change-overs fit). What is different here, and why:
 
-- The paper sees at any time whether there is a Spot machine. Vertex AI tells it only to those who ask, by a job that
-  waits, is refused or runs. So refusals and grants are all that is known (`Record`), a rung that refused is asked again
-  after a while that doubles, and while a job trains on demand, Spot is looked at by a *probe*: a job with
-  the machines of the rung and nothing to do, which ends by itself, costs some minutes of Spot at most, and stops no
-  training. Only when it got its machines does the training move.
+- The paper sees at any time whether there is a Spot machine. Vertex AI shows it only to those who ask, by a job that
+  waits, is refused or runs. So refusals and grants are all that is known (`Record`), and a rung that refused is asked
+  again after a while that doubles. While a job trains on demand, the job that is to follow it waits for Spot machines
+  beside it: it costs nothing until it has them, and then the training moves to it.
 - The paper spends its slack evenly. Here it is spent on waiting for Spot first, down to a reserve of an eighth of the
   remaining work, for on demand that is bought early is often not needed later; the reserve lets the job go over to
   Spot and back until its end, which greedy policies cannot. Both figures: docs/benchmarks.md, `benchmarks.capacity`.
@@ -40,11 +39,6 @@ __all__ = ["Choice", "Offer", "Record", "Situation", "Strategy", "decide"]
 LOOK_S = 300.0
 #: How long a job may wait for machines, where the cloud says nothing and another rung could be asked, seconds.
 PATIENCE_S = 900.0
-#: How long after a probe got its machines the rung counts as there, seconds.
-FRESH_S = 300.0
-#: Without probes (not wanted, or refused by Google): how long after a failure on Spot it is tried again; it doubles
-#: with each refusal, seconds.
-BLIND_S = 3600.0
 
 
 def decide(situation: Situation, offers: Sequence[Offer]) -> Choice:
@@ -65,11 +59,11 @@ def decide(situation: Situation, offers: Sequence[Offer]) -> Choice:
     return _with_machines(prospect, offer) if situation.running else _waiting(prospect, offer)
 
 
-def _choice(prospect: Prospect, rung: int | None, look_s: float, why: str, probe: int | None = None) -> Choice:
+def _choice(prospect: Prospect, rung: int | None, look_s: float, why: str, beside: int | None = None) -> Choice:
     if prospect.left_s < inf:
         slack = "" if prospect.slack_s == inf else f", {prospect.slack_s / 3600:.1f} h of slack"
         why = f"{why}; {prospect.left_s / 3600:.1f} h to the deadline{slack}"
-    return Choice(rung=rung, look_again_s=max(min(look_s, LOOK_S), 5.0), why=f"{why}.", probe=probe)
+    return Choice(rung=rung, look_again_s=max(min(look_s, LOOK_S), 5.0), why=f"{why}.", beside=beside)
 
 
 def _without_job(prospect: Prospect) -> Choice:
@@ -147,39 +141,26 @@ def _with_machines(prospect: Prospect, on: Offer) -> Choice:
         return _on_demand(prospect, "this rung is too slow to be in time: a faster one")
     if on.strategy != "standard":
         return _choice(prospect, on.index, LOOK_S, "these machines stay")
-    worth = [each for each in prospect.cheaper(on) if not each.stays and _is_worth(prospect, on, each)]
-    return _looking(prospect, on, worth) if situation.can_probe else _blind(prospect, on, worth)
+    return _looking(prospect, on)
 
 
-def _is_worth(prospect: Prospect, on: Offer, offer: Offer) -> bool:
-    return prospect.fits_s(offer) >= 0 and prospect.gain(on, offer) > 0
-
-
-def _looking(prospect: Prospect, on: Offer, worth: Sequence[Offer]) -> Choice:
-    """On demand: to a cheaper rung where a probe has just got machines; else a probe where it is time for one."""
+def _looking(prospect: Prospect, on: Offer) -> Choice:
+    """On demand: to a cheaper rung whose waiting job has got machines; else one is asked as soon as it may be."""
     situation = prospect.situation
+    worth = [each for each in prospect.cheaper(on) if not each.stays and _is_worth(prospect, on, each)]
+    waits = next((offer for offer in worth if offer.index == situation.next_on), None)
+    if waits and situation.next_running:
+        return _choice(prospect, waits.index, LOOK_S, "a cheaper rung has machines again")
+    if waits:
+        return _choice(prospect, on.index, LOOK_S, "on demand; a job waits for Spot", waits.index)
+    if not situation.can_ask_beside:
+        return _choice(prospect, on.index, LOOK_S, "on demand")
     for offer in worth:
-        record = prospect.records[offer.index]
-        granted = max(record.granted_s, default=-inf)
-        earlier = max((*record.refused_s[-1:], *record.preempted_s[-1:], situation.asked_s or -inf))
-        if granted > earlier and situation.now_s - granted <= FRESH_S:
-            return _choice(prospect, offer.index, LOOK_S, "a cheaper rung has machines again")
-    if situation.probing is None:
-        for offer in worth:
-            if not prospect.open_in_s(offer):
-                return _choice(prospect, on.index, LOOK_S, "on demand; see whether there is Spot", offer.index)
+        if not prospect.open_in_s(offer):
+            return _choice(prospect, on.index, LOOK_S, "on demand; Spot is asked beside it", offer.index)
     soonest = min((prospect.open_in_s(offer) for offer in worth), default=LOOK_S)
     return _choice(prospect, on.index, soonest or LOOK_S, "on demand until there is Spot")
 
 
-def _blind(prospect: Prospect, on: Offer, worth: Sequence[Offer]) -> Choice:
-    """On demand, without probes: back now and then, where the gain makes good a start on demand in vain."""
-    situation = prospect.situation
-    for offer in worth:
-        record = prospect.records[offer.index]
-        failed = max((*record.refused_s[-1:], *record.preempted_s[-1:], situation.asked_s or 0.0))
-        pause = BLIND_S * 2.0 ** max(len(prospect.failures(offer)) - 1, 0)
-        fits = prospect.fits_s(offer) >= LOOK_S
-        if fits and situation.now_s - failed >= pause and prospect.gain(on, offer) > 2 * prospect.returns(on):
-            return _choice(prospect, offer.index, LOOK_S, "long enough on demand: see whether there is Spot")
-    return _choice(prospect, on.index, LOOK_S, "on demand")
+def _is_worth(prospect: Prospect, on: Offer, offer: Offer) -> bool:
+    return prospect.fits_s(offer) >= 0 and prospect.gain(on, offer) > 0

@@ -41,9 +41,9 @@ class Offer:
 class Record:
     """What a rung has shown so far; times in seconds on the clock of `Situation.now_s`, oldest first."""
 
-    #: When a job or a probe got no machines: stockout, expired wait, quota, or left while it waited.
+    #: When a job got no machines: stockout, expired wait, quota, or left while it waited.
     refused_s: tuple[float, ...] = ()
-    #: When a job or a probe got its machines.
+    #: When a job got its machines.
     granted_s: tuple[float, ...] = ()
     #: When machines were taken away.
     preempted_s: tuple[float, ...] = ()
@@ -69,10 +69,12 @@ class Situation:
     records: tuple[Record, ...] = ()
     #: Work that is lost at most when machines are taken away, in seconds: the checkpoints' interval.
     at_risk_s: float = 0.0
-    #: The rung of a probe that has not ended.
-    probing: int | None = None
-    #: Whether the launcher can send probes.
-    can_probe: bool = True
+    #: The rung of the job that waits beside the present one, to follow it.
+    next_on: int | None = None
+    #: Whether that job has its machines.
+    next_running: bool = False
+    #: Whether the launcher may ask for machines beside the present job.
+    can_ask_beside: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +82,14 @@ class Choice:
     """What to do now.
 
     `rung` is where the job belongs: the present one (stay), another (end the present job, which saves, and create one
-    there), or None (no job; only where there is none). `probe` is a rung to send a probe to beside the present job.
-    `why` is a sentence for the log.
+    there), or None (no job; only where there is none). `beside` is the rung that is asked for machines while the
+    present job works: a job waits for them there, and for no others. `why` is a sentence for the log.
     """
 
     rung: int | None
     look_again_s: float
     why: str
-    probe: int | None = None
+    beside: int | None = None
 
 
 #: The least and most that is waited after a refusal: with a deadline, and without one, where nothing presses, seconds.
@@ -99,8 +101,8 @@ HARD_TO_GET_S = 1800.0
 #: A Spot machine's life before anything is known of it, seconds: as if one had been lost after so long.
 PRIOR_LIFE_S = 4 * 3600.0
 #: The slack that is kept for change-overs to come, as a share of the remaining work. Between 0.07 and 0.14 the
-#: simulation shows little difference (docs/benchmarks.md); without probes, fewer change-overs are to come.
-RESERVE, RESERVE_WITHOUT_PROBES = 0.12, 0.03
+#: simulation shows little difference (docs/benchmarks.md).
+RESERVE = 0.12
 #: What work costs by its strategy, on demand = 1, where a ladder's prices are not all known.
 USUAL_PRICES: dict[Strategy, float] = {"reservation": 0.0, "spot": 0.4, "flex_start": 0.6, "standard": 1.0}
 
@@ -185,7 +187,7 @@ class Prospect:
 
     def reserve_s(self, offer: Offer) -> float:
         """The slack that is not spent on waiting for a rung, for the change-overs to come."""
-        return (RESERVE if self.situation.can_probe else RESERVE_WITHOUT_PROBES) * self.work_s(offer)
+        return RESERVE * self.work_s(offer)
 
     def returns(self, on: Offer) -> float:
         """What going back on demand costs, as `gain`."""

@@ -26,7 +26,6 @@ from vgp.launch.capacity.patience import MOST_S, is_passing, reason
 from vgp.launch.capacity.situation import LEAST_S, held_s, is_silent, last_moment, open_rungs, why_over
 from vgp.protocol.capacity.ladder import Attempt, Ladder
 from vgp.protocol.capacity.plan import Plan
-from vgp.protocol.capacity.way import held
 
 #: So many jobs in a row may be lost by a fault of Google's, and save nothing, before the step fails.
 MOST_LOST = 5
@@ -95,10 +94,10 @@ def _saved(attempt: Attempt) -> bool:
 
 
 def _way(ladder: Ladder) -> str:
-    """`4 attempts, 12 probes, 5h 12m of machines, $41.20`."""
-    hours = held(sum(each.hours for each in ladder.attempts), sum(each.hours for each in ladder.probes))
-    probes = f"{plural(len(ladder.probes), 'probe')}, " if ladder.probes else ""
-    return f"{plural(len(ladder.attempts), 'attempt')}, {probes}{hours}, {usd(ladder.usd)}"
+    """`4 attempts, Spot asked for 12 times beside them, 5h 12m of machines, $41.20`."""
+    hours = took(sum(each.hours for each in (*ladder.attempts, *ladder.waiting)) * 3600)
+    asked = f"Spot asked for {plural(len(ladder.waiting), 'time')} beside them, " if ladder.waiting else ""
+    return f"{plural(len(ladder.attempts), 'attempt')}, {asked}{hours} of machines, {usd(ladder.usd)}"
 
 
 #: So many are enough where the program had told of its steps, since it saves on a notice too.

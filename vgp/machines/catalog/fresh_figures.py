@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from vgp.base import whole_files
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.text import whole_files
 from vgp.machines.catalog import catalog, skus
 from vgp.machines.catalog.skus import COMPUTE_ENGINE, VERTEX_AI, MachinePrice, Rates
 

@@ -13,7 +13,7 @@ from vgp.base.text.figures import dollars, took, usd
 from vgp.machines.catalog import catalog
 from vgp.machines.placement import plain, provisioning
 from vgp.machines.placement.combination import Combination
-from vgp.machines.placement.dearest import PROBES_AN_HOUR_S, Terms, dearest_way
+from vgp.machines.placement.dearest import Terms, dearest_way
 from vgp.machines.placement.machine_rules import first_error
 from vgp.machines.placement.placed_ladder import MAX_DEADLINE_S, START_S, climber_s
 from vgp.machines.placement.search import Need, search
@@ -203,6 +203,6 @@ def _affordable_s(rungs: list[ProposedRung], max_usd: float, climber_usd: float)
 def _most_usd(rungs: list[ProposedRung], deadline_s: int, climber_usd: float) -> float:
     """As compile counts it; `climber_usd` is the price of an hour of the machine that climbs."""
     terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
-    way = dearest_way(terms, deadline_s, PROBES_AN_HOUR_S)
+    way = dearest_way(terms, deadline_s)
     jobs = sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True))
     return (jobs + climber_usd * climber_s(deadline_s)) / 3600

@@ -90,8 +90,6 @@ class Request(JobOptions):
     size: str | None = None
     #: When a step with a ladder is to be done, from its first attempt on: 12h.
     deadline: str | int | None = None
-    #: Whether a ladder's launcher looks for Spot by small jobs, while the work goes on on demand. None: it does.
-    probe: bool | None = None
     #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
     max_wait: str | int | None = None
     #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
@@ -148,9 +146,17 @@ class Request(JobOptions):
             raise ValueError("max_wait is for strategy = 'flex_start'.")
         if self.deadline is not None and not {"capacity", "sizes"} & self.model_fields_set:
             raise ValueError("deadline is for a step with a ladder: capacity = [...]. Without one timeout ends a step.")
-        if "probe" in self.model_fields_set and not {"capacity", "sizes"} & self.model_fields_set:
-            raise ValueError("probe is for a step with a ladder: capacity = [...]. Only there Spot is looked for.")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_probe(cls, given: object) -> object:
+        if isinstance(given, dict) and "probe" in given:
+            raise ValueError(
+                "probe is no setting any more: remove it. While a job works on demand, the job that is to follow it "
+                "waits for Spot machines, which costs nothing until it has them."
+            )
+        return given
 
     @model_validator(mode="after")
     def _of_rungs_and_sizes(self) -> "Request":
@@ -192,7 +198,7 @@ class Request(JobOptions):
         Raises:
             ValidationError: the rung's keys and those of the step do not go together.
         """
-        own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline", "probe"}}
+        own = {name: getattr(self, name) for name in self.model_fields_set - {"capacity", "deadline"}}
         return type(self).model_validate(rung.over(own))
 
     def of_size(self, name: str) -> "Request":

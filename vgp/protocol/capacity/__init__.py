@@ -8,7 +8,6 @@ watcher.py    a job begins only if it is the one that may run; one that its laun
 progress.py   how far it is, written from a thread
 folder.py        the control folder: documents that are replaced under a condition
 job_service.py   Vertex AI's custom jobs in one region, by its REST API
-ladder.py        what ladder.json holds: attempts and probes, as values
+ladder.py        what ladder.json holds: attempts and waiting jobs, as values
 plan.py          what the compiler wrote down: the rungs, each with the body of its custom job
-way.py           the way up as a value for people: rungs, time, money, what was lost
-ways.py          the ways of a run, found in its bucket"""
+way.py           the way up as a value for people, and the ways of a run: rungs, time, money, what was lost"""

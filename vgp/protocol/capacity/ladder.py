@@ -1,4 +1,4 @@
-"""What `ladder.json` holds: every attempt at a step's work and every probe, as values; times are seconds since 1970."""
+"""What `ladder.json` holds: every attempt at a step's work, as values; times are seconds since 1970."""
 
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ class Creation:
     """One custom job at most, from the intention to the end."""
 
     #: The label of its job that has its token.
-    LABEL: ClassVar[str]
+    LABEL: ClassVar[str] = "training-attempt"
 
     number: int
     rung: str
@@ -37,6 +37,8 @@ class Creation:
     #: Why the launcher itself ends the job, and since when; told before the job is.
     ending: str | None = None
     ending_at: float | None = None
+    #: Digest of where the step's outputs belong, as the job was told.
+    outputs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +46,6 @@ class Attempt(Creation):
     """One that works. Its outcome: succeeded stockout preempted wait_expired quota timeout user_error cancelled moved
     lost failed. The heartbeat says by its token that it may run."""
 
-    LABEL: ClassVar[str] = "training-attempt"
-
-    #: Digest of where the step's outputs belong, as the job was told.
-    outputs: str
     step_from: int | None = None
     step_to: int | None = None
     steps_lost: int | None = None
@@ -61,10 +59,9 @@ class Attempt(Creation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe(Creation):
-    """One that only sees whether there are machines. Its outcome: granted, or as of an attempt that got none."""
-
-    LABEL: ClassVar[str] = "training-probe"
+class Waiting(Creation):
+    """One that waits for machines beside an attempt. Its outcome: granted, when it has become an attempt with the same
+    token and job, or as of an attempt that got none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +75,7 @@ class Ladder:
     rungs: list[Json]
     attempts: tuple[Attempt, ...] = ()
     #: Never more than one that goes on, and only beside an attempt.
-    probes: tuple[Probe, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     #: How many launchers there have been, and which one is the last.
     term: int = 0
     launcher: str = ""
@@ -90,26 +87,26 @@ class Ladder:
         return next((attempt for attempt in self.attempts if attempt.outcome is None), None)
 
     @property
-    def probing(self) -> Probe | None:
-        """The probe that goes on."""
-        return next((probe for probe in self.probes if probe.outcome is None), None)
+    def next(self) -> Waiting | None:
+        """The job that waits to follow the attempt that goes on."""
+        return next((each for each in self.waiting if each.outcome is None), None)
 
     @property
     def usd(self) -> float:
-        """What attempts and probes have cost so far, as far as prices are known."""
-        return sum(each.usd or 0.0 for each in (*self.attempts, *self.probes))
+        """What all jobs have cost so far, as far as prices are known."""
+        return sum(each.usd or 0.0 for each in (*self.attempts, *self.waiting))
 
     def with_creation(self, new: Creation) -> Self:
-        """The same with one more attempt or probe, or with a newer state of it."""
-        if isinstance(new, Probe):
-            return replace(self, probes=_with(self.probes, new))
+        """The same with one more attempt or waiting job, or with a newer state of it."""
+        if isinstance(new, Waiting):
+            return replace(self, waiting=_with(self.waiting, new))
         return replace(self, attempts=_with(self.attempts, new))
 
     def to_json(self) -> Json:
         """Times as texts, for readers of any kind."""
         whole = asdict(self)
         whole |= {name: clock.format_time(whole[name]) for name in ("began", "deadline")}
-        for kind in ("attempts", "probes"):
+        for kind in ("attempts", "waiting"):
             whole[kind] = [each | {name: clock.format_time(each[name]) for name in _TIMES} for each in whole[kind]]
         return whole
 
@@ -124,8 +121,8 @@ class Ladder:
             raise ValueError(f"ladder.json has format {content.get('format')!r}; this launcher reads {FORMAT}.")
         known = _known(cls, content) | {name: clock.parse_time(content.get(name)) for name in ("began", "deadline")}
         attempts = tuple(Attempt(**_known(Attempt, each) | _times(each)) for each in content.get("attempts", []))
-        probes = tuple(Probe(**_known(Probe, each) | _times(each)) for each in content.get("probes", []))
-        return cls(**known | {"attempts": attempts, "probes": probes})
+        waiting = tuple(Waiting(**_known(Waiting, each) | _times(each)) for each in content.get("waiting", []))
+        return cls(**known | {"attempts": attempts, "waiting": waiting})
 
 
 def _with(before: tuple[Any, ...], new: Creation) -> tuple[Any, ...]:

@@ -18,8 +18,13 @@ EXECUTOR_INPUT = "@executor_input@"
 #: What Vertex AI replaces by the project of the run, and by its region.
 PROJECT, LOCATION = "{{$.pipeline_google_cloud_project_id}}", "{{$.pipeline_google_cloud_location}}"
 STRATEGIES = ("standard", "spot", "flex_start", "reservation")
+#: For how long a job on demand and the Spot job that takes over from it may both hold machines, in seconds: once for
+#: each hour on demand that has begun.
+HANDOVER_S = 360.0
 #: A text that is at least so long is written once; the mark takes its place.
 _LONG = 64
+#: Fields of older plans that nothing depends on any more.
+_LEFT_OUT = ("probe_s", "probes_an_hour_s")
 _MARK = "@text {}@"
 
 
@@ -61,9 +66,6 @@ class Plan:
     #: Seconds between two heartbeats, and after how many without one a job saves and stops.
     heartbeat_s: float = 30.0
     orphan_s: float = 600.0
-    #: For how long a probe may hold machines, and all of them for each hour on demand that has begun; 0: none is sent.
-    probe_s: float = 0.0
-    probes_an_hour_s: float = 0.0
     project: str = PROJECT
     #: The run's region, where its PipelineJob is.
     location: str = LOCATION
@@ -91,7 +93,8 @@ class Plan:
         if not isinstance(rungs, list) or not rungs:
             raise ValueError("the plan has no rungs: a ladder has at least one.")
         read = tuple(_read(PlannedRung, rung, f"rung {number}") for number, rung in enumerate(rungs, 1))
-        plan = _read(cls, {**whole, "rungs": read}, "the plan")
+        kept = {name: value for name, value in whole.items() if name not in _LEFT_OUT}
+        plan = _read(cls, {**kept, "rungs": read}, "the plan")
         for rung in plan.rungs:
             _check(rung)
         if len({(rung.size, rung.name) for rung in plan.rungs}) < len(plan.rungs):

@@ -38,6 +38,8 @@ class Heartbeat:
     every_s: float
     #: After how long a silence the job stops.
     orphan_s: float
+    #: Which attempt waits until that one has ended.
+    next: str = ""
 
 
 def read(document: Document) -> Heartbeat:
@@ -47,29 +49,36 @@ def read(document: Document) -> Heartbeat:
     numbers = [value for value in (every_s, orphan_s) if isinstance(value, int | float) and 0 < value < 1e7]
     if not isinstance(attempt, str) or len(numbers) < 2:
         raise ValueError(f"{document.path} has no attempt, every_s and orphan_s")
-    return Heartbeat(attempt, *map(float, numbers))
+    following = values.get("next")
+    every, orphan = map(float, numbers)
+    return Heartbeat(attempt, every, orphan, following if isinstance(following, str) else "")
 
 
 def require_turn(control: Control, *, patience_s: float = PATIENCE_S, look_every_s: float = _LOOK_EVERY_S) -> Heartbeat:
-    """The heartbeat that lets this job run.
+    """The heartbeat that lets this job run; where it names this job as the next one, that is waited for.
 
     Raises:
-        Preempted: it names another attempt, or none could be read in time; nothing was written.
+        Preempted: it names another attempt, or none could be read in time, or the launcher was silent for `orphan_s`
+            while this job waited for its turn; nothing was written.
         UserError: it may not be read.
     """
     document, deadline, why = Document(control.heartbeat), time.monotonic() + patience_s, ""
+    version: tuple[int, ...] = ()
     while True:
         try:
-            heartbeat = read(document)
-            break
+            heartbeat, seen = read(document), document.version()
+            if heartbeat.next != control.attempt or heartbeat.attempt == control.attempt:
+                break
+            if seen != version:
+                version, deadline = seen, time.monotonic() + max(patience_s, heartbeat.orphan_s)
+            word = "the attempt before this one has not ended yet"
         except (OSError, ValueError) as error:
-            if not why:
-                print(
-                    f"waiting for word of the launcher for up to {patience_s:g} s: {error}", file=sys.stderr, flush=True
-                )
-            why = str(error)
+            word = str(error)
+        if not why:
+            print(f"waiting for the launcher's word that this job may run: {word}", file=sys.stderr, flush=True)
+        why = word
         if time.monotonic() > deadline:
-            raise Preempted(f"nobody has said for {patience_s:g} s that this job may run ({why}). Nothing was written.")
+            raise Preempted(f"the launcher has not said in time that this job may run ({why}). Nothing was written.")
         time.sleep(look_every_s)
     if heartbeat.attempt != control.attempt:
         raise Preempted(f"{others(control, heartbeat)}. Nothing was written.")

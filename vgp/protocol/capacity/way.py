@@ -3,6 +3,8 @@
 A function of the document alone. What is not as it should be in it is left out: telling is no reason to fail.
 """
 
+import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,12 @@ from typing import Any
 from vgp.base.text.figures import listed, plural, took, usd
 from vgp.protocol.job_steps import moment
 
+NAME = "ladder.json"
+#: The module that a step with a ladder runs.
+LAUNCHER = "vgp.launch.capacity"
+#: Bytes of a document that is read, and objects of a run's control folders.
+_MOST_BYTES, _MOST = 4_000_000, 1000
+_ATTEMPT_S = 20.0
 FORMAT = 1
 #: How many attempts a page shows; the last ones.
 MOST = 50
@@ -68,17 +76,12 @@ class Attempt:
         return {name: getattr(self, name) for name in names} | times
 
 
-def held(jobs_h: float, probes_h: float) -> str:
-    """`8h 03m of machines, 3m 00s of it for probes`: these stand beside jobs: all may be more than the step took."""
-    probes = f", {took(probes_h * 3600)} of it for probes" if probes_h else ""
-    return f"{took((jobs_h + probes_h) * 3600)} of machines{probes}"
-
-
 @dataclass(frozen=True)
-class Probes:
-    """The small jobs that looked for Spot while another one worked: how many, how many got machines, their time."""
+class Waiting:
+    """The jobs that waited for Spot beside another one: how many, how many got machines, and the time and money of
+    those that took over from none."""
 
-    sent: int = 0
+    asked: int = 0
     granted: int = 0
     hours: float = 0.0
     #: None where one had machines whose price is not known.
@@ -87,10 +90,10 @@ class Probes:
     @property
     def words(self) -> str:
         got = f" ({self.granted} got machines)" if self.granted else ""
-        return f"{plural(self.sent, 'probe')}{got}"
+        return f"Spot asked for {plural(self.asked, 'time')} beside them{got}"
 
     def as_json(self) -> dict[str, Any]:
-        return {"sent": self.sent, "granted": self.granted, "hours": self.hours, "usd": self.usd}
+        return {"asked": self.asked, "granted": self.granted, "hours": self.hours, "usd": self.usd}
 
 
 @dataclass(frozen=True)
@@ -98,21 +101,23 @@ class Way:
     """The way of one step of a run."""
 
     step: str
+    #: The run that climbed it.
+    run: str
     deadline: datetime | None
     rungs: tuple[str, ...]
     attempts: tuple[Attempt, ...]
-    probes: Probes = Probes()
+    waiting: Waiting = Waiting()
     #: The days of the prices that are reckoned with, the oldest first; those of a plan without days are not known.
     price_dates: tuple[str, ...] = ()
 
     @property
     def usd(self) -> float:
-        """Of all machines, those of probes with them, as far as prices are known."""
-        return sum(attempt.usd or 0.0 for attempt in self.attempts) + (self.probes.usd or 0.0)
+        """Of all machines, as far as prices are known."""
+        return sum(attempt.usd or 0.0 for attempt in self.attempts) + (self.waiting.usd or 0.0)
 
     @property
     def is_priced(self) -> bool:
-        return self.probes.usd is not None and all(each.usd is not None for each in self.attempts if each.hours)
+        return self.waiting.usd is not None and all(each.usd is not None for each in self.attempts if each.hours)
 
     @property
     def steps_lost(self) -> int:
@@ -133,8 +138,9 @@ class Way:
         rungs = plural(number, "rung") if len(tried) == number else f"{len(tried)} of {plural(number, 'rung')}"
         counted = f" ({listed(self._counted(), 'and')})" if list(self._counted()) else ""
         parts = [f"{plural(len(self.attempts), 'attempt')} on {rungs}{counted}"]
-        parts += [self.probes.words] if self.probes.sent else []
-        parts.append(held(sum(attempt.hours for attempt in self.attempts), self.probes.hours))
+        parts += [self.waiting.words] if self.waiting.asked else []
+        hours = sum(attempt.hours for attempt in self.attempts) + self.waiting.hours
+        parts.append(f"{took(hours * 3600)} of machines")
         parts.append(usd(self.usd) if self.is_priced else f"at least {usd(self.usd)}")
         parts += [f"{plural(self.steps_lost, 'step')} lost"] if self.steps_lost else []
         return ", ".join([*parts, *self._deadline()])
@@ -163,7 +169,7 @@ class Way:
             "steps_lost": self.steps_lost,
             "job": self.job,
             "attempts": [attempt.as_json() for attempt in self.attempts],
-            "probes": self.probes.as_json(),
+            "waiting": self.waiting.as_json(),
         }
 
 
@@ -173,10 +179,15 @@ def read(document: Any) -> Way | None:
         return None
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
     attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
-    step = str(document.get("step", ""))
-    ordered, probes = tuple(sorted(attempts, key=_number)), _tables(document.get("probes"))
-    days = _price_dates([*_tables(document.get("attempts")), *probes], rungs)
-    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, _probes(probes), days)
+    step, run = (str(document.get(name, "")) for name in ("step", "run"))
+    ordered, waiting = tuple(sorted(attempts, key=_number)), waiting_of(document)
+    days = _price_dates([*_tables(document.get("attempts")), *waiting], rungs)
+    return Way(step, run, moment(document.get("deadline")), tuple(rungs), ordered, _waiting(waiting), days)
+
+
+def waiting_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The jobs that waited beside attempts; a run of before 2026-11-23 has probes there, which never trained."""
+    return _tables(document.get("waiting") or document.get("probes"))
 
 
 def _price_dates(told: list[Mapping[str, Any]], rungs: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -193,12 +204,12 @@ def _day(value: Any) -> str:
         return ""
 
 
-def _probes(told: list[Mapping[str, Any]]) -> Probes:
+def _waiting(told: list[Mapping[str, Any]]) -> Waiting:
     hours = [_amount(each.get("hours")) or 0.0 for each in told]
     usd = [_amount(each.get("usd")) for each, held in zip(told, hours, strict=True) if held]
     known = [amount for amount in usd if amount is not None]
     granted = sum(each.get("outcome") == "granted" for each in told)
-    return Probes(len(told), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
+    return Waiting(len(told), granted, sum(hours), sum(known) if len(known) == len(usd) else None)
 
 
 def _attempt(told: Mapping[str, Any], rungs: Mapping[str, Mapping[str, Any]]) -> Attempt:
@@ -240,3 +251,51 @@ def _number(attempt: Attempt) -> int:
 
 def _text(time: datetime | None) -> str | None:
     return time.isoformat().replace("+00:00", "Z") if time else None
+
+
+# ---- the ladders of a run, in its control folders: ROOT/capacity/RUN/STEP-DIGEST/ladder.json
+
+
+def has_ladder(spec: Mapping[str, Any]) -> bool:
+    """Whether a step of the compiled pipeline has a ladder: else there is nothing to look for."""
+    executors = (spec.get("deploymentSpec") or {}).get("executors") or {}
+    containers = [each.get("container") or {} for each in executors.values() if isinstance(each, Mapping)]
+    words = [word for each in containers for key in ("command", "args") for word in each.get(key) or ()]
+    return any(isinstance(word, str) and LAUNCHER in word for word in words)
+
+
+def client() -> Any:
+    """Google's client of Cloud Storage, as the step's account."""
+    from google.cloud.storage import Client
+
+    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that nobody takes.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    return Client()
+
+
+def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
+    """The ways up, by step. Google's own errors come through.
+
+    Args:
+        client: google.cloud.storage.Client.
+        root: The root of runs: gs://BUCKET/FOLDER.
+        run: Its id.
+    """
+    bucket, _, folder = root.removeprefix("gs://").partition("/")
+    if not root.startswith("gs://") or not run:
+        return ()
+    prefix = "/".join(filter(None, [folder.strip("/"), "capacity", run])) + "/"
+    listed = list(client.list_blobs(bucket, prefix=prefix, max_results=_MOST, timeout=_ATTEMPT_S))
+    blobs = [blob for blob in listed if blob.name.endswith(f"/{NAME}") and (blob.size or 0) <= _MOST_BYTES]
+    ways = [way for way in map(_document, blobs) if way]
+    return tuple(sorted(ways, key=lambda way: way.step))
+
+
+def _document(blob: Any) -> Way | None:
+    from google.api_core.exceptions import NotFound
+
+    try:
+        # By its name: a blob of a list is of the generation that was listed, which the launcher may have replaced.
+        return read(json.loads(blob.bucket.blob(blob.name).download_as_bytes(timeout=_ATTEMPT_S)))
+    except (ValueError, NotFound):
+        return None

@@ -35,15 +35,10 @@ From the bottom up, each module imports those above it alone:
 
 request.py    the options, the command, and how a mistake in them is said
 machines.py   the nodes of the job, as a CLUSTER_SPEC tells of them
-gpus.py       the GPUs of a machine, and a node's share of them
 folders.py    data, model, checkpoints and logs, as URIs and as paths
 following.py  who follows this job: whether it may begin, and go on
-variables.py  what each framework expects in its environment
-pipes.py      what one process writes
-rank.py       one process: how it starts and ends
-ranks.py      the processes of a node
+rank.py       one process: what it writes, how it starts and ends
+ranks.py      the processes of a node: its share of the GPUs, what each framework expects in the environment
 output.py     the output of all, passed on
 meeting.py    whether the processes ever connected to each other
-guard.py      the process that kills what a killed launcher leaves
-verdict.py    the exit code, and a sentence on what went wrong
-job.py        all processes, until nothing of them is left"""
+job.py        all processes, until nothing of them is left; their guard; the exit code"""

@@ -44,9 +44,11 @@ class Following:
         """Why the command may not begin; "" = it may."""
         deadline = time.monotonic() + patience_s
         while self.path:
-            why = self.look()
-            if self.beat:
-                return self.others() or self.rival(deadline)
+            before, why = self.beat, self.look()
+            if self.beat and self.beat.get("next") != self.attempt:
+                return self.others() or self.rival(time.monotonic() + patience_s)
+            if self.beat != before:  # this job is the next one: it waits as long as the launcher lives
+                deadline = time.monotonic() + max(patience_s, float(self.beat["orphan_s"]))
             if time.monotonic() > deadline:
                 return f"nobody has said for {patience_s:g} s that this job may run ({why})"
             time.sleep(min(LOOK_S, patience_s))

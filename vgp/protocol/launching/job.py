@@ -1,4 +1,4 @@
-"""The processes that this launcher has started, until nothing of them is left."""
+"""All processes of a job, until nothing of them is left: their guard, their end, and the exit code."""
 
 from __future__ import annotations
 
@@ -9,12 +9,82 @@ import time
 from typing import Any
 
 from vgp.protocol.launching.following import Following
-from vgp.protocol.launching.guard import Guard
 from vgp.protocol.launching.meeting import Meeting
 from vgp.protocol.launching.output import Output
 from vgp.protocol.launching.rank import NEVER, Rank
 from vgp.protocol.launching.request import Mistake
-from vgp.protocol.launching.verdict import verdict
+
+# ---- how the job ended: its exit code, and a sentence on what went wrong
+
+
+def verdict(ranks: list[Rank], failed: list[Rank], asked: int) -> tuple[int, str]:
+    """The exit code and the sentence, of ranks that have ended; `asked` is the signal that stopped them, else 0."""
+    if asked:
+        killed = ", ".join(rank.name for rank in ranks if rank.status == -signal.SIGKILL)
+        rest = f"; killed, since it went on: {killed}" if killed else ""
+        code = next((rank.status for rank in failed if rank.status and rank.status > 0), 128 + asked)
+        return code, f"stopped by {name_of(asked)}{rest}."
+    if not failed:
+        return 0, ""
+    rank = min(failed, key=failed_at)
+    status, pipes = rank.status or 0, rank.pipes
+    is_buried = any(other.pipes.wrote_at > pipes.wrote_at for other in ranks)
+    lines = ["; its last lines:", *pipes.last] if is_buried else ["."]
+    return status if status > 0 else 128 - status, f"{rank.name} {how(status)}" + "\n    ".join(lines)
+
+
+def failed_at(rank: Rank) -> float:
+    """Its traceback comes before what others notice; an old one is not of this end."""
+    return rank.pipes.raised_at if rank.pipes.raised_at > rank.ended_at - 60 else rank.ended_at
+
+
+def how(status: int) -> str:
+    if status >= 0:
+        return f"failed with exit code {status}"
+    return f"was killed by {name_of(-status)}" + (" (often: out of memory)" if status == -signal.SIGKILL else "")
+
+
+def name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+# ---- what kills the processes of a launcher that was killed itself
+
+
+class Guard:
+    """A process that outlives its launcher: when that is killed, it kills the groups that are left.
+
+    It is told of each group, `+PID` and `-PID`, through a pipe, whose end tells that the launcher is gone.
+    """
+
+    def __init__(self) -> None:
+        reader, self.pipe = os.pipe()
+        if os.fork():
+            os.close(reader)
+            return
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            os.setsid()
+            os.dup2(reader, 0)
+            os.closerange(1, 1 << 16)  # whoever reads the launcher's output waits for its end
+            self._watch()
+        finally:
+            os._exit(0)
+
+    def _watch(self) -> None:
+        words = b"".join(iter(lambda: os.read(0, 1 << 16), b"")).decode().split()
+        for pid in [word[1:] for word in words if word[0] == "+" and f"-{word[1:]}" not in words]:
+            with contextlib.suppress(OSError):
+                os.killpg(int(pid), signal.SIGKILL)
+
+    def tell(self, word: str) -> None:
+        with contextlib.suppress(OSError):  # somebody killed it: the launcher does without
+            os.write(self.pipe, f"{word}\n".encode())
+
 
 #: Seconds from a stop to the kill: Vertex AI kills after 30.
 STOP_S = 25.0

@@ -2,9 +2,6 @@
 
 python -m vgp.steps serve MODEL
 
-command.py   the verb
-serving_request.py  what is served, and where: arguments, and the variables that Vertex AI sets
+serving_request.py  what is served and where; the body of a request -> rows
 model.py     the model that answers, one batch after another; its files, held to their checksums
-parsing.py   the body of a request -> rows, or what is wrong about it
-app.py       the two routes
-server.py    the process: loads, listens, drains"""
+server.py    the verb; the two routes; the process: loads, listens, drains"""

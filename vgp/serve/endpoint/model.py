@@ -15,8 +15,7 @@ from vgp.base.storage import download, files, storage
 from vgp.data import bundle, task_names, tasks
 from vgp.data.rows import dtype
 from vgp.protocol.manifest import Column
-from vgp.serve.endpoint.parsing import Question
-from vgp.serve.endpoint.serving_request import Request
+from vgp.serve.endpoint.serving_request import Question, ServingRequest
 from vgp.serve.prediction.predictor import Predictor
 
 
@@ -38,7 +37,7 @@ class Served:
         return [{**prediction, "version": self.version} for prediction in predictions]
 
 
-def load(asked: Request) -> Served:
+def load(asked: ServingRequest) -> Served:
     """The model, once it has answered: what cannot answer ends here, and not in the first request.
 
     Raises:

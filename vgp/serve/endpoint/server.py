@@ -8,19 +8,142 @@ import signal
 import socket
 import sys
 import threading
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
 
+import anyio
 import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.exits import ProcessFailed, UserError, exits
+from vgp.base.text.printable import printable
 from vgp.serve.endpoint import model
-from vgp.serve.endpoint.app import State, app
-from vgp.serve.endpoint.serving_request import Request
+from vgp.serve.endpoint.model import Served
+from vgp.serve.endpoint.serving_request import MOST_MB, PORT, ServingRequest, not_json, question, request
+
+# ---- the two routes of a served model: whether it is well, and what it predicts
+
+# https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements
+
+#: Requests that may wait for their turn; more are told to come again.
+MOST_WAITING = 64
+
+
+@dataclass
+class State:
+    """The model, as soon as it has answered once."""
+
+    served: Served | None = None
+    waiting: int = 0
+
+
+def app(state: State, *, predict: str, health: str, most_bytes: int) -> Starlette:
+    """The application. A failure is `{"error": "..."}`, with 400 where the request is to be mended."""
+    turn = anyio.Semaphore(1)
+
+    async def is_well(_: Request) -> Response:
+        return JSONResponse({"status": "ok"} if state.served else {"status": "loading"}, 200 if state.served else 503)
+
+    async def predicts(request: Request) -> Response:
+        if state.served is None:
+            raise HTTPException(503, "the model is still loading")
+        if words := not_json(request.headers.get("content-type", ""), request.headers.get("content-encoding", "")):
+            raise HTTPException(415, words)
+        asked = question(await _body(request, most_bytes))
+        if state.waiting >= MOST_WAITING:
+            raise HTTPException(503, f"{MOST_WAITING} requests are waiting already", {"Retry-After": "1"})
+        state.waiting += 1
+        try:
+            async with turn:  # PyTorch uses all cores for one batch
+                if await request.is_disconnected():  # while it waited
+                    raise ClientDisconnect
+                predictions = await run_in_threadpool(state.served.answer, asked)
+        finally:
+            state.waiting -= 1
+        return JSONResponse({"predictions": predictions})
+
+    return Starlette(
+        routes=[Route(health, is_well), Route(predict, predicts, methods=["POST"])],
+        exception_handlers={UserError: _mistake, HTTPException: _refusal, Exception: _failure, ClientDisconnect: _gone},
+    )
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body. Raises HTTPException 413 as soon as it is too large."""
+    too_large = HTTPException(413, f"the body has more than {most / 1e6:g} MB: send fewer instances at a time")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_large
+    return bytes(body)
+
+
+Handler = Callable[[Request, Any], Awaitable[Response]]
+
+
+async def _mistake(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": printable(error)}, 400)
+
+
+async def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _failure(_: Request, error: Exception) -> Response:
+    """What nobody foresaw: the log has it, the caller has its kind alone."""
+    traceback.print_exception(error, file=sys.stderr)
+    return JSONResponse({"error": f"the model failed: {type(error).__name__}; the log says more"}, 500)
+
+
+async def _gone(_: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # nobody reads it
+
+
+# ---- `python -m vgp.steps serve`: a model behind HTTP, from a shell or as the command of a container
+
+
+def add(verbs: Any) -> None:
+    """The parser of `serve`."""
+    serve = verbs.add_parser("serve", help="model -> predictions over HTTP, as Vertex AI's endpoints call them")
+    serve.add_argument(
+        "model", nargs="?", default="", help="folder of the model, here or gs://; default: AIP_STORAGE_URI"
+    )
+    serve.add_argument("--name", default="", help="the model's name in the registry")
+    serve.add_argument("--version", default="", help="the version's number; default: the beginning of its checksum")
+    serve.add_argument("--task", default="", help="module:Class, where the task does not ship")
+    serve.add_argument(
+        "--sha256", action="append", default=[], metavar="FILE=SHA256", help="a file's checksum, held to it; repeatable"
+    )
+    serve.add_argument("--host", default="", help="default: this machine alone, in a container of Vertex AI all")
+    serve.add_argument("--port", type=int, help=f"default: AIP_HTTP_PORT, or {PORT}; 0 = any that is free")
+    serve.add_argument("--max-request-mb", type=float, default=MOST_MB, help=f"default: {MOST_MB}")
+
+
+@exits
+def run(values: dict[str, Any]) -> None:
+    """Serves what the parsed arguments say."""
+    asked = request(**values)
+
+    serve(asked)
+
 
 #: Seconds that requests in progress have after SIGTERM, before a container's grace of 30 is over.
 DRAIN_S = 25
 
 
-def serve(asked: Request) -> None:
+def serve(asked: ServingRequest) -> None:
     """Serves until SIGTERM or Ctrl-C; requests that have begun are answered first.
 
     Raises:
@@ -51,7 +174,7 @@ def serve(asked: Request) -> None:
         raise failures[0]
 
 
-def _listener(asked: Request) -> socket.socket:
+def _listener(asked: ServingRequest) -> socket.socket:
     """Bound before anything is loaded: whether a port is free takes no model."""
     try:
         return socket.create_server((asked.host, asked.port), backlog=256)
@@ -62,7 +185,7 @@ def _listener(asked: Request) -> socket.socket:
 
 
 def _load(
-    asked: Request, state: State, server: uvicorn.Server, failures: list[Exception], listener: socket.socket
+    asked: ServingRequest, state: State, server: uvicorn.Server, failures: list[Exception], listener: socket.socket
 ) -> None:
     """Loads the model beside the server, and ends it if that fails."""
     try:

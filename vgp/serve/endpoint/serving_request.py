@@ -1,14 +1,97 @@
-"""What is served, and where: arguments, and the variables that Vertex AI sets in a container.
+"""What is served and where, from arguments and the variables of Vertex AI; and the rows that a request asks about.
 
 https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements#aip-variables
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
+
+# ---- the body of a prediction request -> rows, or what is wrong about it in words
+
+# {"instances": [{"column": value, ...}, ...], "parameters": {"history": [{...}, ...]}}
+
+#: What curl, browsers and plain clients say of a body when nobody told them what it is.
+UNTOLD = ("", "application/x-www-form-urlencoded", "text/plain", "application/octet-stream")
+EXAMPLE = '{"instances": [{"column": value, ...}, ...]}'
+
+
+@dataclass(frozen=True)
+class Question:
+    """Rows to predict, and the rows before them that a task may look back on."""
+
+    rows: list[dict[str, Any]]
+    history: list[dict[str, Any]] | None = None
+
+
+def not_json(content_type: str, encoding: str) -> str:
+    """Why a body of these two headers is not read, in words; "" where it may be JSON.
+
+    A raw prediction of Vertex AI brings whatever headers its sender gave.
+    """
+    media = content_type.partition(";")[0].strip().lower()
+    if encoding.strip().lower() not in ("", "identity"):
+        return f"the body has Content-Encoding {quoted(encoding)}: send it as it is, not compressed."
+    if media in UNTOLD or media.endswith(("/json", "+json")):
+        return ""
+    return f"the body has Content-Type {quoted(content_type)}: send application/json, {EXAMPLE}."
+
+
+def question(body: bytes) -> Question:
+    """What a request asks.
+
+    Raises:
+        UserError: the body is no such JSON, with the field.
+    """
+    given = _json(body)
+    _require_keys(given, ("instances", "parameters"), "the request")
+    if "instances" not in given:
+        raise UserError(f"the request has no instances. Send {EXAMPLE}.")
+    parameters = given.get("parameters") or {}
+    if not isinstance(parameters, dict):
+        raise UserError('parameters: an object, such as {"history": [...]}.')
+    _require_keys(parameters, ("history",), "parameters")
+    history = parameters.get("history")
+    return Question(
+        _rows(given["instances"], "instances"), None if history is None else _rows(history, "parameters.history")
+    )
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        told = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise UserError(f"the body is no JSON: {told[:200]}. Send {EXAMPLE}.") from None
+    if not isinstance(given, dict):
+        raise UserError(f"the body is no JSON object. Send {EXAMPLE}.")
+    return given
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON; a missing value is null")
+
+
+def _require_keys(given: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    if other := sorted(set(given) - set(known)):
+        raise UserError(f"{where} has {quoted(other[0])}; it may have {' and '.join(known)}.")
+
+
+def _rows(value: Any, where: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise UserError(f"{where}: a list of objects, one for each row.")
+    for number, row in enumerate(value):
+        if not isinstance(row, dict):
+            raise UserError(f'{where}[{number}]: an object with the row\'s values by column, such as {{"column": 1}}.')
+        if not row:
+            raise UserError(f"{where}[{number}] has no values.")
+    return value
+
 
 #: A dedicated endpoint of Vertex AI takes no larger request; a shared one refuses those above 1.5 MB itself.
 #: https://cloud.google.com/vertex-ai/docs/predictions/choose-endpoint-type
@@ -17,7 +100,7 @@ PORT, HERE, EVERYWHERE = 8080, "127.0.0.1", "0.0.0.0"
 
 
 @dataclass(frozen=True)
-class Request:
+class ServingRequest:
     """What `python -m vgp.steps serve` is asked for."""
 
     #: Folder of the model, here or gs://.
@@ -47,7 +130,7 @@ def request(
     port: int | None = None,
     max_request_mb: float = MOST_MB,
     environment: Mapping[str, str] = os.environ,
-) -> Request:
+) -> ServingRequest:
     """What is asked for: an argument, else Vertex AI's variable, else what suits a laptop.
 
     Raises:
@@ -60,7 +143,7 @@ def request(
         )
     if not 0 < max_request_mb <= 1000:
         raise UserError(f"--max-request-mb {max_request_mb:g}: megabytes above 0, at most 1000.")
-    return Request(
+    return ServingRequest(
         where.rstrip("/"),
         name,
         version,
@@ -68,8 +151,8 @@ def request(
         dict(_checksum(text) for text in sha256),
         host or (EVERYWHERE if "AIP_HTTP_PORT" in environment else HERE),
         _port(port if port is not None else environment.get("AIP_HTTP_PORT", PORT)),
-        _route(environment, "AIP_PREDICT_ROUTE", Request.predict),
-        _route(environment, "AIP_HEALTH_ROUTE", Request.health),
+        _route(environment, "AIP_PREDICT_ROUTE", ServingRequest.predict),
+        _route(environment, "AIP_HEALTH_ROUTE", ServingRequest.health),
         round(max_request_mb * 1e6),
     )
 

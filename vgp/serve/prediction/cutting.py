@@ -4,20 +4,123 @@ A shard has a fixed number of rows, whatever machine makes it.
 """
 
 import hashlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
 from vgp.data.bundle import ModelCard
+from vgp.data.columns import elements
+from vgp.data.rows import read_shard
 from vgp.data.shard import parquet
+from vgp.data.tables import agreeing, rebased
 from vgp.data.tables.sorting import width_of
+from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol.manifest import Column, Manifest, ShardFile, SourceFile
-from vgp.serve.prediction.shards import SPLIT, NewRows, learned
+
+# ---- the columns of a table that a model needs: new data lacks its label, and may lack what no feature is made of
+
+# Whether a column is needed, the task's own expressions tell: they are asked over a table without it.
+
+
+def needed(task: TabularTask, learned: Collection[str], absent: Iterable[str]) -> list[str]:
+    """Those of the absent columns without which the features cannot be computed.
+
+    Args:
+        learned: The features that the model takes.
+    """
+    absent = list(absent)
+    alone = [name for name in absent if not _computable(task, learned, {name})]
+    if not alone and absent and not _computable(task, learned, set(absent)):
+        return absent
+    return alone
+
+
+def keep(task: TabularTask, present: Collection[str]) -> None:
+    """Has the task declare these columns alone; what is known only after the outcome may be empty in all of them."""
+    kept = [field for field in task.schema if field.name in present]
+    task.__dict__["schema"] = tuple(replace(f, nullable=True) if f.known == "after" else f for f in kept)
+
+
+def expect(task: TabularTask, learned: Collection[str]) -> None:
+    """Has the task expect new data: what is known only after the outcome may be empty, and its columns may not be there
+    at all, but for those that `events` look back on; so also the column that says the split."""
+    after = [field.name for field in task.schema if field.known == "after"]
+    spare = {*after, task.split.column} - {*needed(task, learned, [*after, *filter(None, [task.split.column])])}
+    task.__dict__["schema"] = tuple(
+        replace(field, optional=field.name in spare, nullable=field.nullable or field.name in {*after, *spare})
+        for field in task.schema
+    )
+
+
+def looks_back(task: TabularTask) -> list[str]:
+    """What of a row is made of other rows too: its features over several, and what `events` counts."""
+    events = rebased.said(task, "events", rebased.rows_of(task.schema))
+    values = rebased.said(task, "features", rebased.seen(task.schema, events))
+    several = [name for name, value in values.items()
+               if isinstance(value, ir.Value) and agreeing.takes_several_rows(value.op())]  # fmt: skip
+    return [*events, *several]
+
+
+def _computable(task: TabularTask, learned: Collection[str], without: Collection[str]) -> bool:
+    fields = [field for field in task.schema if field.name not in without]
+    try:
+        events = rebased.said(task, "events", rebased.rows_of(fields))
+        made = rebased.said(task, "features", rebased.seen(fields, events))
+    except UserError:
+        return False
+    asked = {name for event in events.values() for name in (*event.by, event.hour, event.value, event.weight)}
+    return set(learned) <= set(made) and not asked & set(without)
+
+
+# ---- shards of rows that a model takes, on this machine's scratch disk: what a process needs of them to score
+
+SPLIT = "rows"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows to be predicted, in shards."""
+
+    folder: Path
+    #: Of one split, `rows`; the label is float64.
+    dataset: Manifest
+    #: Columns that tell a row, by what they are called in the shards: what they are called in the output.
+    carried: Mapping[str, str]
+    #: Rows whose label is known.
+    labelled: int = 0
+
+    @property
+    def shards(self) -> tuple[ShardFile, ...]:
+        return self.dataset.splits[SPLIT]
+
+    def read(self, number: int) -> Arrays:
+        """The columns of a shard, its label and ids among them."""
+        table = read_shard(self.folder, self.shards[number], self.dataset.columns)
+        return {column.name: elements(table[column.name].combine_chunks()) for column in self.dataset.columns}
+
+    def told(self, number: int) -> pa.Table:
+        """What tells the rows of a shard."""
+        table = pq.read_table(self.folder / self.shards[number].path, columns=list(self.carried))
+        return table.rename_columns(list(self.carried.values()))
+
+
+def learned(task: Task, card: ModelCard) -> list[Column]:
+    """The columns that the model learned from; ids, the label and what only groups rows are none of them."""
+    kinds, spare = ("number", "category", "vector"), (task.label, *task.carried)
+    return [column for column in card.columns if column.kind in kinds and column.name not in spare]
+
 
 #: Of a shard, about: what a kill may lose, and what one process computes at a time.
 SHARD_BYTES = 8 << 20

@@ -22,8 +22,8 @@ from vgp.evaluation.predictions import Header
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Frozen
+from vgp.serve.prediction.cutting import NewRows, learned
 from vgp.serve.prediction.output import Part
-from vgp.serve.prediction.shards import NewRows, learned
 
 BINS = 20
 

@@ -29,9 +29,9 @@ from vgp.data.tables import blame, features
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol.manifest import Column, SourceFile
-from vgp.serve.prediction import columns
+from vgp.serve.prediction import cutting
+from vgp.serve.prediction.cutting import Arrays, learned
 from vgp.serve.prediction.database import Database
-from vgp.serve.prediction.shards import Arrays, learned
 
 # ---- rows of this process, such as those of a request, as an engine reads those of files: typed, checked, with places
 
@@ -187,12 +187,12 @@ def _of_table(
 ) -> pa.Table:
     """The features of raw rows, in their order."""
     names = [column.name for column in taken]
-    if history is None and (others := columns.looks_back(task)):
+    if history is None and (others := cutting.looks_back(task)):
         raise UserError(
             f"{type(task).__name__} makes {listed(others)} of other rows than a row itself: give the rows before it as "
             "its history. Of a whole table: python -m vgp.steps predict, vgp run batch_prediction."
         )
-    columns.keep(task, _columns(task, names, rows, history or ()))
+    cutting.keep(task, _columns(task, names, rows, history or ()))
     with database.engine() as engine:
         given = Given({ROWS: rows, HISTORY: history or ()}, task.schema)
         engine.read_files(given, task.schema)
@@ -208,7 +208,7 @@ def _columns(task: TabularTask, names: Sequence[str], rows: Sequence[Row], histo
     after = {field.name for field in task.schema if field.known == "after"}
     in_history = common_columns(history) if history else set(declared)
     there = {name for name in declared if name in in_history and (name in after or name in common_columns(rows))}
-    required = columns.needed(task, names, (name for name in declared if name not in there))
+    required = cutting.needed(task, names, (name for name in declared if name not in there))
     require_columns(ROWS, rows, [name for name in required if name not in after], declared)
     require_columns(HISTORY, history, required, declared)
     return there

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.base.storage.objects import Folder
@@ -109,7 +109,7 @@ class Predicted:
         if self.commit(REQUEST, text):
             return
         try:
-            there = strict.parse(Asked, self.store.read(REQUEST))
+            there = json_text.parse_model(Asked, self.store.read(REQUEST))
         except (ValueError, ValidationError) as error:
             raise UserError(f"{self.path}/{REQUEST} is not ours ({error}): choose an empty or new folder.") from None
         if there != asked:
@@ -155,7 +155,7 @@ class Predicted:
         if MANIFEST not in self.names():
             return None
         try:
-            return strict.parse(Written, self.store.read(MANIFEST))
+            return json_text.parse_model(Written, self.store.read(MANIFEST))
         except ValueError as error:
             raise UserError(f"{self.path}/{MANIFEST} cannot be read: {error}. Choose an empty or new folder.") from None
 
@@ -175,9 +175,7 @@ class Predicted:
                 raise UserError(f"there is no bucket for {self.path}: make it, or choose another folder.") from None
         try:
             Path(self.path).mkdir(parents=True, exist_ok=True)
-            with files.replacing(Path(self.path) / ".writable") as probe:
-                probe.write_bytes(b"")
-            (Path(self.path) / ".writable").unlink(missing_ok=True)
+            files.require_writable(Path(self.path))
         except OSError as error:
             raise UserError(f"{self.path} cannot be written: {error.strerror}.") from None
 

@@ -22,14 +22,14 @@ from vgp.data.bundle import CARD, WEIGHTS, ModelCard
 from vgp.data.destination import Destination
 from vgp.data.task import Task
 from vgp.decision.report import page as report
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.cluster import NPROC_VARIABLE, cores, gpu_count, process_count
 from vgp.protocol.pins import ChampionPins
 from vgp.serve.prediction import distribution, output, rows
+from vgp.serve.prediction.cutting import NewRows
 from vgp.serve.prediction.distribution import Distribution, NewDrift
 from vgp.serve.prediction.folder import MANIFEST, METRICS, PAGE, Asked, Predicted, Written, as_json, shard_name
-from vgp.serve.prediction.scoring import ScoringRequest
-from vgp.serve.prediction.shards import NewRows
+from vgp.serve.prediction.predictor import ScoringRequest
 from vgp.train.processes.launch import launch
 
 #: No process waits for another: each has its own shards, however long they take.
@@ -164,7 +164,7 @@ def _score(model: str, card: ModelCard, made: NewRows, folder: Predicted, asked:
     )  # fmt: skip
     processes = _processes(options.nproc, len(numbers))
     try:
-        launch("vgp.serve.prediction.scoring:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
+        launch("vgp.serve.prediction.predictor:run", request, nproc=processes, hang_after_s=HANG_AFTER_S)
     except ProcessFailed as failure:
         raise type(failure)(f"{failure}\n{_left(folder, numbers, processes)}") from None
     if missing := [number for number in numbers if shard_name(number) not in set(folder.names())]:

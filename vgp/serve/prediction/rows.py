@@ -34,9 +34,9 @@ from vgp.data.tables import blame, features, rebased
 from vgp.data.tables.sorting import Sorting
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
-from vgp.serve.prediction import columns, cutting
+from vgp.serve.prediction import cutting
+from vgp.serve.prediction.cutting import NewRows, learned
 from vgp.serve.prediction.output import renamed
-from vgp.serve.prediction.shards import NewRows, learned
 
 #: An object of so many bytes is here in a few seconds.
 SECONDS_BYTES = 256 << 20
@@ -49,7 +49,7 @@ def made(
     """The rows of new data, in the scratch folder of the task.
 
     Args:
-        task: As the card has it; its `scratch` is set. Of a table its schema is loosened (`columns.expect`).
+        task: As the card has it; its `scratch` is set. Of a table its schema is loosened (`cutting.expect`).
         data: As of preparation: files, tables and queries, or the URI of their pins.
         target: Where the predictions go; it tells in whose name queries run.
         window: Of a task with a time: only rows of these days are predicted, the others are looked back on. "" = all.
@@ -75,7 +75,7 @@ def check_first(task: Task, card: ModelCard, data: str) -> None:
     """
     if not isinstance(task, TabularTask):
         return
-    columns.expect(task, [column.name for column in learned(task, card)])
+    cutting.expect(task, [column.name for column in learned(task, card)])
     source = resolve_source(task, data.strip() or task.default_data(), settings.engines().bigquery)
     first = [file for file in source.files[:1] if not storage.is_remote(file.path) or file.bytes <= SECONDS_BYTES]
     if first:
@@ -90,7 +90,7 @@ def _of_table(
     task: TabularTask, card: ModelCard, data: str, target: Destination, window: str, shard_rows: int,
     workers: int | None,
 ) -> NewRows:  # fmt: skip
-    columns.expect(task, [column.name for column in learned(task, card)])
+    cutting.expect(task, [column.name for column in learned(task, card)])
     carried = tuple(dict.fromkeys(filter(None, (*task.key, task.time))))
     stored = {f"_told_{number}": name for number, name in enumerate(carried)}
     with Sorting(task.scratch / "finished", task.label, regression=True, carried=stored) as finished:

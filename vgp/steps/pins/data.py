@@ -12,9 +12,9 @@ from typing import Any
 from vgp.base.engine_settings import engines
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
-from vgp.base.storage.bigquery import client, locations, lookup, names
+from vgp.base.storage.bigquery import client, lookup, names
 from vgp.base.storage.bigquery.jobs import Jobs, Owner
-from vgp.base.storage.past import Past
+from vgp.base.storage.finding import Past
 from vgp.base.storage.pinned import PinnedFile, PinnedObject, PinnedRelation
 from vgp.base.storage.storage import File
 from vgp.data import days, task_names, tasks
@@ -27,7 +27,7 @@ from vgp.data.tables import blame, features, rebased
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.data.windows import Windows
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.moment import Moment
 from vgp.protocol.pins import DataPins, Package, Request, Seen
 from vgp.registry import reigning
@@ -135,8 +135,8 @@ def _found(
 def _relations(tables: Sequence[str], past: Past | None, folder: str) -> tuple[PinnedRelation, ...]:
     allowed = engines().bigquery
     relations = lookup.Lookup(client.project(allowed.project)).pinned(tables, past)
-    locations.check_one_place(relations, allowed.location)
-    locations.check_bucket(relations, folder)
+    names.check_one_place(relations, allowed.location)
+    names.check_bucket(relations, folder)
     return relations
 
 

@@ -10,8 +10,8 @@ from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.data import bundle, task_names
 from vgp.protocol import moment
-from vgp.protocol import pin_store as store
-from vgp.protocol.epoch import epoch
+from vgp.protocol import pins as store
+from vgp.protocol.moment import epoch
 from vgp.protocol.pins import ChampionPins, DataPins, Request, RunPins
 from vgp.registry import registry as registries
 from vgp.registry import reigning

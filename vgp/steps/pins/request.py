@@ -8,16 +8,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from vgp.base.exits import UserError
-from vgp.base.storage import foreign, pinned, storage
+from vgp.base.storage import finding, pinned, storage
 from vgp.base.storage.bigquery import names
 from vgp.data.sources.files import Files
 from vgp.data.tables.rebased import check_bigquery_names
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Task
 from vgp.protocol import moment
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import Request, RunPins
-from vgp.registry import model_name, reigning
+from vgp.registry import documents, reigning
 from vgp.steps.pins import data, resolve, weights
 
 
@@ -25,7 +25,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
     """Raises UserError for data that is not there, or of a place that nothing is read from, a champion or a registry on
     this machine that is none, a wrong `as_of`, or pins of something else."""
     for part in storage.parts(request.data):
-        foreign.refuse(part)
+        finding.refuse(part)
     if not pins:
         _check_files(work, request.data)
     reigning.check(request.champion)
@@ -51,7 +51,7 @@ def check(work: Task, request: Request, *, as_of: str, pins: str) -> None:
 def _check_registry(request: Request) -> None:
     """Raises UserError if a registry on this machine that was given cannot be read or written, is of another task, or
     lacks the champion; of one in a bucket its step resolve tells."""
-    model = model_name.chosen(request.model_name, request.task, request.task_options)
+    model = documents.chosen(request.model_name, request.task, request.task_options)
     if request.registry and not storage.is_remote(storage.uri(request.registry)):
         registry = reigning.opened(request.registry, model)
         record = reigning.read(registry, request.task, "")

@@ -11,8 +11,8 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.protocol import moment
-from vgp.protocol import pin_store as store
-from vgp.protocol.epoch import epoch
+from vgp.protocol import pins as store
+from vgp.protocol.moment import epoch
 from vgp.protocol.pins import RENAMED, ChampionPins, DataPins, Request, RunPins
 from vgp.registry import reigning
 from vgp.registry.documents import Record

@@ -11,7 +11,7 @@ from vgp.base.storage.storage import File
 from vgp.base.text.printable import listed
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins, DataPins
 from vgp.train import weights

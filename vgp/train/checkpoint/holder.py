@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vgp.base import strict
+from vgp.base.documents import json_text
 from vgp.base.exits import StoreDown, UserError
 from vgp.base.text.printable import printable
 
@@ -81,7 +81,7 @@ class Holder(BaseModel):
 def holder_of(data: bytes) -> Holder | None:
     """Whom a lease names; None if it cannot be read."""
     try:
-        return strict.parse(Holder, data)
+        return json_text.parse_model(Holder, data)
     except ValueError:
         return None
 

@@ -55,16 +55,17 @@ def held(folder: str | Path, owner: Owner, *, length_s: float, patience_s: float
         UserError: a living run holds it.
         ConnectionError: the store could not be reached.
     """
-    lease = _lease(str(folder), Holder.new(owner, length_s), patience_s)
+    lease: Lease
+    holder = Holder.new(owner, length_s)
+    if storage.is_remote(str(folder)):
+        lease = BucketLease(str(folder), holder, patience_s)
+    else:
+        lease = DiskLease(str(folder), holder)
     lease.acquire()
     try:
         yield lease
     finally:
         lease.release()
-
-
-def _lease(folder: str, holder: Holder, patience_s: float) -> Lease:
-    return BucketLease(folder, holder, patience_s) if storage.is_remote(folder) else DiskLease(folder, holder)
 
 
 _MOST_BYTES = 1 << 16
@@ -120,16 +121,15 @@ class DiskLease:
         except OSError as error:
             if error.errno not in _UNKNOWN:
                 raise
-            print(f"warning: {self.folder}: no lock is to be had there ({error.strerror}); see that no other run "
-                  "writes into it", file=sys.stderr, flush=True)  # fmt: skip
+            _log(f"warning: {self.folder}: no lock is to be had there ({error.strerror}); see that no other run writes "
+                 "into it")  # fmt: skip
         return True
 
     def _require_task_of_this_run(self, other: Holder | None) -> None:
         if other is None or not self.holder.is_beside(other):
             raise held_by_another(str(self.folder), other)
         if not self._told:
-            words = f"{self.folder} is held by {other.words}, another task of this run; waiting for its end"
-            print(words, file=sys.stderr, flush=True)
+            _log(f"{self.folder} is held by {other.words}, another task of this run; waiting for its end")
             self._told = True
 
     def release(self) -> None:
@@ -199,7 +199,7 @@ class BucketLease:
         self.generation = generation
         self._fence.open_until(began + self.length_s)
         if words:
-            self._say(words)
+            _log(words)
         return True
 
     def _wait(self) -> tuple[int, str]:
@@ -220,7 +220,7 @@ class BucketLease:
                 first = seen
             if not told and left_s > 0:
                 told = True
-                self._say(self._waiting(other, seen, left_s))
+                _log(self._waiting(other, seen, left_s))
             time.sleep(min(left_s if left_s > 0 else self._grace_s, self.length_s / 20) + 0.01)
             seen = self._read()
         return 0, ""
@@ -288,12 +288,13 @@ class BucketLease:
     def _tell_once(self, error: OSError) -> None:
         if not self._told and not self._fence.is_open():
             self._told = True
-            self._say(f"warning: the lease of {self.folder} could not be renewed for {self.length_s:g} s; until it is, "
-                      f"no checkpoint is saved ({error})")  # fmt: skip
-
-    def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+            _log(f"warning: the lease of {self.folder} could not be renewed for {self.length_s:g} s; until it is, "
+                 f"no checkpoint is saved ({error})")  # fmt: skip
 
 
 def _words(other: Holder | None) -> str:
     return other.words if other else "somebody"
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

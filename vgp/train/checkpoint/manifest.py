@@ -7,12 +7,13 @@ run000-step000000120-1f0c3a77-0.safetensors      one part per rank; the launch_i
 import json
 import re
 from itertools import pairwise, zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 import google_crc32c
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vgp.base import strict
+from vgp.base.documents import json_text
+from vgp.base.documents.json_text import Json, JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 
@@ -93,15 +94,15 @@ class Manifest(Frozen):
     #: The kind of device that the ranks computed on, such as `NVIDIA L4`; "" = not told.
     device: str = ""
     #: What decides the numbers: configuration, data, task. A resume must match it.
-    settings: dict[str, Any]
+    settings: JsonObject
     parts: tuple[Part, ...]
     tensors: dict[str, Stored]
     #: Optimizer values that are no tensors, by parameter; and its groups' hyperparameters.
-    scalars: dict[str, Any] = {}
+    scalars: JsonObject = {}
     #: Values of the trainer that are no tensors, by part (`vgp.train.loop.trainer_state`).
-    trainer: dict[str, Any] = {}
+    trainer: JsonObject = {}
     #: History so far: part of the model that comes out.
-    history: dict[str, Any] = {}
+    history: JsonObject = {}
 
     @model_validator(mode="after")
     def _known_parts(self) -> "Manifest":
@@ -111,7 +112,7 @@ class Manifest(Frozen):
 
     @property
     def name(self) -> str:
-        return manifest_name(self.run, self.step)
+        return f"run{self.run:03d}-step{self.step:09d}.json"
 
     def encode(self) -> bytes:
         """JSON whose first field is the checksum of all that follows it."""
@@ -124,15 +125,11 @@ class Manifest(Frozen):
         body = data[len(_prefix(b"")) :]
         if not data.startswith(_prefix(body)):
             raise ValueError("the checksum differs")
-        return strict.parse(cls, b"{" + body)
+        return json_text.parse_model(cls, b"{" + body)
 
 
 def _prefix(body: bytes) -> bytes:
     return b'{"crc32c": "%08x", ' % google_crc32c.value(body)
-
-
-def manifest_name(run: int, step: int) -> str:
-    return f"run{run:03d}-step{step:09d}.json"
 
 
 def part_name(run: int, step: int, launch_id: str, rank: int) -> str:
@@ -151,7 +148,7 @@ def part_position(name: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def require_same(then: dict[str, Any], now: dict[str, Any], where: str) -> None:
+def require_same(then: JsonObject, now: JsonObject, where: str) -> None:
     """Raises UserError with the difference if a checkpoint's settings are not those of this run."""
     changed = [f"  {line}" for line in _differences(then, now)]
     if changed:
@@ -162,7 +159,7 @@ def require_same(then: dict[str, Any], now: dict[str, Any], where: str) -> None:
         )
 
 
-def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
+def _differences(then: JsonObject, now: JsonObject, prefix: str = "") -> list[str]:
     lines = []
     for key in sorted(then.keys() | now.keys()):
         before, after = then.get(key), now.get(key)
@@ -177,6 +174,6 @@ def _differences(then: dict[str, Any], now: dict[str, Any], prefix: str = "") ->
     return lines
 
 
-def _short(value: Any) -> str:
+def _short(value: Json) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."

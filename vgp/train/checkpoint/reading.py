@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,8 @@ from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.train.checkpoint import recovery
 from vgp.train.checkpoint.manifest import Manifest
 from vgp.train.checkpoint.store import Store
+
+T = TypeVar("T")
 
 #: Blocks that are read before they are asked for.
 AHEAD = 4
@@ -39,7 +41,7 @@ class Ranks(Protocol):
     world_size: int
     device: torch.device
 
-    def exchange(self, value: Any, *, within_s: float) -> list[Any]: ...
+    def exchange(self, value: T, *, within_s: float) -> list[T]: ...
 
 
 class Alone:
@@ -47,7 +49,7 @@ class Alone:
 
     rank, world_size, device = 0, 1, torch.device("cpu")
 
-    def exchange(self, value: Any, *, within_s: float) -> list[Any]:
+    def exchange(self, value: T, *, within_s: float) -> list[T]:
         return [value]
 
 

@@ -1,6 +1,6 @@
 """Finds the checkpoint to go on from: the newest whose parts all verify. No torch here."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import google_crc32c
 
@@ -59,17 +59,12 @@ def read_block(store: Store, part: Part, number: int) -> bytes:
     raise Damaged(f"{part.name} fails its checksum")
 
 
-def verify_part(store: Store, part: Part) -> None:
-    """Reads all of a part, block by block. Raises Damaged."""
-    require_size(store, part)
-    for number in range(len(part.checksums)):
-        read_block(store, part, number)
-
-
 def verify(store: Store, manifest: Manifest) -> None:
-    """Reads every part. Raises Damaged."""
+    """Reads every part, block by block. Raises Damaged."""
     for part in manifest.parts:
-        verify_part(store, part)
+        require_size(store, part)
+        for number in range(len(part.checksums)):
+            read_block(store, part, number)
 
 
 def read_back(store: Store, manifest: Manifest) -> None:
@@ -102,8 +97,10 @@ def prune(store: Store, run: int, keep: int) -> None:
         store.delete(name)
     kept = [position(name) for name in names[:keep]]
     oldest = min((place for place in kept if place), default=(run, 0))
-    for name in _parts_before(store, run, oldest[1]):
-        store.delete(name)
+    for name in store.names():
+        place = part_position(name)
+        if place and place[0] == run and place[1] < oldest[1]:
+            store.delete(name)
 
 
 def require_size(store: Store, part: Part) -> None:
@@ -120,10 +117,3 @@ def require_size(store: Store, part: Part) -> None:
 
 def _reason(error: Exception) -> str:
     return str(error) if type(error) is ValueError else type(error).__name__
-
-
-def _parts_before(store: Store, run: int, step: int) -> Iterator[str]:
-    for name in store.names():
-        place = part_position(name)
-        if place and place[0] == run and place[1] < step:
-            yield name

@@ -152,7 +152,7 @@ class Saved:
             damage = str(error)
         except ValueError as error:
             wrong = str(error)
-        told = self.ranks.exchange([damage, wrong, list(map(len, own))], within_s=self.blocks.within_s)
+        told = self.ranks.exchange((damage, wrong, list(map(len, own))), within_s=self.blocks.within_s)
         raise_first(damage for damage, _, _ in told)
         if wrongs := [wrong for _, wrong, _ in told if wrong]:
             raise self.refusal(wrongs[0])

@@ -149,5 +149,5 @@ class Arena:
         return flat.view(like.dtype).view(like.shape)
 
 
-def _form(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _form(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
     return {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}

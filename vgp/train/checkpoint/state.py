@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from vgp.base.documents.json_text import Json, JsonObject
 from vgp.base.exits import UserError
 from vgp.train.checkpoint.manifest import Piece, Stored, cut
 from vgp.train.checkpoint.saved import Saved, Target
@@ -39,7 +40,7 @@ def tensors_of(model: nn.Module, optimizer: Updates) -> dict[str, Tensor]:
     return tensors
 
 
-def scalars_of(model: nn.Module, optimizer: Updates) -> dict[str, Any]:
+def scalars_of(model: nn.Module, optimizer: Updates) -> JsonObject:
     """What the optimizer keeps besides tensors: JSON values only, never pickled."""
     groups = [{k: v for k, v in group.items() if k != "params" and is_json(v)} for group in optimizer.param_groups]
     states = {
@@ -145,6 +146,11 @@ def _target(name: str, tensor: Tensor) -> Target:
     return Target(name, tensor.to_local(), own_rows(tensor)[0], shared_out=True)
 
 
+def own_share(tensor: Tensor) -> Tensor:
+    """The memory of what this rank holds of a tensor: all of it, or its share of a sharded one."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def own_rows(tensor: DTensor) -> tuple[int, int]:
     """First row and end of this rank's share of a tensor."""
     pieces = cut(tuple(tensor.shape), tensor.device_mesh.size())
@@ -152,8 +158,8 @@ def own_rows(tensor: DTensor) -> tuple[int, int]:
     return next(((piece.start, piece.stop) for piece in pieces if piece.part == rank), (0, 0))
 
 
-def _like(current: Any, saved: Any) -> Any:
-    return tuple(saved) if isinstance(current, tuple) else saved
+def _like(current: object, saved: Json) -> object:
+    return tuple(saved) if isinstance(current, tuple) and isinstance(saved, list) else saved
 
 
 def _names(model: nn.Module) -> dict[Tensor, str]:
@@ -187,14 +193,14 @@ def share(tensors: Mapping[str, Tensor], layout: Mapping[str, Stored], rank: int
 def _rows(tensor: Tensor, piece: Piece) -> Tensor:
     tensor = tensor.detach()
     if isinstance(tensor, DTensor):
-        return tensor.to_local()
+        return own_share(tensor)
     return tensor[piece.start : piece.stop] if tensor.ndim else tensor
 
 
 # ---- what an optimizer keeps besides tensors, such as a learning rate: JSON, and not believed when it is read
 
 
-def is_json(value: Any) -> bool:
+def is_json(value: object) -> bool:
     return (
         value is None
         or isinstance(value, bool | int | float | str)
@@ -203,7 +209,7 @@ def is_json(value: Any) -> bool:
 
 
 def require_plausible(
-    scalars: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]
+    scalars: JsonObject, groups: Sequence[Mapping[str, object]], states: Mapping[str, Mapping[str, object]]
 ) -> None:
     """Raises ValueError unless the saved values could have come from an optimizer with these groups.
 
@@ -221,7 +227,7 @@ def require_plausible(
     _require_states(scalars["states"], states)
 
 
-def _require_group(group: Mapping[str, Any], saved: Any) -> None:
+def _require_group(group: Mapping[str, object], saved: Json) -> None:
     if not isinstance(saved, Mapping):
         raise ValueError("a group of parameters is no mapping")
     for key, value in saved.items():
@@ -229,7 +235,7 @@ def _require_group(group: Mapping[str, Any], saved: Any) -> None:
             raise ValueError(f"{key} = {str(value)[:40]} of a group of parameters")
 
 
-def _require_states(saved: Any, states: Mapping[str, Mapping[str, Any]]) -> None:
+def _require_states(saved: Json, states: Mapping[str, Mapping[str, object]]) -> None:
     if not isinstance(saved, Mapping):
         raise ValueError("the states of the parameters are no mapping")
     for name, values in saved.items():
@@ -239,7 +245,7 @@ def _require_states(saved: Any, states: Mapping[str, Mapping[str, Any]]) -> None
             raise ValueError(f"the optimizer's state of {name}")
 
 
-def _alike(now: Any, saved: Any) -> bool:
+def _alike(now: object, saved: Json) -> bool:
     """Whether a value may stand where `now` stands. Switches that are left open (None) may be on or off."""
     if isinstance(now, bool) or now is None or saved is None:
         return saved is None or isinstance(saved, bool)
@@ -250,5 +256,5 @@ def _alike(now: Any, saved: Any) -> bool:
     return not isinstance(saved, bool) and isinstance(saved, int | float) and math.isfinite(saved)
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return is_json(value) and not (isinstance(value, float) and not math.isfinite(value))

@@ -69,11 +69,9 @@ class BucketStore:
             raise FileExistsError(f"{self}/{name} exists with other bytes")
 
     def commit(self, name: str, data: bytes) -> bool:
-        """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
         return self.folder.create(name, [memoryview(data)])
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Bytes [start, stop) of the object; fewer where it ends before."""
         return self.folder.read(name) if stop is None else self.folder.read_range(name, start, stop)
 
     def size(self, name: str) -> int:
@@ -122,7 +120,6 @@ class DiskStore:
             os.close(descriptor)
 
     def commit(self, name: str, data: bytes) -> bool:
-        """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
         scratch = f".{name}.{os.getpid()}-{os.urandom(4).hex()}"
         self.write(scratch, [memoryview(data)])
         try:
@@ -137,11 +134,14 @@ class DiskStore:
             os.rename(self.directory / scratch, self.directory / name)
         finally:
             (self.directory / scratch).unlink(missing_ok=True)
-            self._sync_directory()
+            descriptor = os.open(self.directory, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         return True
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Bytes [start, stop) of the file; fewer where it ends before."""
         with self._open(name) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(start)
@@ -152,7 +152,6 @@ class DiskStore:
             return os.fstat(file.fileno()).st_size
 
     def checksum(self, name: str) -> int:
-        """CRC-32C of the file's bytes."""
         crc32c = 0
         with self._open(name) as file:
             while chunk := file.read(_CHUNK):
@@ -170,10 +169,3 @@ class DiskStore:
 
     def delete(self, name: str) -> None:
         (self.directory / name).unlink(missing_ok=True)
-
-    def _sync_directory(self) -> None:
-        descriptor = os.open(self.directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Mapping, Set
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import NamedTuple
 
 import torch.distributed as dist
 from torch import Tensor
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import StoreDown, is_store_down
 from vgp.data.tensor_file import Checksums, encode
 from vgp.train.checkpoint import recovery
@@ -19,6 +21,15 @@ from vgp.train.checkpoint.manifest import Manifest, Part, Stored, part_name
 from vgp.train.checkpoint.snapshot import Snapshot
 from vgp.train.checkpoint.store import Store
 
+
+class Origin(NamedTuple):
+    """What started an attempt, and the kind of device that it computes on; "" = not known."""
+
+    job: str = ""
+    device: str = ""
+
+
+NOWHERE = Origin()
 #: What a run that ends for another reason waits for a checkpoint that is being written.
 _LAST_S = 10.0
 
@@ -28,17 +39,16 @@ class Writer:
 
     Args:
         launch_id: Names this attempt's parts; the same on every rank, different at every start.
-        job: What started this attempt, as `Manifest.job`; `device` likewise.
+        origin: What started this attempt, and where it computes: `job` and `device` of its manifests.
         fence: The file of the `Fence` without which nothing is committed; "" = there is none.
     """
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
-                 settings: dict[str, Any], keep: int, patience_s: float, job: str = "",
-                 fence: str = "", device: str = ""):  # fmt: skip
+                 settings: JsonObject, keep: int, patience_s: float,
+                 fence: str = "", origin: Origin = NOWHERE):  # fmt: skip
         self.store, self.rendezvous = store, rendezvous
         self.rank, self.world_size, self.run, self.launch_id = rank, world_size, run, launch_id
-        self.settings, self.keep, self.patience_s, self.job = settings, keep, patience_s, job
-        self.device = device
+        self.settings, self.keep, self.patience_s, self.origin = settings, keep, patience_s, origin
         self.fence = Fence(fence)
         self.thread: threading.Thread | None = None
         self.snapshot = Snapshot()
@@ -56,8 +66,8 @@ class Writer:
         return self.thread is not None and self.thread.is_alive()
 
     def save(
-        self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: dict[str, Any],
-        history: dict[str, Any], stable: Set[str] = frozenset(), trainer: dict[str, Any] | None = None,
+        self, step: int, share: Mapping[str, Tensor], layout: Mapping[str, Stored], scalars: JsonObject,
+        history: JsonObject, stable: Set[str] = frozenset(), trainer: JsonObject | None = None,
         *, hurried: bool = False,
     ) -> None:  # fmt: skip
         """Begins to save this rank's share; waits first if the checkpoint before is still being written.
@@ -74,7 +84,11 @@ class Writer:
             self.snapshot.lend(share)
         else:
             self.snapshot.begin(share, frozenset() if self.at_once else stable)
-        work = (step, hurried, dict(layout), scalars, history, trainer or {})
+        manifest = partial(
+            Manifest, run=self.run, step=step, job=self.origin.job, device=self.origin.device, settings=self.settings,
+            tensors=dict(layout), scalars=scalars, history=history, trainer=trainer or {},
+        )  # fmt: skip
+        work = (step, manifest, hurried)
         self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
         self.thread.start()
 
@@ -102,18 +116,18 @@ class Writer:
             self.thread.join(_LAST_S)
         return self.durable_step
 
-    def _guarded(self, step: int, *work: Any) -> None:
+    def _guarded(self, step: int, manifest: "partial[Manifest]", hurried: bool) -> None:
         began = time.monotonic()
         try:
             self.snapshot.complete()
-            self._publish(step, self._write_part(step))
+            self.rendezvous.set(self._key(step, self.rank), json.dumps(self._write_part(step)))
             if self.rank == 0:
-                self._commit(step, *work)
+                self._commit(manifest(parts=self._collect(step)), hurried)
                 self.durable_after_s = time.monotonic() - began
         except BaseException as error:
             self._failed(step, error)
 
-    def _write_part(self, step: int) -> dict[str, Any]:
+    def _write_part(self, step: int) -> JsonObject:
         """This rank's part, or why it could not be written."""
         name = part_name(self.run, step, self.launch_id, self.rank)
         sums = Checksums()
@@ -124,9 +138,6 @@ class Writer:
             return {"error": f"{name}: {error}", "store_down": is_store_down(error)}
         blocks = sums.blocks if len(sums.blocks) > 1 else []
         return {"name": name, "bytes": sums.size, "crc32c": sums.crc32c, "blocks": blocks}
-
-    def _publish(self, step: int, part: dict[str, Any]) -> None:
-        self.rendezvous.set(self._key(step, self.rank), json.dumps(part))
 
     def _collect(self, step: int) -> tuple[Part, ...]:
         """What every rank wrote. Raises OSError if one could not."""
@@ -147,20 +158,14 @@ class Writer:
     def _key(self, step: int, rank: int) -> str:
         return f"checkpoint/{self.launch_id}/{step}/{rank}"
 
-    def _commit(
-        self, step: int, hurried: bool, layout: dict[str, Stored], scalars: dict[str, Any], history: dict[str, Any],
-        trainer: dict[str, Any],
-    ) -> None:  # fmt: skip
-        manifest = Manifest(run=self.run, step=step, job=self.job, device=self.device, settings=self.settings,
-                            parts=self._collect(step), tensors=layout, scalars=scalars, history=history,
-                            trainer=trainer)  # fmt: skip
+    def _commit(self, manifest: Manifest, hurried: bool) -> None:
         self.fence.require_open()
         if not self.store.commit(manifest.name, manifest.encode()):
             for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand
                 self.store.delete(part.name)
         if not hurried:
             recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
-        self.durable_step, self.failing_since = step, None
+        self.durable_step, self.failing_since = manifest.step, None
         if not hurried:
             recovery.prune(self.store, self.run, self.keep)
 

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -21,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.train.config import OPEN, TrainConfig
 from vgp.train.loop import precision
@@ -38,7 +38,7 @@ class Choice:
     #: By field of `OPEN` that was left open.
     reasons: Mapping[str, str]
 
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> JsonObject:
         return {name: getattr(self.config, name) for name in OPEN}
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Choice:
         return ", ".join(f"{name}={values[name]} ({told[name]})" for name in OPEN)
 
 
-def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: Mapping[str, Any]) -> Choice:
+def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: JsonObject) -> Choice:
     """Settles what is left open.
 
     Args:
@@ -57,7 +57,7 @@ def choose(config: TrainConfig, module: nn.Module, device: torch.device, begun: 
         UserError: it is to be compiled, which cannot be done here.
     """
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     reasons: dict[str, str] = {}
     for name, of_new_run in (("precision", _precision), ("deterministic", _determinism), ("compile", _compilation)):
         if getattr(config, name) == "auto":

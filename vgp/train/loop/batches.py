@@ -31,7 +31,8 @@ def microbatches(
 ) -> Iterator[dict[str, Tensor]]:
     """The assigned microbatches of step `first_step`, then of the next..., to the last step."""
     sizes = [stop - start for start, stop in map(plan.span, assigned)]
-    length = _steps_per_block(rows, sum(sizes))
+    width = sum(values[:1].nbytes for values in rows.columns.values())
+    length = max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(1, width * sum(sizes))))
     copying = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def gather(first: int, last: int) -> list[dict[str, Tensor]]:
@@ -62,11 +63,6 @@ def cut(columns: dict[str, Tensor], sizes: list[int]) -> list[dict[str, Tensor]]
     """One dictionary of views per size."""
     parts = [torch.split(values, sizes) for values in columns.values()]
     return [dict(zip(columns, views, strict=True)) for views in zip(*parts, strict=True)]
-
-
-def _steps_per_block(rows: "Rows", per_step: int) -> int:
-    width = sum(values[:1].nbytes for values in rows.columns.values())
-    return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(1, width * per_step)))
 
 
 def held_out(rows: "Rows", size: int, count: int) -> list[np.ndarray]:

@@ -283,10 +283,11 @@ def _require_rules(chosen: list[Place], *, whole_mean: bool) -> None:
             f"the forward pass changes these buffers, and no checkpoint would hold them: {listed(unsaved)}. A resumed "
             "run would go on otherwise than it began. Register them without persistent=False."
         )
-    if means := [place.name for place in chosen if place.rule == "mean" and place.whole]:
+    if means := [place for place in chosen if place.rule == "mean" and place.whole]:
         raise UserError(
-            f"buffers: the rule of {listed(means)} is mean, but the values are {_dtype(chosen, means[0])}, which have "
-            "no mean. Name sum (what each microbatch added is added up) or last, or keep floats."
+            f"buffers: the rule of {listed([place.name for place in means])} is mean, but the values are "
+            f"{means[0].tensor.dtype}, which have no mean. Name sum (what each microbatch added is added up) or last, "
+            "or keep floats."
         )
     unknown = [place for place in chosen if not place.rule]
     if unknown and not whole_mean:
@@ -299,10 +300,6 @@ def _require_rules(chosen: list[Place], *, whole_mean: bool) -> None:
             "  mean  the mean over the rows of the step: running averages\n"
             "  last  what the last microbatch of the step left: flags, a counter of steps, a queue"
         )
-
-
-def _dtype(chosen: list[Place], name: str) -> str:
-    return str(next(place.tensor.dtype for place in chosen if place.name == name))
 
 
 def _other_form(place: Place) -> str:

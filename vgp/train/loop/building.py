@@ -16,7 +16,6 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,8 +24,10 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.overrides import TorchFunctionMode
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.data.task import Task
 from vgp.protocol.manifest import Manifest
+from vgp.train.checkpoint.state import own_share
 from vgp.train.config import TrainConfig
 from vgp.train.loop import gradients, optimizers
 from vgp.train.loop.gradients import Gradients, Loss
@@ -46,13 +47,15 @@ class Built:
     made_whole: str = ""
 
 
-def whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> Built:
+def build_whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> Built:
     """The model, all of it on this rank's device."""
     module = _new_model(task, data, config).to(rank.device)
     return Built(module, optimizers.freeze(module, config.freeze))
 
 
-def sharded(task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float) -> tuple[Built, Gradients]:
+def build_sharded(
+    task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float
+) -> tuple[Built, Gradients]:
     """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be.
 
     Args:
@@ -153,8 +156,14 @@ class _LooksReal(TorchFunctionMode):
         super().__init__()
         self.recording = recording
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        answers: dict[Any, Any] = {
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[Tensor, ...] = (),
+        kwargs: JsonObject | None = None,
+    ) -> object:
+        answers: dict[Callable[..., object], object] = {
             torch.Tensor.device.__get__: torch.device("cpu"), torch.Tensor.is_meta.__get__: False,  # type: ignore[attr-defined]
             torch.Tensor.is_cpu.__get__: True,  # type: ignore[attr-defined]
         }  # fmt: skip
@@ -192,7 +201,7 @@ def fill(module: nn.Module, deferred: Deferred, rank: Rank, *, on_cpu: bool) -> 
     Args:
         on_cpu: Whether the shares stay in host memory.
     """
-    waiting = [name for name, parameter in module.named_parameters() if _local(parameter).is_meta]
+    waiting = [name for name, parameter in module.named_parameters() if own_share(parameter).is_meta]
     for start in range(0, len(waiting), rank.world_size):
         group = waiting[start : start + rank.world_size]
         own = deferred.value(group[rank.rank]) if rank.rank < len(group) else None
@@ -236,7 +245,7 @@ def _scattered(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) 
         for share, values in zip(shares, torch.split(whole, rows), strict=False):  # the last ranks may have none
             share[: len(values)] = values
     dist.scatter(own, shares, src=owner)
-    return own[: len(_local(parameter))]
+    return own[: len(own_share(parameter))]
 
 
 def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
@@ -254,7 +263,3 @@ def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
 
 def _rows(tensor: Tensor, world_size: int) -> int:
     return max(1, -(-len(tensor) // world_size))
-
-
-def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor

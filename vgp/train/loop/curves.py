@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vgp.base import strict
+from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.storage import storage
 from vgp.data.bundle import Point
 from vgp.train.loop.order import Plan
@@ -141,12 +141,12 @@ class History:
     def __init__(self, plan: Plan, learning_rate: float, factor: Callable[[int], float]):
         self.plan, self.peak, self.factor = plan, learning_rate, factor
         self.every = math.ceil(plan.steps / _HISTORY_POINTS)
-        self.points: list[dict[str, Any]] = []
+        self.points: list[JsonObject] = []
         self.total, self.count = 0.0, 0
 
-    def go_on(self, state: dict[str, Any], step: int) -> None:
+    def go_on(self, state: JsonObject, step: int) -> None:
         """Takes the `state` of a checkpoint after `step` steps. Raises ValueError if it cannot be that."""
-        parsed = strict.parse(_HistoryState, json.dumps(state).encode())
+        parsed = json_text.parse_model(_HistoryState, json.dumps(state).encode())
         covered = (parsed.points[-1].step if parsed.points else 0) + parsed.count
         if covered != step:
             raise ValueError(f"its learning curve ends at step {covered}, not {step}")
@@ -154,7 +154,7 @@ class History:
         self.total, self.count = parsed.total, parsed.count
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         return {"points": list(self.points), "total": self.total, "count": self.count}
 
     def add(self, step: int, loss: float) -> None:

@@ -7,12 +7,14 @@ gradient is computed before each update; a state is looked at before it is valid
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
+
+from vgp.base.documents.json_text import JsonObject
+from vgp.train.checkpoint.state import own_share
 
 _FIRST_SCALE = 2.0**16
 #: Steps without an overflow after which the scale doubles.
@@ -55,10 +57,10 @@ class Scaler:
     def tensors(self) -> dict[str, Tensor]:
         return {}
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {"scale": self.scale, "good": self.good, "skipped": self.skipped}
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         """Raises ValueError if no scaler can have written them."""
         if scalars.keys() != self.scalars().keys():
             raise ValueError(f"its scaler has {', '.join(sorted(scalars)) or 'nothing'}")
@@ -80,7 +82,7 @@ class GradientNorm:
     def __init__(self, parameters: Sequence[Tensor], clip_norm: float, *, at_once: bool | None = None):
         self.parameters, self.clip_norm = list(parameters), clip_norm
         self.sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
-        device = _local(self.parameters[0]).device
+        device = own_share(self.parameters[0]).device
         self.at_once = device.type == "cpu" if at_once is None else at_once
         #: The square of a gradient of 1e22 is beyond a float32, though the gradient is a number: an accelerator, which
         #: is not waited for, sums all squares in float64, a CPU those of a norm that is not finite.
@@ -153,17 +155,13 @@ class GradientNorm:
         return squares.sqrt()
 
 
-def _local(tensor: Tensor) -> Tensor:
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
 def _values(parameter: Tensor) -> Tensor:
     """The memory of this rank's part of a gradient."""
     assert parameter.grad is not None
     if parameter.grad.is_sparse:
         parameter.grad = parameter.grad.coalesce()
         return parameter.grad.values()
-    return _local(parameter.grad)
+    return own_share(parameter.grad)
 
 
 def broken(tensors: Mapping[str, Tensor]) -> set[str]:
@@ -171,7 +169,7 @@ def broken(tensors: Mapping[str, Tensor]) -> set[str]:
 
     An optimizer may keep an infinity on purpose, such as the best value so far; a nan it may not.
     """
-    parts = {name: _local(tensor.detach()) for name, tensor in tensors.items() if tensor.is_floating_point()}
+    parts = {name: own_share(tensor.detach()) for name, tensor in tensors.items() if tensor.is_floating_point()}
     # A norm is twenty times as fast as a look at every number; one that overflows is looked at.
     suspect = [name for name, norm in zip(parts, norms(list(parts.values())), strict=True) if not math.isfinite(norm)]
     return {name for name in suspect if _is_broken(parts[name], infinite=not name.startswith("optimizer/"))}

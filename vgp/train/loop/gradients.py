@@ -10,7 +10,7 @@ A parameter that no microbatch of a step has used has no gradient in that step, 
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -19,10 +19,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 
 from vgp.base.exits import UserError
+from vgp.data.task import Batch
 from vgp.train.config import TrainConfig
 from vgp.train.loop.use import Use, unused_sentence
 from vgp.train.loop.weighting import TreeSum
 from vgp.train.processes.rank import Rank
+
+#: Figures of a model on a batch, such as its loss.
+Figures: TypeAlias = Callable[[nn.Module, Batch], object]
 
 
 class Loss(nn.Module):
@@ -32,11 +36,11 @@ class Loss(nn.Module):
     a task may call the model several times, its parts, its methods, or a model that it has kept for itself.
     """
 
-    def __init__(self, module: nn.Module, loss: Callable[[nn.Module, Any], Any]):
+    def __init__(self, module: nn.Module, loss: Figures):
         super().__init__()
         self.module, self.of = module, loss
 
-    def forward(self, batch: Any, figures: Callable[[nn.Module, Any], Any] | None = None) -> Any:
+    def forward(self, batch: Batch, figures: Figures | None = None) -> object:
         """The loss, or other figures of the model that need as much of it."""
         return (figures or self.of)(self.module, batch)
 
@@ -64,7 +68,7 @@ class Replicated:
             self.own, gradient_as_bucket_view=True, forward_sync_buffers=False, find_unused_parameters=self.unused
         )
 
-    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+    def rehearse(self, backward: Callable[[], object]) -> list[str]:
         """Runs a first backward pass; names of the parameters that stay without a gradient.
 
         It runs once before, with nothing crossing, since DistributedDataParallel waits for every gradient for ever.
@@ -126,7 +130,7 @@ class Exact:
                 dist.broadcast(tensor, 0)
         torch.set_num_threads(1)  # a matrix product adds in another order with another number of threads
 
-    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+    def rehearse(self, backward: Callable[[], object]) -> list[str]:
         backward()
         return self.loss.without_gradient()
 
@@ -166,18 +170,16 @@ class Sharded:
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
         pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
-        how: dict[str, Any] = {
-            "mesh": dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,)),
-            "offload_policy": pinned if cpu_offload else OffloadPolicy(),
-        }
+        mesh = dist.device_mesh.init_device_mesh(rank.device.type, (rank.world_size,))
+        policy = pinned if cpu_offload else OffloadPolicy()
         for member in (*blocks, loss):
             member.register_forward_hook(_own_memory)
-        for block in blocks:
-            fully_shard(block, **how)
-        self.loss: Any = fully_shard(loss, **how)
-        self.loss.set_reduce_scatter_unused_params(True)  # else ranks whose branches differ send different lengths
+        #: The blocks as FSDP2 sees them: modules of which it has changed the class.
+        self.blocks = [fully_shard(block, mesh=mesh, offload_policy=policy) for block in blocks]
+        self.unit = fully_shard(loss, mesh=mesh, offload_policy=policy)
+        self.loss: nn.Module = loss
+        self.unit.set_reduce_scatter_unused_params(True)  # else ranks whose branches differ send different lengths
         self.world_size = rank.world_size
-        self.blocks: Sequence[Any] = blocks
         #: Whether what is gathered may stay for all microbatches of a step; the same on every rank, as gathering is.
         self.stays = all(rank.exchange(_fits_whole(loss, rank.device), within_s=within_s))
         self.use = Use(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
@@ -190,7 +192,7 @@ class Sharded:
     def calls(self) -> int:
         return self.use.calls
 
-    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+    def rehearse(self, backward: Callable[[], object]) -> list[str]:
         return self.use.rehearse(backward)
 
     def weight(self, share: float) -> float:
@@ -203,18 +205,18 @@ class Sharded:
         What was gathered for the first stays for all where it fits: gradients that have not crossed are as large, and
         gathering twice for each microbatch, for its forward and its backward pass, would be in vain.
         """
-        self.loss.set_requires_gradient_sync(last)
+        self.unit.set_requires_gradient_sync(last)
         if self.stays and not last:
             self._keep_gathered(True)
         elif self.stays and self.keeps_gathered:
-            self.loss.set_reshard_after_backward(True)
+            self.unit.set_reshard_after_backward(True)
         yield
         if last and self.keeps_gathered:
             self._keep_gathered(False)
 
     def _keep_gathered(self, wanted: bool) -> None:
         if wanted != self.keeps_gathered:
-            self.loss.set_reshard_after_backward(not wanted)
+            self.unit.set_reshard_after_backward(not wanted)
             for block in self.blocks:
                 block.set_reshard_after_forward(not wanted)
             self.keeps_gathered = wanted
@@ -224,8 +226,10 @@ class Sharded:
 
     def free(self) -> None:
         """Lets go of what a forward pass has gathered that no backward pass will follow."""
+        from torch.distributed.fsdp import FSDPModule
+
         for member in self.loss.modules():
-            if hasattr(member, "reshard"):
+            if isinstance(member, FSDPModule):
                 member.reshard()
 
 
@@ -237,7 +241,7 @@ def _fits_whole(loss: Loss, device: torch.device) -> bool:
     return 4 * whole <= torch.cuda.get_device_properties(device).total_memory
 
 
-def _own_memory(module: nn.Module, inputs: Any, output: Any) -> Any:
+def _own_memory(module: nn.Module, inputs: object, output: object) -> object:
     """Copies of the views in what a module returns: FSDP2 hooks onto it, and `+=` on a view drops the hook unsaid."""
     return tree_map_only(Tensor, lambda t: t.clone() if t.requires_grad and t._base is not None else t, output)
 

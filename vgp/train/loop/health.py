@@ -4,12 +4,11 @@ Every method that may end the run is called by all ranks at the same step, and e
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
 from vgp.base.exits import UserError
+from vgp.base.text.printable import listed
 from vgp.data.rows import Rows
 from vgp.train.config import TrainConfig
 from vgp.train.loop import finite
@@ -109,7 +108,7 @@ class Health:
     def _row_ids(self, step: int) -> str:
         rows = self.plan.rows(step, step + 1, range(self.plan.microbatches))
         ids = self.rows.columns["row_id"][rows] if "row_id" in self.rows.columns else rows
-        return listed(ids.tolist(), 20)
+        return listed(list(map(str, ids.tolist())), 20)
 
     def _culprits(self) -> str:
         """Names of the parameters with a broken gradient on any rank, and of how many."""
@@ -129,9 +128,3 @@ class Health:
         good = self.rank.exchange(self.saving.newest(), within_s=self.saving.patience_s)[0]
         where = f"The last good checkpoint is of step {good}, in {self.saving.store}."
         return where if good else "No checkpoint was saved."
-
-
-def listed(items: Sequence[Any], most: int) -> str:
-    """Such as `a, b and 3 more`."""
-    more = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(map(str, items[:most])) + more

@@ -34,7 +34,7 @@ from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 from vgp.train.weights import Weights, WeightsFile
 
 
-def newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest | None:
+def restore_newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest | None:
     """The newest checkpoint that verifies, its state taken by `learner`; None without one.
 
     Raises:
@@ -44,12 +44,12 @@ def newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest |
     patience_s = request.config.checkpoint_patience_s
     source = store_at(request.start.folder, deadline_s=patience_s)
     try:
-        return _newest(request.start.run, rank, learner, source, patience_s + request.config.hang_after_s)
+        return _restore_newest(request.start.run, rank, learner, source, patience_s + request.config.hang_after_s)
     except StoreDown as error:
         raise StoreDown(f"{error} (checkpoint_patience_s={patience_s:g})") from None
 
 
-def _newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: float) -> Manifest | None:
+def _restore_newest(run: int, rank: Rank, learner: Learner, source: Store, within_s: float) -> Manifest | None:
     names = rank.exchange(recovery.committed(source, run) if rank.leads and run >= 0 else [], within_s=within_s)[0]
     diverged = ""
     for name in names:
@@ -136,14 +136,16 @@ class Match:
     unlike: list[str] = field(default_factory=list)
 
 
-def take(module: nn.Module, weights: Weights, task: Task, config: TrainConfig, rank: Rank, patience_s: float) -> Match:
+def take_weights(
+    module: nn.Module, weights: Weights, task: Task, config: TrainConfig, rank: Rank, patience_s: float
+) -> Match:
     """Replaces the weights of a model, of which this rank may hold shares; every rank must call it.
 
     Raises:
         UserError: they do not fit, or cannot be read.
     """
     tensors = {name: t for name, t in module.state_dict(keep_vars=True).items() if isinstance(t, Tensor)}
-    match = matched(tensors, weights, task, config)
+    match = match_weights(tensors, weights, task, config)
     with torch.no_grad():
         for number, file in enumerate(weights.files):
             wanted = {ours: theirs for ours, theirs in match.taken.items() if weights.tensors[theirs].file == number}
@@ -153,7 +155,7 @@ def take(module: nn.Module, weights: Weights, task: Task, config: TrainConfig, r
     return match
 
 
-def matched(tensors: Mapping[str, Tensor], weights: Weights, task: Task, config: TrainConfig) -> Match:
+def match_weights(tensors: Mapping[str, Tensor], weights: Weights, task: Task, config: TrainConfig) -> Match:
     """Raises UserError, with all that does not match, unless each tensor of the model is there or new."""
     require_matches("warm_start_new", config.warm_start_new, tensors)
     require_matches("warm_start_ignore", config.warm_start_ignore, weights.tensors)

@@ -7,12 +7,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
 from torch import Tensor, nn
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.text.printable import listed
 from vgp.data.task import Task
@@ -40,7 +41,7 @@ class Learner:
 
     def __init__(
         self, task: Task, data: Manifest, config: TrainConfig, plan: Plan, rank: Rank, assigned: range, rows: Batch,
-        begun: Mapping[str, Any] | None = None,
+        begun: JsonObject | None = None,
     ):  # fmt: skip
         """
         Args:
@@ -52,9 +53,9 @@ class Learner:
         self.sharded = config.strategy == "fsdp"
         self.gradients: gradients.Gradients
         if self.sharded:
-            built, self.gradients = building.sharded(task, data, config, rank, self._patience_s)
+            built, self.gradients = building.build_sharded(task, data, config, rank, self._patience_s)
         else:
-            built = building.whole(task, data, config, rank)
+            built = building.build_whole(task, data, config, rank)
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
         self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
@@ -95,7 +96,7 @@ class Learner:
         #: which steps are skipped, does not depend on the number of ranks.
         self.factor = self.gradients.weight(1.0)
         #: Around the forward pass; in the first one of a run it may refuse what would hang.
-        self.watch: AbstractContextManager[Any] = nullcontext()
+        self.watch: AbstractContextManager[object] = nullcontext()
         #: What a loss is divided by, where that is not its rows.
         self.weighting = Weighting(plan, rank, self._sum())
         #: What each microbatch's loss counts: the gradient that its backward pass starts from.
@@ -308,7 +309,7 @@ class Learner:
     def tensors(self) -> dict[str, Tensor]:
         return state.tensors_of(self.module, self.optimizer) | self.state.tensors()
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return state.scalars_of(self.module, self.optimizer)
 
     def stable(self) -> set[str]:

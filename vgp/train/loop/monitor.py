@@ -18,7 +18,7 @@ from vgp.networks.shape import Workload
 from vgp.train.loop.curves import Curves, History
 from vgp.train.loop.health import Health
 from vgp.train.loop.order import assignment
-from vgp.train.loop.outcome import device_name, gpu_uuid
+from vgp.train.loop.outcome import device_name
 from vgp.train.loop.profiling import Requests
 from vgp.train.loop.progress import Pace, Progress, throughput
 from vgp.train.loop.selection import LOSS
@@ -70,7 +70,7 @@ class Monitor:
             device=device_name(rank), devices=rank.world_size,
         )  # fmt: skip
         self.curves = Curves(curves_folder(request), step) if rank.leads else None
-        self.gpu = Gpu(gpu_uuid()) if rank.device.type == "cuda" else None
+        self.gpu = Gpu(str(torch.cuda.get_device_properties().uuid)) if rank.device.type == "cuda" else None
         self.pace = Pace(rank.local_world_size)
         self.work = work
         #: Of all steps so far: what their losses weighed, and their rows.

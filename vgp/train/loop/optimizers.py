@@ -78,7 +78,9 @@ def of_task(task: Task, module: nn.Module, learning_rate: float, weight_decay: f
             "or a list of them."
         )
     _require_each_once(parts, module)
-    _require_rates(parts)
+    rates = [float(group["lr"]) for part in parts for group in part.param_groups]
+    if not all(map(math.isfinite, rates)):
+        raise UserError(f"the task's optimizer has learning rates {rates}: each must be a finite number.")
     return Optimizers(parts)
 
 
@@ -100,12 +102,6 @@ def _require_each_once(parts: Sequence[Optimizer], module: nn.Module) -> None:
             f"no optimizer of the task updates these parameters: {listed(none)}. Give them to one, or freeze them: "
             "requires_grad=False in `model`, or the setting freeze."
         )
-
-
-def _require_rates(parts: Sequence[Optimizer]) -> None:
-    rates = [float(group["lr"]) for part in parts for group in part.param_groups]
-    if not all(map(math.isfinite, rates)):
-        raise UserError(f"the task's optimizer has learning rates {rates}: each must be a finite number.")
 
 
 # ---- which parameters are not trained: those that the task's model says so of, and those that patterns name

@@ -2,13 +2,13 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from vgp.base import memory
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.data import bundle, task_names
@@ -78,7 +78,7 @@ def write_model(
 def figures(
     request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, shipped: bundle.Shipped,
     *, resumed_from: int, seconds: float, peak_bytes: int,
-) -> dict[str, Any]:  # fmt: skip
+) -> JsonObject:  # fmt: skip
     """The figures that the step returns; times and speeds are of this launch."""
     plan, last, device = request.plan, history.points[-1], device_name(rank)
     rows_per_s = (shipped.steps - resumed_from) * plan.global_batch_size / seconds
@@ -96,7 +96,7 @@ def figures(
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
 
-def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callable[[str], None]) -> None:
+def write_figures(request: TrainingRequest, figures: JsonObject, say: Callable[[str], None]) -> None:
     """Writes training.json beside the checkpoints; without it the model is there all the same.
 
     A launch that found all steps done has no speed to tell: what the one before has told of these steps stays.
@@ -111,7 +111,7 @@ def write_figures(request: TrainingRequest, figures: dict[str, Any], say: Callab
         say(f"warning: training.json was not written: {error}")
 
 
-def _are_told(request: TrainingRequest, figures: Mapping[str, Any]) -> bool:
+def _are_told(request: TrainingRequest, figures: JsonObject) -> bool:
     """Whether training.json has what was trained and shipped: all that does not depend on the launch."""
     try:
         told = json.loads(storage.read(f"{request.checkpoints}/training.json", most=files.MOST_JSON_BYTES, links=False))
@@ -128,7 +128,7 @@ def tracked(request: TrainingRequest) -> Live | None:
     params = {name: value for name, value in config.items() if name != "options"} | options
     tags = {"training.job": request.job, "training.checkpoints": place,
             "vgp.data": request.settings["data"], "image": os.environ.get("TRAINING_IMAGE", "")}  # fmt: skip
-    return mlflow_run.started(request.checkpoints, request.run, params, tags | request.tags)
+    return mlflow_run.start_run(request.checkpoints, request.run, params, tags | request.tags)
 
 
 def model_tags(request: TrainingRequest) -> dict[str, str]:
@@ -144,20 +144,17 @@ def device_name(rank: Rank) -> str:
     return torch.cuda.get_device_name() if rank.device.type == "cuda" else f"cpu ({os.cpu_count()} cores)"
 
 
-def gpu_uuid() -> str:
-    return str(torch.cuda.get_device_properties().uuid)
-
-
-# ---- the trained model whole, on one rank, and what it makes of itself
-
-
 def whole_model(learner: Learner, directory: str) -> nn.Module | None:
     """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
     if not learner.sharded:
         return learner.module
     tensors = learner.module.state_dict().values()
     needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    if needed > free_bytes(learner.rank.device):
+    free, device = [memory.free_bytes()], learner.rank.device
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        free.append(torch.cuda.mem_get_info(device)[0] + unused)
+    if needed > min(free):
         return None
     module = learner.task.model(learner.data)
     bundle.load_weights(directory, module)
@@ -180,12 +177,3 @@ def sample_model(learner: Learner, directory: str, say: Callable[[str], None]) -
     if text:
         say(f"\nThe model's own work:\n{text}\n")
     return text
-
-
-def free_bytes(device: torch.device) -> int:
-    """What a model may take that is made on the host and then moved to the device; where nobody says, all there is."""
-    free = [memory.free_bytes()]
-    if device.type == "cuda":
-        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        free.append(torch.cuda.mem_get_info(device)[0] + unused)
-    return min(free)

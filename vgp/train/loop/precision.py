@@ -8,16 +8,17 @@ given such a column computes in float32, and so does a module whose own code mul
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.distributed.tensor import DTensor
 from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.train.config import TrainConfig
 
 #: Layers that autocast computes in half precision.
@@ -53,7 +54,7 @@ def half(config: TrainConfig) -> torch.dtype | None:
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.precision)
 
 
-def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
+def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
     """What the forward pass runs in; nothing in float32, since a disabled autocast costs as much as an enabled one.
 
     Its cache of weights in half precision would hold a whole model where each rank should hold a share.
@@ -62,7 +63,9 @@ def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManage
     return torch.autocast(device.type, dtype, cache_enabled=config.strategy != "fsdp") if dtype else nullcontext()
 
 
-def keep_float32(module: nn.Module, forward: Callable[[], Any], dtype: torch.dtype, device: str = "cpu") -> list[str]:
+def keep_float32(
+    module: nn.Module, forward: Callable[[], object], dtype: torch.dtype, device: str = "cpu"
+) -> list[str]:
     """Names of what is given raw values that `dtype` would spoil: layers, and modules whose own code multiplies them.
 
     From now on they compute in float32; where `EVERYTHING` is among them, the caller has to see to it.
@@ -75,7 +78,7 @@ def keep_float32(module: nn.Module, forward: Callable[[], Any], dtype: torch.dty
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, _ROUNDED)}
     spoilt: set[nn.Module] = set()
 
-    def look(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def look(layer: nn.Module, inputs: tuple[object, ...]) -> None:
         raw = [value for value in inputs if isinstance(value, Tensor) and not value.requires_grad]
         if any(_is_spoilt(value, 1 if isinstance(layer, _ConvNd) else -1, dtype) for value in raw):
             spoilt.add(layer)
@@ -114,22 +117,29 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._inside: list[nn.Module] = []
         self._kept = {_memory(value) for value in (*module.parameters(), *module.buffers())}
 
-    def enter(self, module: nn.Module, inputs: Any) -> None:
+    def enter(self, module: nn.Module, inputs: object) -> None:
         self._inside.append(module)
 
-    def leave(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
+    def leave(self, module: nn.Module, inputs: object, outputs: object) -> None:
         if self._inside:
             self._inside.pop()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: JsonObject | None = None
+    ) -> object:
         is_layers = bool(self._inside) and isinstance(self._inside[-1], _ROUNDED)
         features = _PRODUCTS.get(func.overloadpacket.__name__, ()) if self.rounds and not is_layers else ()
         if any(self._is_spoilt(value, place) for value, place in zip(args, features, strict=False)):
             self._note()
         return func(*args, **(kwargs or {}))
 
-    def _is_spoilt(self, value: Any, features: int) -> bool:
-        if type(value) is not Tensor or value.requires_grad or _memory(value) in self._kept:
+    def _is_spoilt(self, value: object, features: int) -> bool:
+        if (
+            not isinstance(value, Tensor)
+            or type(value) is not Tensor
+            or value.requires_grad
+            or _memory(value) in self._kept
+        ):
             return False
         return _is_spoilt(value, features, self.dtype)
 
@@ -147,7 +157,13 @@ class _Switch(TorchFunctionMode):
         super().__init__()
         self.watch, self.device = watch, device
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: JsonObject | None = None,
+    ) -> object:
         self.watch.rounds = torch.is_autocast_enabled(self.device)
         return func(*args, **(kwargs or {}))
 
@@ -179,13 +195,14 @@ def _is_spoilt(values: Tensor, features: int, dtype: torch.dtype) -> bool:
     return bool((lost.isinf().any(dim=0) | (lost.var(dim=0) > _MOST_LOST * table.var(dim=0))).any())
 
 
-def _in_float32(forward: Callable[..., Any], device: str, *inputs: Any, **named: Any) -> Any:
+def _in_float32(forward: Callable[..., object], device: str, *inputs: object, **named: object) -> object:
     with torch.autocast(device, enabled=False):
         whole, named = tree_map(_widened, (inputs, named))
         return forward(*whole, **named)
 
 
-def _widened(value: Any) -> Any:
+def _widened(value: object) -> object:
     """What a layer before has computed in half precision, in float32."""
-    is_half = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
-    return value.float() if is_half else value
+    if isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16):
+        return value.float()
+    return value

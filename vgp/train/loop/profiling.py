@@ -13,8 +13,8 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -46,9 +46,9 @@ class Profiler:
         #: The steps to trace, numbered from 1.
         self.steps = profile.steps(request.config.profile_steps)
         self.later = range(0)
-        self.profiler: Any = None
+        self.profiler: torch.profiler.profile | None = None
         self.first = 0
-        self.step: Any = None
+        self.step: torch.profiler.record_function | None = None
         self.threads: list[threading.Thread] = []
 
     def ask(self, done: int, count: int) -> None:
@@ -72,7 +72,7 @@ class Profiler:
                     self.profiler.start_trace()
                     self.first = number
                 self.step = torch.profiler.record_function(f"ProfilerStep#{number}")  # as its own schedule names them
-                self.step.__enter__()
+                self.step.__enter__()  # type: ignore[no-untyped-call]
         except RuntimeError as error:  # another profiler is at work, or the driver lets nobody look
             self._give_up(error)
 
@@ -86,9 +86,9 @@ class Profiler:
 
     def finish(self, done: int) -> None:
         """Ends the trace, and writes it while training goes on."""
-        if not self.first:
-            return
         profiler, first = self.profiler, self.first
+        if profiler is None or not first:
+            return
         self.profiler, self.first, self.steps, self.later = None, 0, self.later, range(0)
         try:
             profiler.stop_trace()
@@ -103,7 +103,7 @@ class Profiler:
         for thread in self.threads:
             thread.join()
 
-    def _write(self, profiler: Any, first: int, last: int) -> None:
+    def _write(self, profiler: torch.profiler.profile, first: int, last: int) -> None:
         rank = self.rank.rank
         name = f"run{self.request.run:03}-step{first:09}-{last:09}-rank{rank:03}.pt.trace.json.gz"
         target = f"{self.request.checkpoints}/{FOLDER}/{name}"
@@ -124,7 +124,7 @@ class Profiler:
 
     def _say(self, text: str) -> None:
         """In place of the progress line, where there is one."""
-        _say(("\r\x1b[K" if self.rank.terminal else "") + text)
+        report(("\r\x1b[K" if self.rank.terminal else "") + text)
 
 
 class Requests:
@@ -163,23 +163,23 @@ class Requests:
             if there and not self._accept(lambda: folder.read(REQUEST), lambda: folder.delete(REQUEST)):
                 return
 
-    def _accept(self, read: Any, delete: Any) -> bool:
+    def _accept(self, read: Callable[[], bytes], delete: Callable[[], object]) -> bool:
         """Takes a request. It goes first: one that could not be answered would end every restart in the same way."""
         try:
             text = read().decode(errors="replace")
             delete()
         except Exception as error:
-            _say(f"warning: {self.checkpoints}/{REQUEST} cannot be taken: {error}")
+            report(f"warning: {self.checkpoints}/{REQUEST} cannot be taken: {error}")
             self.looked_at = float("inf")
             return False
         try:
             self.steps = profile.asked(text)
         except ValueError as error:
-            _say(f"warning: {self.checkpoints}/{REQUEST} was removed: {error}")
+            report(f"warning: {self.checkpoints}/{REQUEST} was removed: {error}")
         return True
 
 
-def costliest(profiler: Any, rank: int) -> str:
+def costliest(profiler: torch.profiler.profile, rank: int) -> str:
     """A short table: on a GPU its kernels, else what the CPU did, by the time spent in each itself."""
     rows = [row for row in profiler.key_averages() if not row.is_user_annotation]
     on_gpu = [row for row in rows if row.device_type == torch.autograd.DeviceType.CUDA]
@@ -194,17 +194,13 @@ def costliest(profiler: Any, rank: int) -> str:
     return "\n".join(lines)
 
 
-def _prepared(device: torch.device) -> Any:
+def _prepared(device: torch.device) -> torch.profiler.profile:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells of each start and stop
     activity = torch.profiler.ProfilerActivity
     of_gpu = [activity.CUDA] if device.type == "cuda" else []
     profiler = torch.profiler.profile(activities=[activity.CPU, *of_gpu])
     profiler.prepare_trace()
     return profiler
-
-
-def _say(text: str) -> None:
-    report(text)
 
 
 #: Allocations whose stacks are kept; PyTorch's documentation expects several KB for each.

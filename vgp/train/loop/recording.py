@@ -10,14 +10,21 @@ Small tensors are real all the time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-aten: Any = torch.ops.aten
+from vgp.base.documents.json_text import JsonObject
+
+T = TypeVar("T")
+#: What an operation is called with, by position; tensors may lie in lists.
+Arguments: TypeAlias = tuple[Any, ...]
+
+aten = torch.ops.aten
 #: Bytes from which on a tensor is not made.
 LARGE = 1 << 20
 #: Operations that fill a tensor whatever was in it; the first of them draw random numbers.
@@ -70,8 +77,8 @@ class Operation:
     """One call, its large tensors as views."""
 
     number: int
-    function: Any
-    arguments: tuple[Any, dict[str, Any]]
+    function: OpOverload
+    arguments: tuple[tuple[object, ...], JsonObject]
     #: The random numbers' state before it; None if it draws none.
     random: Tensor | None
     #: What it made, by the place among its outputs.
@@ -101,7 +108,9 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Kept, so that no address is used again."""
         self.count = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Arguments = (), kwargs: JsonObject | None = None
+    ) -> object:
         kwargs = kwargs or {}
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if not any(map(self.view, tensors)) and (tensors or not _is_large_when_made(func, args, kwargs)):
@@ -125,7 +134,7 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The tensor as the constructor has left it, in new memory."""
         return self._values([view])[0]
 
-    def _recorded(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _recorded(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> object:
         if func.overloadpacket in _REPLACING:
             raise Unrecordable(f"{func.overloadpacket} of a large tensor")
         random = self._drawn(func, args, kwargs) if torch.Tag.nondeterministic_seeded in func.tags else None
@@ -151,7 +160,7 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A real one as it is now: its maker may change it later."""
         return self.view(tensor) or tensor.detach().clone()
 
-    def _drawn(self, func: Any, args: Any, kwargs: Any) -> Tensor:
+    def _drawn(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> Tensor:
         """The random numbers' state before the call, which is then made for its draws alone."""
         state = _generator(kwargs).get_state()
         if func.overloadpacket in _DRAWING:
@@ -161,13 +170,15 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             func(*self._real(args), **self._real(kwargs))
         return state
 
-    def _real(self, tree: Any) -> Any:
+    def _real(self, tree: T) -> T:
         """The arguments with the values of the large tensors as they are now."""
-        return tree_map(lambda leaf: self._real_one(leaf) if isinstance(leaf, Tensor) else leaf, tree)
 
-    def _real_one(self, tensor: Tensor) -> Tensor:
-        view = self.view(tensor)
-        return tensor if view is None else self.value(view)
+        def real(leaf: object) -> object:
+            view = self.view(leaf) if isinstance(leaf, Tensor) else None
+            return leaf if view is None else self.value(view)
+
+        values: T = tree_map(real, tree)
+        return values
 
     def _values(self, views: list[View]) -> list[Tensor]:
         storages: dict[int, torch.UntypedStorage] = {}
@@ -219,7 +230,7 @@ def _needed(views: list[View]) -> Iterator[Operation]:
     return (needed[number] for number in sorted(needed))
 
 
-def _is_large_when_made(func: Any, args: Any, kwargs: Any) -> bool:
+def _is_large_when_made(func: OpOverload, args: Arguments, kwargs: JsonObject) -> bool:
     """Whether a call without tensors makes a large one on the CPU."""
     if not any(argument.name == "device" for argument in func._schema.arguments) or _gives_no_tensor(func):
         return False
@@ -229,11 +240,11 @@ def _is_large_when_made(func: Any, args: Any, kwargs: Any) -> bool:
     return bool(sum(output.nbytes for output in outputs) >= LARGE)
 
 
-def _gives_no_tensor(func: Any) -> bool:
+def _gives_no_tensor(func: OpOverload) -> bool:
     return not any("Tensor" in str(value.type) for value in func._schema.returns)
 
 
-def _written(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
+def _written(func: OpOverload, args: Arguments, kwargs: JsonObject) -> list[Tensor]:
     """The tensors that a call changes."""
     written = []
     for place, argument in enumerate(func._schema.arguments):
@@ -243,23 +254,23 @@ def _written(func: Any, args: Any, kwargs: Any) -> list[Tensor]:
     return written
 
 
-def _on_meta(tree: Any) -> Any:
+def _on_meta(tree: T) -> T:
     """The arguments as the meta device wants them."""
 
-    def moved(leaf: Any) -> Any:
+    def moved(leaf: object) -> object:
         if isinstance(leaf, Tensor) and not leaf.is_meta:
             return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
         return leaf
 
-    tree = tree_map(moved, tree)
-    if isinstance(tree, dict) and tree.get("device") is not None:
-        if torch.device(tree["device"]).type not in ("cpu", "meta"):
-            raise Unrecordable(f"a large tensor is moved to {tree['device']}")
-        tree = tree | {"device": torch.device("meta")}
-    if isinstance(tree, dict):
-        tree.pop("pin_memory", None)
-    return tree
+    result: T = tree_map(moved, tree)
+    if isinstance(result, dict):
+        result.pop("pin_memory", None)
+        if (device := result.get("device")) is not None:
+            if torch.device(device).type not in ("cpu", "meta"):
+                raise Unrecordable(f"a large tensor is moved to {device}")
+            result["device"] = torch.device("meta")
+    return result
 
 
-def _generator(kwargs: Any) -> torch.Generator:
+def _generator(kwargs: JsonObject) -> torch.Generator:
     return kwargs.get("generator") or torch.default_generator

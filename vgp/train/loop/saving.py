@@ -14,14 +14,15 @@ import os
 import statistics
 import time
 from collections import deque
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, StoreDown, is_store_down
 from vgp.train.checkpoint import state
 from vgp.train.checkpoint.store import store_at
-from vgp.train.checkpoint.writer import Writer
+from vgp.train.checkpoint.writer import Origin, Writer
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.training_request import RATE_PER_H, TrainingRequest, rate_per_h
 from vgp.train.processes.rank import Rank
@@ -147,8 +148,8 @@ class Saving:
         self.writer = Writer(
             self.store, rank.another_rendezvous(), rank=rank.rank, world_size=rank.world_size, run=request.run,
             launch_id=request.launch_id, settings=request.settings, keep=self.config.keep,
-            patience_s=self.config.checkpoint_patience_s, job=request.job, fence=request.fence,
-            device=device_kind(rank),
+            patience_s=self.config.checkpoint_patience_s, fence=request.fence,
+            origin=Origin(request.job, device_kind(rank)),
         )  # fmt: skip
         learner.before_update = self._wait_copied
         #: By rank 0's, whose clock decides.
@@ -176,7 +177,7 @@ class Saving:
         self.writer.wait_copied()
         self.interval.hold(time.monotonic() - began)
 
-    def save(self, step: int, history: dict[str, Any], *, hurried: bool = False) -> None:
+    def save(self, step: int, history: JsonObject, *, hurried: bool = False) -> None:
         """Begins to save the state after `step` steps, once the checkpoint before is written.
 
         Args:
@@ -187,16 +188,8 @@ class Saving:
         tensors = self.learner.tensors()
         layout = state.stored(tensors, self.rank.world_size)
         share = state.share(tensors, layout, self.rank.rank)
-        self.writer.save(
-            step,
-            share,
-            layout,
-            self.learner.scalars(),
-            history,
-            self.learner.stable(),
-            self.learner.state.scalars(),
-            hurried=hurried,
-        )
+        self.writer.save(step, share, layout, self.learner.scalars(), history, self.learner.stable(),
+                         self.learner.state.scalars(), hurried=hurried)  # fmt: skip
         self.saved_at = time.monotonic()
         self.interval.begin(self.saved_at - began)
 
@@ -215,13 +208,13 @@ class Saving:
             except OSError as failure:
                 error, is_down = str(failure), is_store_down(failure)
             told = self.rank.exchange(
-                [writing, error, time.monotonic() - began, is_down], within_s=self.config.hang_after_s + self.look_s
+                (writing, error, time.monotonic() - began, is_down), within_s=self.config.hang_after_s + self.look_s
             )
             self._require_patience(told)
             if not any(writing for writing, *_ in told):
                 return
 
-    def _require_patience(self, told: list[Any]) -> None:
+    def _require_patience(self, told: list[tuple[bool, str, float, bool]]) -> None:
         """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after the patience.
 
         StoreDown if a rank has failed since the store did not answer.

@@ -1,10 +1,10 @@
 """Which metric says what the best validation is, and what a run needs for that. No torch here."""
 
-import difflib
 import re
 from collections.abc import Mapping
 
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import nearest
 from vgp.data.task import Task
 from vgp.train.config import TrainConfig
 from vgp.train.loop.order import Plan
@@ -57,8 +57,8 @@ def require_metric(config: TrainConfig, task: Task) -> None:
         )
     choices = metrics(task)
     if config.best_metric not in choices:
-        near = difflib.get_close_matches(config.best_metric, choices, 1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        near = nearest(config.best_metric, choices)
+        hint = f" Did you mean {near}?" if near else ""
         raise UserError(
             f"best_metric={config.best_metric}: {type(task).__name__} has {', '.join(choices)}.{hint} "
             "A metric of its own is declared in `metrics` of the task, and measured by `validation`."
@@ -71,7 +71,7 @@ def require(config: TrainConfig, task: Task, rows: Mapping[str, int]) -> None:
     given = _about_validations(config)
     if given and not rows.get("validation"):
         raise UserError(
-            f"{given}: there are no rows to validate on; the data has {_counts(rows)}. Leave it out, or prepare the "
+            f"{given}: there are no rows to validate on; the data has {counts(rows)}. Leave it out, or prepare the "
             "data with a validation split (task_options)."
         )
     steps = Plan(rows["train"], config.epochs, config.global_batch_size, 1, config.seed).steps
@@ -90,7 +90,8 @@ def _about_validations(config: TrainConfig) -> str:
     return ", ".join(f"{name}={_written(getattr(config, name))}" for name in names)
 
 
-def _counts(rows: Mapping[str, int]) -> str:
+def counts(rows: Mapping[str, int]) -> str:
+    """Such as `300 rows in 'validation'`."""
     return ", ".join(f"{count} rows in {split!r}" for split, count in rows.items()) or "no splits"
 
 

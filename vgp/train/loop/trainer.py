@@ -9,22 +9,20 @@ import time
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import Preempted, UserError
-from vgp.base.text.printable import report
+from vgp.base.text.printable import listed, report
 from vgp.data import tasks
 from vgp.data.rows import open_rows
 from vgp.protocol import manifest
 from vgp.protocol.capacity.progress import Pace, reporter
-from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint.holder import clock
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
-from vgp.train.config import TrainConfig
 from vgp.train.loop import initial_state, outcome, profiling, selection
 from vgp.train.loop.batches import microbatches, tensors
 from vgp.train.loop.curves import History
-from vgp.train.loop.health import Health, listed
+from vgp.train.loop.health import Health
 from vgp.train.loop.initial_state import Match, landing_difference
 from vgp.train.loop.learner import Learner
 from vgp.train.loop.monitor import Decision, Monitor, peak_bytes
@@ -40,7 +38,7 @@ from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 _SOME_ROWS = 256
 
 
-def run(request: TrainingRequest, rank: Rank) -> dict[str, Any]:
+def run(request: TrainingRequest, rank: Rank) -> JsonObject:
     """Trains; the figures of the run. Called in every rank by `vgp.train.processes.launch`."""
     # Rank 0 has looked at the checkpoints, and machines may see folders differently: its request holds.
     request = TrainingRequest.model_validate_json(rank.agree(request.model_dump_json() if rank.leads else ""))
@@ -67,9 +65,11 @@ class Trainer:
         self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
-        _wait_for_rows(self.data, self.config, rank)
+        # One process of a machine decodes what the others then map: no collective before all have their rows.
+        size = sum(file.bytes for files in self.data.splits.values() for file in files)
+        rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
         self._make_ready()
-        checkpoint = initial_state.newest(request, rank, self.learner)
+        checkpoint = initial_state.restore_newest(request, rank, self.learner)
         if self.learner.spoilt and not checkpoint:
             del self.learner, self.saving, self.health, self.average, self.best
             self._make_ready()
@@ -93,18 +93,13 @@ class Trainer:
         self.pace = Pace()
         self._tell_progress()
 
-    def _learner(self) -> Learner:
-        """The model in training; rows of the data show what its layers are given."""
-        task = tasks.load(self.config.task, self.data.options)
-        some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
-        return Learner(
-            task, self.data, self.config, self.plan, self.rank, self.assigned, tensors(some, self.rank.device),
-            self.request.begun,
-        )  # fmt: skip
-
     def _make_ready(self) -> None:
-        """Makes what learns, and warms it up."""
-        self.learner = self._learner()
+        """Makes what learns, and warms it up; rows of the data show what the model's layers are given."""
+        some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
+        self.learner = Learner(
+            tasks.load(self.config.task, self.data.options), self.data, self.config, self.plan, self.rank,
+            self.assigned, tensors(some, self.rank.device), self.request.begun,
+        )  # fmt: skip
         self.request = self.request.settled(self.learner.config)
         self.learner.out_of_memory = partial(profiling.write_memory_snapshot, self.request, self.rank)
         self.saving = Saving(self.request, self.rank, self.learner)
@@ -135,7 +130,7 @@ class Trainer:
         if not self.request.warm_start:
             return None
         learner, patience_s = self.learner, self.saving.patience_s
-        match = initial_state.take(
+        match = initial_state.take_weights(
             learner.module, self.request.warm_start, learner.task, self.config, self.rank, patience_s
         )
         self.health.require_weights(self.config.warm_start)
@@ -145,35 +140,37 @@ class Trainer:
 
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
         if about := self.learner.task.describe(self.data):
-            _say(about)
-        _say(f"chosen: {self.learner.arithmetic}")
+            report(about)
+        report(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
-            _say(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
+            report(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
         if frozen := self.learner.frozen:
-            _say(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
+            report(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
         if match := self.warm:
             new = f"; new: {listed(match.new, 5)}" if match.new else ""
-            _say(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
+            report(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
         if why := self.learner.made_whole:
-            _say(f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}")
+            report(
+                f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}"
+            )
         if unused := self.learner.unused:
-            _say(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
+            report(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
         before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
         if before and before < self.plan.microbatches:
-            _say(
+            report(
                 f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
                 "dropout, augmentation and batch norm go by the new ones"
             )
         if checkpoint and self.is_done:
-            _say(f"all is trained: the model is written from the checkpoint of step {self.step} of {self.plan.steps}")
+            report(f"all is trained: the model is written from the checkpoint of step {self.step} of {self.plan.steps}")
         elif checkpoint:
-            _say(f"resuming from step {checkpoint.step} of {self.plan.steps}")
+            report(f"resuming from step {checkpoint.step} of {self.plan.steps}")
             device, count = device_kind(self.rank), self.plan.microbatches
             if differs := landing_difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
-                _say(differs)
+                report(differs)
 
-    def train(self) -> dict[str, Any]:
+    def train(self) -> JsonObject:
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while not self.is_done:
             self.profiler.begin_step(self.step)
@@ -244,7 +241,7 @@ class Trainer:
             self.best.validated(self.step, measured[self.config.best_metric])
         self.monitor.validated(self.step, measured)
 
-    def _finish(self, seconds: float) -> dict[str, Any]:
+    def _finish(self, seconds: float) -> JsonObject:
         """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
         self.profiler.finish(self.step)  # of a run that has stopped early
         self.saving.wait(self.step)
@@ -252,24 +249,18 @@ class Trainer:
         self.rank.trace.mark(self.step, "the end")
         shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
         if self.rank.leads and str(shipped):
-            _say(str(shipped))
-        outcome.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, _say)
+            report(str(shipped))
+        outcome.write_model(self.request, self.data, self.learner, self.history, shipped, self.rank, report)
         if not self.rank.leads:
             return {}
         figures = outcome.figures(self.request, self.rank, self.learner, self.history, self.monitor.progress.workload,
                                   shipped, resumed_from=self.resumed_from, seconds=seconds,
                                   peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
-        outcome.write_figures(self.request, figures, _say)
+        outcome.write_figures(self.request, figures, report)
         if self.tracker:
             self.tracker.update(self.history.points)
             self.tracker.end("FINISHED", figures, outcome.model_tags(self.request))
         return figures
-
-
-def _wait_for_rows(data: Manifest, config: TrainConfig, rank: Rank) -> None:
-    """One process of a machine decodes what the others then map: no collective before all have their rows."""
-    size = sum(file.bytes for files in data.splits.values() for file in files)
-    rank.exchange(None, within_s=config.hang_after_s + size / SLOWEST_BYTES_PER_S)
 
 
 def _accept(checkpoint: Checkpoint, history: History, steps: int) -> None:
@@ -283,7 +274,3 @@ def _accept(checkpoint: Checkpoint, history: History, steps: int) -> None:
             f"checkpoint {checkpoint.name} does not hold what this program writes ({error}). "
             "Delete it to go on from the one before."
         ) from None
-
-
-def _say(text: str) -> None:
-    report(text)

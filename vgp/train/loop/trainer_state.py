@@ -21,16 +21,17 @@ one file holds all that a resume needs, in whatever folder, and on however many 
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
-from vgp.base import strict
+from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
+from vgp.train.checkpoint.state import own_share
 from vgp.train.config import TrainConfig
 
 
@@ -44,10 +45,10 @@ class Part(Protocol):
         them in place.
         """
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         """Its other values as JSON, the same on every rank."""
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         """Takes the scalars of a checkpoint, whose tensors are filled in already.
 
         Raises:
@@ -70,10 +71,10 @@ class TrainerState:
     def tensors(self) -> dict[str, Tensor]:
         return {f"{name}/{key}": tensor for name, part in self.parts.items() for key, tensor in part.tensors().items()}
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {name: part.scalars() for name, part in self.parts.items()}
 
-    def restore(self, scalars: Mapping[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         """Takes the scalars of a checkpoint. Raises ValueError unless they are those of these parts."""
         if scalars.keys() != self.parts.keys():
             raise ValueError(f"it holds {_named(scalars)} besides model and optimizer, not {_named(self.parts)}")
@@ -83,7 +84,7 @@ class TrainerState:
             part.restore(scalars[name])
 
 
-def _named(parts: Mapping[str, Any]) -> str:
+def _named(parts: Iterable[str]) -> str:
     return ", ".join(sorted(parts)) or "nothing"
 
 
@@ -104,16 +105,16 @@ class Average:
     def begin(self) -> None:
         """Starts from the weights as they are, such as those of a warm start."""
         for name, parameter in self.parameters.items():
-            _local_share(self.values[name]).copy_(_local_share(parameter))
+            own_share(self.values[name]).copy_(own_share(parameter))
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Takes in the weights after the step numbered `step`, from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         weights = [
-            _local_share(p).to(v.dtype) for p, v in zip(self.parameters.values(), self.values.values(), strict=True)
+            own_share(p).to(v.dtype) for p, v in zip(self.parameters.values(), self.values.values(), strict=True)
         ]
-        torch._foreach_lerp_([_local_share(value) for value in self.values.values()], weights, 1 - decay)
+        torch._foreach_lerp_([own_share(value) for value in self.values.values()], weights, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -130,7 +131,7 @@ class Average:
         """Exchanges weights and averages. Weights of another type, which no average fits into, are held or put back."""
         kept = {}
         for name, parameter in self.parameters.items():
-            weights, average = _local_share(parameter), _local_share(self.values[name])
+            weights, average = own_share(parameter), own_share(self.values[name])
             if name in held:
                 weights.copy_(held[name])
                 continue
@@ -142,30 +143,25 @@ class Average:
                 kept[name] = before
         return kept
 
+    @torch.no_grad()
     def take(self) -> None:
         """Leaves the average in the model for good."""
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                _local_share(parameter).copy_(_local_share(self.values[name]))
+        for name, parameter in self.parameters.items():
+            own_share(parameter).copy_(own_share(self.values[name]))
 
     def tensors(self) -> Mapping[str, Tensor]:
         return self.values
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {}
 
-    def restore(self, scalars: dict[str, Any]) -> None:
+    def restore(self, scalars: JsonObject) -> None:
         if scalars:
             raise ValueError(f"the average of the weights has {', '.join(scalars)}")
 
 
 def _wide(parameter: Tensor) -> Tensor:
     return parameter.detach().clone().to(torch.promote_types(parameter.dtype, torch.float32))
-
-
-def _local_share(tensor: Tensor) -> Tensor:
-    tensor = tensor.detach()
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 class _BestState(BaseModel):
@@ -204,41 +200,36 @@ class Best:
         """Whether there are weights to take."""
         return bool(self.weights and self.step)
 
+    @torch.no_grad()
     def validated(self, step: int, value: float) -> None:
         """Takes the metric after `step` steps, and the model's weights if it is the best; nan is never better."""
-        if not (math.isfinite(value) and self._is_better(value)):
+        is_better = self.value is None or self.sign * value < self.sign * self.value - self.min_delta
+        if not (math.isfinite(value) and is_better):
             self.since += 1
             return
         self.value, self.step, self.since = value, step, 0
         for name, tensor in self.module.state_dict().items() if self.weights else ():
-            _local(self.weights[name]).copy_(_local(tensor))
+            own_share(self.weights[name]).copy_(own_share(tensor))
 
-    def _is_better(self, value: float) -> bool:
-        return self.value is None or self.sign * value < self.sign * self.value - self.min_delta
-
+    @torch.no_grad()
     def take(self) -> None:
         """Puts the weights of the best validation into the model."""
         current = self.module.state_dict()
         for name, tensor in current.items():
-            _local(tensor).copy_(_local(self.weights[name]))
+            own_share(tensor).copy_(own_share(self.weights[name]))
         self.module.load_state_dict(current)  # for a module whose state is not its own tensors
 
     def tensors(self) -> Mapping[str, Tensor]:
         return self.weights
 
-    def scalars(self) -> dict[str, Any]:
+    def scalars(self) -> JsonObject:
         return {"value": self.value, "step": self.step, "since": self.since}
 
-    def restore(self, scalars: dict[str, Any]) -> None:
-        saved = strict.parse(_BestState, json.dumps(scalars).encode())
+    def restore(self, scalars: JsonObject) -> None:
+        saved = json_text.parse_model(_BestState, json.dumps(scalars).encode())
         if (saved.value is None) != (saved.step == 0):
             raise ValueError(f"the best validation is {saved.value} after step {saved.step}")
         self.value, self.step, self.since = saved.value, saved.step, saved.since
-
-
-def _local(tensor: Tensor) -> Tensor:
-    tensor = tensor.detach()
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _zeros(tensor: Tensor) -> Tensor:

@@ -3,10 +3,10 @@
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.data import task_names
 from vgp.protocol.manifest import Manifest
@@ -40,7 +40,7 @@ class TrainingRequest(BaseModel):
     config: TrainConfig
     plan: Plan
     #: What checkpoints are held to: a resume must have the same.
-    settings: dict[str, Any]
+    settings: JsonObject
     #: Folders of the prepared dataset, of the model, and of checkpoints and logs (a URI where they lie in a bucket).
     data: str
     model: str
@@ -59,7 +59,7 @@ class TrainingRequest(BaseModel):
     #: The weights that it begins with, where it begins.
     warm_start: Weights | None = None
     #: What was chosen of `precision`, `compile` and `deterministic` when the run began that is gone on with.
-    begun: dict[str, Any] = {}
+    begun: JsonObject = {}
     #: What else is told of the run where it is tracked, such as its pins.
     tags: dict[str, str] = {}
 
@@ -100,7 +100,7 @@ def planned(
     *,
     elsewhere: Collection[int] = (),
     weights: Mapping[str, str] | None = None,
-) -> tuple[Plan, dict[str, Any], dict[str, Any]]:
+) -> tuple[Plan, JsonObject, JsonObject]:
     """The plan of the run, the settings that its checkpoints are held to, and what was chosen when it began.
 
     Args:
@@ -113,7 +113,9 @@ def planned(
     """
     newest = _newest_manifest(source, run)
     then = _settings_then(newest)
-    before = _microbatches_then(then, config)
+    before = then.get("microbatches")
+    if type(before) is not int or not 0 < before <= config.global_batch_size:
+        before = 0
     microbatches = config.microbatches or before
     if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
         # Those of an exact run never change, so they suit the largest number of processes from the first step on.
@@ -135,7 +137,7 @@ def planned(
     return Plan(samples, config.epochs, config.global_batch_size, microbatches, config.seed), settings, begun
 
 
-def _settings_then(newest: Checkpoint | None) -> dict[str, Any]:
+def _settings_then(newest: Checkpoint | None) -> JsonObject:
     """Returns the settings of a checkpoint, with its task called as it is called now."""
     if newest is None:
         return {}
@@ -159,20 +161,14 @@ def _is_of(store: Store, run: int, job: str) -> bool:
     return newest is not None and newest.job == job
 
 
-def _microbatches_then(settings: dict[str, Any], config: TrainConfig) -> int:
-    """The number of microbatches of the run to go on from; 0 if there is none."""
-    microbatches = settings.get("microbatches")
-    return microbatches if type(microbatches) is int and 0 < microbatches <= config.global_batch_size else 0
-
-
-def _with_microbatches(settings: dict[str, Any], microbatches: int) -> dict[str, Any]:
+def _with_microbatches(settings: JsonObject, microbatches: int) -> JsonObject:
     """The settings of the run to go on from, had it had so many microbatches: more processes than it had go on."""
     config = settings.get("config")
     changed = {"config": config | {"microbatches": microbatches}} if isinstance(config, dict) else {}
     return settings | changed | {"microbatches": microbatches}
 
 
-def _chosen_then(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any]:
+def _chosen_then(settings: JsonObject, config: TrainConfig) -> JsonObject:
     """What the run to go on from chose, of what is left open now; other settings of it are compared."""
     then = settings.get("config")
     left_open = [name for name in OPEN if getattr(config, name) == "auto"]
@@ -180,7 +176,7 @@ def _chosen_then(settings: dict[str, Any], config: TrainConfig) -> dict[str, Any
     return {name: value for name, value in values.items() if value != "auto" and _is_value(name, value)}
 
 
-def _is_value(name: str, value: Any) -> bool:
+def _is_value(name: str, value: object) -> bool:
     return value in ("fp32", "bf16", "fp16") if name == "precision" else value is True or value is False
 
 

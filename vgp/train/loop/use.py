@@ -7,15 +7,17 @@ block for those of another, without a word where they have one size.
 import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
+from vgp.base.text.printable import listed
 from vgp.train.processes.rank import Rank
 
 
@@ -45,7 +47,7 @@ class Use:
             unit.register_forward_pre_hook(self._watch)  # after that
         root.register_forward_hook(self._return)
 
-    def rehearse(self, backward: Callable[[], Any]) -> list[str]:
+    def rehearse(self, backward: Callable[[], object]) -> list[str]:
         """Runs a first backward pass; names of the parameters that it does not use on this rank.
 
         Raises:
@@ -81,13 +83,13 @@ class Use:
     def _absent(self) -> list[str]:
         return [name for name in self.trained if name not in self.used]
 
-    def _call(self, unit: nn.Module, inputs: Any) -> None:
+    def _call(self, unit: nn.Module, inputs: object) -> None:
         name = self.names.get(unit, "the model")
         self.calls = zlib.crc32(name.encode(), self.calls)
         if self.rehearsing:
             self._require_same(name)
 
-    def _return(self, root: nn.Module, inputs: Any, output: Any) -> None:
+    def _return(self, root: nn.Module, inputs: object, output: object) -> None:
         if self.rehearsing:
             self._require_same("no more")
 
@@ -96,7 +98,7 @@ class Use:
         if len(set(names)) > 1:
             raise UserError(calls_sentence(names))
 
-    def _watch(self, unit: nn.Module, inputs: Any) -> None:
+    def _watch(self, unit: nn.Module, inputs: object) -> None:
         """Has the gathered parameters of the unit say when a gradient reaches them; they stay the same objects."""
         if unit in self._watched:
             return
@@ -117,10 +119,12 @@ class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.why = why
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operator: OpOverload, types: object, args: tuple[object, ...] = (), kwargs: JsonObject | None = None
+    ) -> object:
         if operator.namespace in ("c10d", "_c10d_functional"):
             raise UserError(
-                f"the loss calls a collective ({operator.name().partition('::')[2].strip('_')}), but {self.why}: the "
+                f"the loss calls a collective ({str(operator).split('.')[1].strip('_')}), but {self.why}: the "
                 "processes would wait for each other in vain. Let microbatches be a multiple of the processes, and "
                 "global_batch_size a multiple of microbatches."
             )
@@ -128,9 +132,9 @@ class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def unused_sentence(names: Sequence[str], rank: Rank) -> str:
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
-        f"the loss of rank {rank.rank} did not use these parameters in a step, though it did in the first: {shown}. "
+        f"the loss of rank {rank.rank} did not use these parameters in a step, though it did in the first: "
+        f"{listed(names, 5)}. "
         "The other processes wait for their gradients. Where that is meant, as with branches at random, set "
         "unused_parameters=true; a single process needs no setting."
     )

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from vgp.train.loop.weighting import gather, parts
 from vgp.train.processes.rank import Rank
 
 _BATCHES = 64
+#: A sum over the rows of a batch, and what it is divided by.
+Sum: TypeAlias = tuple[Tensor | float, Tensor | float]
 
 
 class Validation:
@@ -93,7 +95,7 @@ class Validation:
             for figures in learner.measured(self.batches[:1], partial(self.figures, learner.task), self.numbers):
                 self._flat(*figures, self.sizes[self.numbers[0]])
 
-    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[Any, Mapping[str, Any]]:
+    def figures(self, task: Task, model: nn.Module, batch: dict[str, Tensor]) -> tuple[object, Mapping[str, Sum]]:
         """The loss of a batch, and the sum and the weight of each metric."""
         loss = task.loss(model, batch)
         if selection.measures_itself(task):
@@ -103,7 +105,7 @@ class Validation:
         right = task.predict(model, batch).argmax(dim=1) == batch[task.label]
         return loss, {selection.ACCURACY: (right.sum(), len(right))}
 
-    def _flat(self, loss: Any, measured: Mapping[str, Any], rows: int) -> list[float]:
+    def _flat(self, loss: object, measured: Mapping[str, Sum], rows: int) -> list[float]:
         """Sum and weight of the loss and of each metric. Raises UserError if the task gave something else."""
         if not isinstance(measured, Mapping) or set(measured) != set(self.metrics):
             raise UserError(
@@ -132,6 +134,6 @@ def _ratio(sums: list[float], weights: list[float] | list[int]) -> float:
         return math.nan
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, Mapping) else " ".join(str(value).split())
     return text[:80] or "nothing"

@@ -7,7 +7,6 @@ gradient is multiplied by what that was off once all weights are added up.
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -75,7 +74,7 @@ class TreeSum:
         return sent[: own.numel()]
 
 
-def parts(loss: Any) -> tuple[Tensor, Tensor | float | None]:
+def parts(loss: object) -> tuple[Tensor, Tensor | float | None]:
     """A loss as the task gave it, and its weight; None = it is the mean over the rows.
 
     Raises:
@@ -91,7 +90,7 @@ def parts(loss: Any) -> tuple[Tensor, Tensor | float | None]:
     return total, weight
 
 
-def mean(loss: Any) -> Tensor:
+def mean(loss: object) -> Tensor:
     """The loss as one number, whichever way the task gave it."""
     total, weight = parts(loss)
     return total if weight is None else total / weight
@@ -171,7 +170,7 @@ def _both_kinds() -> str:
     )
 
 
-def _form(loss: Any) -> str:
+def _form(loss: object) -> str:
     if isinstance(loss, WeightedLoss):
         return f"WeightedLoss({_form(loss.total)}, {_form(loss.weight)})"
     if isinstance(loss, Tensor):

@@ -4,10 +4,11 @@ import re
 import signal
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Required, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
+from vgp.base.documents.json_text import Json
 from vgp.protocol.cluster import Cluster
 from vgp.train.processes.hang import Trace
 
@@ -51,6 +52,20 @@ _NCCL_LATE = b"Watchdog caught collective operation timeout"
 _MODULES = re.compile(rb"Extension modules: .* \(total: \d+\)")
 
 
+class Ending(TypedDict, total=False):
+    """How a rank ended, or all ranks of a launch, as the one says it to the other."""
+
+    #: `value`, `preempted`, `user_error`, `failed`, `lost` or `store_down`.
+    kind: Required[str]
+    value: Json
+    text: str
+    #: Whether it only lost its peer, or waited for it in vain.
+    bystander: bool
+    late: bool
+    #: Whether the text needs no words about the rank.
+    known: bool
+
+
 @dataclass
 class Child:
     """One rank, seen from the launcher."""
@@ -63,7 +78,7 @@ class Child:
     trace: Trace
     status: int | None = None
     """As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running."""
-    ending: dict[str, Any] | None = None
+    ending: Ending | None = None
     failed_at: float = float("inf")
     last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
     partial: dict[int, bytes] = field(default_factory=dict)

@@ -10,14 +10,14 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import torch.distributed as dist
 
 from vgp.base.exits import MachineLost
 from vgp.protocol.cluster import Cluster
+from vgp.train.processes.child import Ending
 
 POLL_S = 0.5
 _FAILURE = "launcher/failure"
@@ -38,11 +38,11 @@ class Control(threading.Thread):
         super().__init__(name="control", daemon=True)
         self.place, self.timeout_s, self.lost_after_s = place, timeout_s, lost_after_s
         #: The first failure that any machine published: `kind` as in a report, and `text`.
-        self.failure: dict[str, Any] | None = None
+        self.failure: Ending | None = None
         self.last_heard = float("inf")
         #: Whether the chief's store has ended, and was not merely silent.
         self.gone = False
-        self.outgoing: dict[str, Any] | None = None
+        self.outgoing: Ending | None = None
         self.published = threading.Event()
         #: Where this machine's last rank is, as `vgp.train.processes.hang.Trace.position`.
         self.position: Callable[[], tuple[int, int]] = lambda: NOWHERE
@@ -77,10 +77,10 @@ class Control(threading.Thread):
         late = [value for value, since in self._heard.values() if now - since > 4 * POLL_S]
         return [value.decode().split()[0] for value in late]
 
-    def publish(self, failure: Mapping[str, Any] | None) -> None:
+    def publish(self, failure: Ending | None) -> None:
         """Tells the other machines of our failure, if it is ours; waits until they can have read whichever it is."""
         if failure and self.failure is None and self.is_alive():
-            self.outgoing = dict(failure)
+            self.outgoing = failure
             self.published.wait(10)
         if self.place.node == 0 and self.is_alive():
             time.sleep(3 * POLL_S)  # the store goes when our ranks go

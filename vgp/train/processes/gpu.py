@@ -15,7 +15,7 @@ import torch
 from vgp.base.exits import UserError
 
 
-def require(device: torch.device, gpus: int) -> None:
+def require_usable(device: torch.device, gpus: int) -> None:
     """Raises UserError if the machine has GPUs that PyTorch cannot use.
 
     Args:

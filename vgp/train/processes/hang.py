@@ -22,7 +22,8 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+
+from vgp.base.documents.json_text import JsonObject
 
 #: Within a step, in their order.
 STAGES = ("the start", "its batch", "the forward pass", "the backward pass", "the update", "the meeting of the ranks",
@@ -114,7 +115,7 @@ _LARGEST_BYTES = 64 << 20
 #: In these every rank gives as much as every other.
 _SAME_SIZES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
 
-Entry = Mapping[str, Any]
+Entry = JsonObject
 
 
 class Recorder:
@@ -150,7 +151,7 @@ def dump_flight(rank: int) -> None:
 class _Plain(pickle.Unpickler):
     """Reads numbers, texts, lists and dictionaries, which is all that the recorder writes; it calls nothing."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         raise pickle.UnpicklingError(f"a record holds no {module}.{name}")
 
 

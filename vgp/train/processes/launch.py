@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, StoreDown, UserError
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.train.processes.child import LaunchRequest
@@ -51,7 +52,7 @@ class Notice(Protocol):
 
 def launch(
     target: str,
-    argument: BaseModel | Mapping[str, Any],
+    argument: BaseModel | JsonObject,
     *,
     nproc: int | None = None,
     rendezvous_timeout_s: float = 900,
@@ -157,7 +158,7 @@ def _passing_signals(child: "subprocess.Popen[bytes]", notice: Notice | None) ->
             asked.append(time.monotonic())
             child.send_signal(signal.SIGTERM)
 
-    def handle(number: int, frame: Any) -> None:
+    def handle(number: int, frame: object) -> None:
         if asked and number == signal.SIGINT and time.monotonic() > asked[0] + ONE_S:
             child.send_signal(signal.SIGKILL)
         ask()

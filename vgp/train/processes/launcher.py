@@ -20,7 +20,6 @@ from vgp.train.processes.child import LaunchRequest
 
 if TYPE_CHECKING:
     from vgp.train.processes.child import Child
-    from vgp.train.processes.control import Control
 
 #: Seconds between a request to stop and SIGKILL: a preempted Spot VM has about 30.
 STOP_S = 25.0
@@ -32,6 +31,7 @@ def main(report: int) -> None:
     except ValidationError:
         raise SystemExit("stopped: the process that started the training ended before it said what to train.") from None
     sys.path[:] = request.path
+    from vgp.train.processes.control import Control
     from vgp.train.processes.hang import Recorder
     from vgp.train.processes.rank import die_with
     from vgp.train.processes.watch import Watch
@@ -41,19 +41,12 @@ def main(report: int) -> None:
     recorder = Recorder()
     recorder.switch_on()
     children = _fork_all(request)
-    ending = Watch(children, request, _control(request), recorder, stop_s=STOP_S).until_end()
+    control = None
+    if request.cluster.nodes > 1:  # only after the forks, since it is a thread
+        control = Control(request.cluster, request.rendezvous_timeout_s, request.lost_after_s)
+        control.start()
+    ending = Watch(children, request, control, recorder, stop_s=STOP_S).until_end()
     os.write(report, json.dumps(ending).encode())
-
-
-def _control(request: LaunchRequest) -> "Control | None":
-    """The line to the launchers of other machines; only after the forks, since it is a thread."""
-    from vgp.train.processes.control import Control
-
-    if request.cluster.nodes == 1:
-        return None
-    control = Control(request.cluster, request.rendezvous_timeout_s, request.lost_after_s)
-    control.start()
-    return control
 
 
 def _preload(target: str) -> None:

@@ -17,12 +17,14 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from pydantic import TypeAdapter
 
+from vgp.base.documents.json_text import Json
 from vgp.base.exits import (
     EXIT_FAILED,
     EXIT_PREEMPTED,
@@ -38,6 +40,8 @@ from vgp.train.processes import gpu, hang
 from vgp.train.processes.child import LaunchRequest
 from vgp.train.processes.control import await_chief, tell_launchers
 from vgp.train.processes.hang import Trace
+
+T = TypeVar("T")
 
 #: What a rank sees when another one does not come, or has gone: never the cause of a failure.
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
@@ -82,15 +86,16 @@ class Rank:
         connection: dist.Store = store.clone()
         return connection
 
-    def agree(self, value: Any) -> Any:
+    def agree(self, value: T) -> T:
         """The `value` (JSON) of rank 0, on every rank; each call must be made by all."""
         self._agreements += 1
         key = f"agreement/{self._agreements}"
         if self.leads:
             self.rendezvous.set(key, json.dumps(value))
-        return json.loads(self.rendezvous.get(key))
+        agreed: T = json.loads(self.rendezvous.get(key))
+        return agreed
 
-    def exchange(self, value: Any, *, within_s: float) -> list[Any]:
+    def exchange(self, value: T, *, within_s: float) -> list[T]:
         """Every rank's `value` (JSON), by rank, when all have called this; each call must be made by all.
 
         For where one rank may work for long and the others have nothing to do: it is no collective, whose timeout
@@ -113,18 +118,19 @@ class Rank:
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
 
 
-def call(target: str, argument: str, rank: Rank) -> Any:
+def call(target: str, argument: str, rank: Rank) -> Json:
     """Calls the target with the argument, from JSON to what its first parameter is annotated with."""
     module, _, name = target.partition(":")
     function = getattr(importlib.import_module(module), name)
     kind = next(iter(inspect.signature(function).parameters.values())).annotation
     untyped = kind is inspect.Parameter.empty or isinstance(kind, str)
-    return function(TypeAdapter(Any if untyped else kind).validate_json(argument), rank)
+    value: Json = function(TypeAdapter(Any if untyped else kind).validate_json(argument), rank)
+    return value
 
 
 def run_as_rank(
     target: str, argument: str, environment: Mapping[str, str], *, timeout_s: float, hang_after_s: float
-) -> Any:
+) -> Json:
     """Runs the target in this process, which torchrun has made a rank."""
     local_rank, local_world_size = int(environment["LOCAL_RANK"]), int(environment.get("LOCAL_WORLD_SIZE", "1"))
     rank = _rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]), local_rank, local_world_size)
@@ -215,7 +221,7 @@ def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) ->
 
 
 def _catch_signals(rank: Rank) -> None:
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: object) -> None:
         rank.stopping = True
 
     signal.signal(signal.SIGTERM, stop)
@@ -234,7 +240,7 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
     rank.rendezvous = store
-    gpu.require(rank.device, gpu_count(os.environ))
+    gpu.require_usable(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(
@@ -273,7 +279,7 @@ def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
     return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in signs)
 
 
-def _own_frames(error: BaseException) -> Any:
+def _own_frames(error: BaseException) -> TracebackType | None:
     """The traceback without this file's frames, which say nothing about the failure."""
     frames = error.__traceback__
     while frames and frames.tb_next and frames.tb_frame.f_code.co_filename == __file__:
@@ -281,7 +287,7 @@ def _own_frames(error: BaseException) -> Any:
     return frames
 
 
-def _tell(events: int, **ending: Any) -> None:
+def _tell(events: int, **ending: Json) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.write(events, json.dumps(ending).encode() + b"\n")

@@ -6,10 +6,9 @@ import os
 import selectors
 import signal
 import time
-from typing import Any
 
 from vgp.base.exits import EXIT_PREEMPTED
-from vgp.train.processes.child import Child, LaunchRequest
+from vgp.train.processes.child import Child, Ending, LaunchRequest
 from vgp.train.processes.control import NOWHERE, Control
 from vgp.train.processes.hang import Recorder, explain_flight
 
@@ -50,7 +49,7 @@ class Watch:
             for descriptor in (child.stdout, child.stderr, child.events):
                 self.selector.register(descriptor, selectors.EVENT_READ, child)
 
-    def until_end(self) -> dict[str, Any]:
+    def until_end(self) -> Ending:
         signal.signal(signal.SIGTERM, self._stop)
         while self._goes_on():
             self._turn()
@@ -109,7 +108,7 @@ class Watch:
     def _late_grace_s(self) -> float:
         return _GRACE_LATE_FAR_S if self.control else _GRACE_LATE_S
 
-    def _stop(self, number: int, frame: Any) -> None:
+    def _stop(self, number: int, frame: object) -> None:
         self.stop_by = min(self.stop_by, time.monotonic() + self.stop_s)
         self._signal(signal.SIGTERM)
 
@@ -177,7 +176,7 @@ class Watch:
             for key, _ in ready:
                 self._read(key.data, key.fd)
 
-    def _report(self) -> dict[str, Any]:
+    def _report(self) -> Ending:
         failed = [child for child in self.children if child.failed_at < float("inf")]
         culprit = min(failed, key=lambda child: child.guilt) if failed else None
         if culprit and not culprit.is_bystander:
@@ -228,7 +227,7 @@ class Watch:
         waited = f"others have waited for it for {self.hang_after_s:g} s (hang_after_s)"
         return f"{head}: {waited}. {child.trace.describe(child.pid)}"
 
-    def _failure(self, child: Child) -> dict[str, Any]:
+    def _failure(self, child: Child) -> Ending:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
         words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_output())

@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 from rich.console import Console
 
+from vgp.base import whole_files
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import google_names, whole_files
+from vgp.base.text import google_names
 from vgp.settings import FILE_NAME, Settings, write_value
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained

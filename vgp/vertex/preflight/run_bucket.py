@@ -13,7 +13,7 @@ from vgp.base.text import google_names
 from vgp.base.text.figures import listed, took
 from vgp.check.check_finding import StepRow
 from vgp.machines.catalog.catalog import regions
-from vgp.protocol.epoch import EPOCH_DAYS
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.access import OBJECTS, Policies, Policy, Thing, runner

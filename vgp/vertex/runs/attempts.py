@@ -19,7 +19,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
-from vgp.protocol.epoch import EPOCH_DAYS
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names, rest
 from vgp.vertex.google_errors import explained

@@ -14,9 +14,8 @@ from rich.text import Text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
-from vgp.base.text.figures import took
+from vgp.base.text.figures import table, took
 from vgp.base.text.printable import abridged, one_line
-from vgp.base.text.table import table
 from vgp.base.text.times import local
 from vgp.settings import Settings
 from vgp.vertex import resource_names

@@ -11,9 +11,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from vgp.base.text.figures import took, usd
+from vgp.base.text.figures import table, took, usd
 from vgp.base.text.printable import one_line, printable
-from vgp.base.text.table import table
 from vgp.base.text.times import local, price_dates
 from vgp.settings import Settings
 from vgp.vertex.google_errors import advice

@@ -16,9 +16,8 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
-from vgp.base.text.figures import plural, usd
+from vgp.base.text.figures import plural, table, usd
 from vgp.base.text.google_names import cut_uri
-from vgp.base.text.table import table
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names

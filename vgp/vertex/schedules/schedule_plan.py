@@ -14,7 +14,7 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.schedules import fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import Change
-from vgp.workflow.compiling.machine_difference import differences
+from vgp.workflow.compiling.compile import differences
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule

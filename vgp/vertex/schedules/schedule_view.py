@@ -9,9 +9,8 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
-from vgp.base.text.figures import listed, usd
+from vgp.base.text.figures import facts, listed, table, usd
 from vgp.base.text.printable import abridged, one_line, printable
-from vgp.base.text.table import facts, table
 from vgp.check import cost_bound
 from vgp.check.spec.spec_difference import Difference
 from vgp.vertex import resource_names
@@ -21,7 +20,7 @@ from vgp.vertex.schedules.declared_schedule import CHAMPION, NIGHTS, Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.schedule_list import Row
 from vgp.vertex.schedules.schedule_plan import Action
-from vgp.workflow.compiling.machine_difference import unified
+from vgp.workflow.compiling.compile import unified
 
 #: Coming runs of a schedule that are shown.
 RUNS_SHOWN = 5

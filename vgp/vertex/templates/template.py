@@ -10,10 +10,10 @@ from rich.text import Text
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
+from vgp.base.text.figures import facts, table
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import abridged, one_line
-from vgp.base.text.table import facts, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, schedule_settings, value_rules
 from vgp.settings.schedule_settings import LATEST, PREFIX, Reference

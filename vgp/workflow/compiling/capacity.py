@@ -14,7 +14,6 @@ from vgp.base.errors import RequestError
 from vgp.check import container_facts
 from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
-from vgp.machines.placement.dearest import PROBE_S, PROBES_AN_HOUR_S, is_probed
 from vgp.machines.placement.machine_rules import Problem, refuse
 from vgp.machines.placement.placed_ladder import Ladder, PlacedRung, climber_s
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
@@ -56,13 +55,6 @@ def planned(
     """
     container, worlds = _container(ready), ",".join(str(max(1, rung.gpus)) for rung in ladder.rungs)
     return tuple(_planned(component, container, rung, worlds, settings) for rung in ladder.rungs)
-
-
-def plan(step: str, rungs: Sequence[PlannedRung], deadline_s: float | None, *, probe: bool) -> Plan:
-    """The ladder as its launcher is told; with probes where they are wanted and of use."""
-    probed = probe and is_probed([rung.strategy for rung in rungs])
-    whole = Plan(step=step, rungs=tuple(rungs), deadline_s=deadline_s)
-    return replace(whole, probe_s=PROBE_S, probes_an_hour_s=PROBES_AN_HOUR_S) if probed else whole
 
 
 def launcher(ready: Any, plan: Plan, image: str) -> Any:

@@ -4,23 +4,28 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vgp.base import whole_files
 from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 from vgp.base.text.figures import listed
 from vgp.base.text.google_names import has_digest
 from vgp.base.text.nearest import did_you_mean
 from vgp.check import cost_bound
+from vgp.check.check_finding import StepRow
 from vgp.check.check_report import Report, headline
 from vgp.check.checker import check
+from vgp.check.spec import spec_difference
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.check.spec.spec_difference import Difference, unified
 from vgp.check.spec.spec_ladder import worlds
+from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.settings import Settings
 from vgp.workflow import kfp_package
 from vgp.workflow.compiling import workflow_files
+from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
 from vgp.workflow.compiling.vertex import Vertex
 
 
@@ -200,3 +205,43 @@ def _follow(name: str, task: Task, group: Component, spec: PipelineSpec) -> None
     for producer in sorted(task.producers | set(task.dependencies)):
         if producer not in group.tasks:
             raise RequestError(f"task {name} waits for task {producer}, which does not exist.")
+
+
+# ---- the difference between two compiled pipelines, their machines as the checker reads them
+
+
+__all__ = ["differences", "unified"]
+
+#: Follow from a step's machine as it is told, and from its image, whose name they hold.
+_OF_MACHINE = ("input strategy", "input timeout", "retryPolicy.maxRetryCount", f"env.{plain.TIMEOUT_VARIABLE}")
+_OF_IMAGE = f"env.{IMAGE_VARIABLE}"
+
+
+def differences(before: PipelineSpec, after: PipelineSpec) -> list[Difference]:
+    """What a person would tell of two specs: vgp/check/spec/spec_difference.py."""
+    told = spec_difference.differences(before, after, (_machines(before), _machines(after)))
+    return [one for one in told if not _follows(one, told)]
+
+
+def _follows(one: Difference, told: Sequence[Difference]) -> bool:
+    """Whether it repeats what another one says of the same step."""
+    step, _, field = one.field.partition(": ")
+    if field in _OF_MACHINE:
+        return any(other.field == f"{step}: machine" for other in told)
+    same = (other for other in told if other is not one and (other.before, other.after) == (one.before, one.after))
+    return field.endswith(_OF_IMAGE) and any(other.field.startswith(f"{step}: ") for other in same)
+
+
+def _machines(spec: PipelineSpec) -> dict[str, str]:
+    """Step -> its machines in words."""
+    machines: dict[str, list[str]] = {}
+    for row in check([Document("template", dict(spec.content), "")]).steps:
+        machines.setdefault(row.step.rsplit("/", 1)[-1], []).append(_machine(row))
+    return {step: " + ".join(words) for step, words in machines.items()}
+
+
+def _machine(row: StepRow) -> str:
+    gpus = f" with {row.count_text} x {row.accelerator_type}" if row.accelerator_type else ""
+    limit = f", at most {row.timeout_s / 3600:g} h" if row.timeout_s else ""
+    tries = f", {row.tries} tries" if row.tries and row.tries > 1 else ""
+    return f"{row.replicas or '?'} x {row.machine_type or '?'}{gpus} ({row.strategy.lower()}{limit}{tries})"

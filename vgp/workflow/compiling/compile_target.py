@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vgp.check.spec.pipeline_spec import PINNED, Places
 from vgp.machines.placement.step_request import Request
-from vgp.protocol.image import IMAGE
+from vgp.protocol.placeholders import IMAGE
 from vgp.workflow.compiling import script_step
 
 if TYPE_CHECKING:

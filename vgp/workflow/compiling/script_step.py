@@ -14,7 +14,7 @@ from vgp.base.text.nearest import nearest
 from vgp.check.spec.container_settings import OF_THE_RUN, START, Script
 from vgp.machines.placement.step_request import Request
 from vgp.protocol import launching, placeholders
-from vgp.protocol.image import IMAGE
+from vgp.protocol.placeholders import IMAGE
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent

@@ -1,6 +1,9 @@
 """The specs of workflows for who only looks at them: kfp is imported when a source has changed, in its own process.
 
-An entry holds the spec of a workflow, and the digest of every file of the repository that was read to compile it.
+    python -m vgp.workflow.compiling.spec_cache SETTINGS OUT NAME...
+
+An entry holds the spec of a workflow, and the digest of every file of the repository that was read to compile it. The
+process writes OUT as a JSON object: `specs` by name and `files`, or `error` and the module that it is `lacking`.
 """
 
 import hashlib
@@ -17,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import vgp
-from vgp.base.errors import RequestError, WorkFailed
-from vgp.base.text import whole_files
+from vgp.base import whole_files
+from vgp.base.errors import RequestError, WorkFailed, lacking
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
-from vgp.settings.repository import Repository, find
+from vgp.settings import Repository, repository_of
+from vgp.settings.repository import find
 
 #: The folder of the entries, if it shall be another one.
 FOLDER = "PIPELINES_CACHE_DIR"
@@ -48,7 +52,7 @@ def _compiled(names: Sequence[str], repository: Repository) -> dict[str, Pipelin
             "-W",
             "ignore",
             "-m",
-            "vgp.workflow.compiling.compile_process",
+            "vgp.workflow.compiling.spec_cache",
             str(repository.file),
             str(written),
         ]
@@ -100,3 +104,35 @@ def _digest(path: Path) -> str:
 
 def _versions() -> list[str]:
     return [sys.version, vgp.__version__, metadata.version("kfp")]
+
+
+# ---- the process that compiles
+
+
+def main(settings: str, out: str, *names: str) -> None:
+    """Compiles the workflows `names`, and notes which files of the repository were read."""
+    from vgp.workflow.compiling import workflow_files
+    from vgp.workflow.compiling.compile_target import Local
+
+    repository = repository_of(Path(settings))
+    opened: set[str] = set()
+    sys.addaudithook(lambda event, arguments: opened.add(str(arguments[0])) if event == "open" else None)
+    try:
+        specs = {name: workflow_files.compiled(name, Local(), repository).content for name in names}
+        result: dict[str, Any] = {"specs": specs, "files": _own(opened, repository)}
+    except (RequestError, ModuleNotFoundError) as error:
+        result = {"error": str(error), "lacking": lacking(error)}
+    Path(out).write_text(json.dumps(result), encoding="utf-8")
+
+
+def _own(opened: set[str], repository: Repository) -> list[str]:
+    """The repository's files that were opened or imported: of a module, Python opens its compiled form."""
+    modules = {str(module.__file__) for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
+    paths = {Path(name).absolute() for name in opened | modules}
+    own = {path.relative_to(repository.root) for path in paths if path.is_relative_to(repository.root)}
+    strange = {"__pycache__", "site-packages", "dist-packages"}
+    return sorted(str(path) for path in own if not strange & set(path.parts) and (repository.root / path).is_file())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

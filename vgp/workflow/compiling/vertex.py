@@ -9,6 +9,7 @@ from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placed_ladder import Ladder, ladder
 from vgp.machines.placement.placement import Placement
 from vgp.machines.placement.placing import place
+from vgp.protocol.capacity.plan import Plan
 from vgp.settings import Settings
 from vgp.workflow.compiling import capacity, script_step, sizes
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
@@ -90,7 +91,7 @@ class Vertex:
             for size, placed in ladders.items()
             for rung in capacity.planned(component, ready, placed, self.settings)
         ]
-        plan = capacity.plan(step, rungs, self.ladders[step].deadline_s, probe=request.probe is not False)
+        plan = Plan(step=step, rungs=tuple(rungs), deadline_s=self.ladders[step].deadline_s)
         climbing = capacity.launcher(ready, plan, self.settings.image)
         if request.sizes:
             climbing = sizes.chosen_by_input(climbing, request.default_size)

@@ -14,8 +14,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.text.figures import Cell, table
 from vgp.base.text.printable import one_line
-from vgp.base.text.table import Cell, table
 from vgp.protocol import placeholders
 from vgp.workflow.local.local_run import Result
 from vgp.workflow.local.process import Event

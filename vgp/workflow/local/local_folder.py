@@ -23,8 +23,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vgp.base import whole_files
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Repository

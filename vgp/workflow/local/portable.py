@@ -11,7 +11,7 @@ from vgp.base.errors import RequestError
 from vgp.check.spec.container_settings import Script, scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
-from vgp.protocol.image import IMAGE
+from vgp.protocol.placeholders import IMAGE
 from vgp.workflow.compiling.entrypoint import EXECUTOR
 
 #: Folders with the programs of this environment, which need not be the active one: torchrun, accelerate.

@@ -39,17 +39,3 @@ def ask(root: Path, arguments: Sequence[str], *, failed: str) -> dict[str, Any]:
             raise RequestError("\n".join(lines).removeprefix("error: "))
         raise WorkFailed("\n".join([f"{failed}:", *lines[-5:]]))
     return dict(json.loads(done.stdout))
-
-
-def propose_table(root: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """What `python -m vgp.steps table` decided and wrote.
-
-    Args:
-        root: The repository that is worked in.
-        arguments: Of that verb; paths are relative to the current folder.
-
-    Raises:
-        RequestError: the table or an option is wrong.
-        WorkFailed: it could not be read.
-    """
-    return ask(root, ["table", "--json", *arguments], failed="the table could not be looked at")

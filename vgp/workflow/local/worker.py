@@ -40,7 +40,7 @@ def main(folder: str, root: str) -> int:
         values = json.load(file)["arguments"]
     steps = f"{folder}/steps"
     # kfp.local writes this name, unquoted, over `python3` in shell scripts and in parameters: `python3` itself changes
-    # nothing, and the path leads to the right one (vgp.workflow.local.execution).
+    # nothing, and the path leads to the right one (vgp.workflow.local.local_run).
     sys.executable = "python3"
     # It reads what a step prints as text, and would fail the run at a byte that is none.
     subprocess.Popen = partial(subprocess.Popen, errors="backslashreplace")  # type: ignore[assignment, misc]
@@ -122,7 +122,7 @@ def _followed(command: Sequence[str], root: str, variables: Mapping[str, str]) -
 
 
 def _of_the_terminal() -> dict[str, str]:
-    """The environment without what execution.py added for imports."""
+    """The environment without what local_run.py added for imports."""
     environment = dict(os.environ)
     del environment["PYTHONSAFEPATH"]
     added = variables_of_ours()["PYTHONPATH"].rpartition(os.pathsep)[2]

@@ -13,7 +13,7 @@ from vgp.base.storage.objects import Folder
 from vgp.base.storage.slot import Slot
 from vgp.data import bundle
 from vgp.data.beam.dataflow import Dataset
-from vgp.protocol import pin_store as pins
+from vgp.protocol import pins as pins
 from vgp.protocol.capacity.control import Control, Document
 from vgp.protocol.capacity.watcher import claim
 from vgp.protocol.manifest import Manifest

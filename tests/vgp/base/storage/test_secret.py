@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from loopback.cloud import Cloud
 
+from vgp.base import google_api
 from vgp.base.exits import UserError
-from vgp.base.storage import secret
 
 NAME = "projects/test-project/secrets/mlflow-token"
 
@@ -21,8 +21,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch, without_lookups: None) -> Iterator[Cl
 
 def test_the_latest_version_is_read_or_the_one_that_is_named(cloud: Cloud) -> None:
     cloud.secrets.versions["mlflow-token"] = ["old\n", "t0ken\n"]
-    assert secret.read(NAME) == "t0ken"
-    assert secret.read(f"{NAME}/versions/1") == "old"
+    assert google_api.read_secret(NAME) == "t0ken"
+    assert google_api.read_secret(f"{NAME}/versions/1") == "old"
 
 
 def test_one_that_may_not_be_read_is_told_by_its_name_with_the_role(cloud: Cloud) -> None:
@@ -31,7 +31,7 @@ def test_one_that_may_not_be_read_is_told_by_its_name_with_the_role(cloud: Cloud
     with pytest.raises(
         UserError, match=rf"the secret {NAME} cannot be read \(HTTPError, 403\).*secretAccessor"
     ) as caught:
-        secret.read(NAME)
+        google_api.read_secret(NAME)
     assert "t0ken" not in str(caught.value)
 
 
@@ -40,4 +40,4 @@ def test_an_address_that_would_send_credentials_unencrypted_is_refused(
 ) -> None:
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER", "http://10.0.0.1")
     with pytest.raises(UserError, match="must begin with https://"):
-        secret.read(NAME)
+        google_api.read_secret(NAME)

@@ -2,7 +2,7 @@
 
 import random
 
-from vgp.base.text.whole_files import unified
+from vgp.base.whole_files import unified
 
 
 def test_a_diff_gives_the_new_text_back():

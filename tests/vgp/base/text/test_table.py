@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 from rich.text import Text
 
-from vgp.base.text.table import above, facts, table
+from vgp.base.text.figures import above, facts, table
 
 
 def printed(drawn, width=80):

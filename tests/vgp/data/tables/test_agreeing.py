@@ -143,3 +143,64 @@ def test_what_cannot_be_the_same_is_refused(value, says):
 )  # fmt: skip
 def test_what_is_left_to_the_engines_is_told(value, ways):
     assert agreeing.own_ways(value) == ways
+
+
+# ---- what would be another value every time is refused, and nothing else
+
+PLACED = ibis.table({"place": "string", "time": "int64", "n": "int64", "x": "float64"}, name="rows")
+AT_PLACE = ibis.window(group_by=PLACED.place)
+IN_TIME = ibis.window(group_by=PLACED.place, order_by=PLACED.time)
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        (PLACED.n.lag(), "has a window without an order (Lag): say order_by"),
+        (PLACED.n.lead().over(AT_PLACE), "has a window without an order (Lead)"),
+        (ibis.row_number(), "has a window without an order (RowNumber)"),
+        (PLACED.n.cumsum(), "has a window without an order (Sum)"),
+        (PLACED.n.sum().over(ibis.window(preceding=2, group_by=PLACED.place)), "has a window without an order (Sum)"),
+        (PLACED.n - PLACED.n.first(), "takes First of rows without an order"),
+        (PLACED.n.last().over(AT_PLACE), "takes Last of rows without an order"),
+        (PLACED.place.group_concat().over(AT_PLACE), "takes GroupConcat of rows without an order"),
+        (PLACED.n.arbitrary(), "takes an arbitrary value"),
+        (PLACED.n + ibis.random(), "uses RandomScalar, which is another value every time"),
+        (ibis.now().epoch_seconds() - PLACED.time, "uses TimestampNow"),
+        (ibis.today().epoch_days(), "uses DateNow"),
+        (PLACED.limit(10), "takes some rows of a table without an order (Limit)"),
+        (PLACED.mutate(Place=PLACED.place.upper()).group_by("Place").agg(n=PLACED.n.sum()),
+         "makes a table with both place and Place: no two names may differ in case only."),
+        (PLACED.x.cast("int64"), "casts a float to a whole number, which one engine rounds and another cuts off"),
+        ((PLACED.n / 2).try_cast("int8"), "casts a float to a whole number"),
+        (PLACED.place.hash(), "uses Hash, which each engine computes in its own way"),
+        (PLACED.place.approx_nunique(), "uses ApproxCountDistinct"),
+        (PLACED.n.approx_median(), "uses ApproxMedian"),
+        (PLACED.n.approx_quantile(0.5), "uses ApproxQuantile"),
+        (PLACED.n.approx_quantile([0.1, 0.9]), "uses ApproxMultiQuantile"),
+        (PLACED.time.as_timestamp("s").delta(ibis.timestamp("2026-01-01"), unit="hour"), "uses TimestampDelta"),
+        (PLACED.sample(0.5), "takes some rows of a table without an order (Sample)"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_expression_without_one_answer_is_refused(expression, says):
+    with pytest.raises(UserError) as refused:
+        agreeing.check_order("Mine.features: made", expression)
+    assert str(refused.value).startswith(f"Mine.features: made {says}")
+    assert str(refused.value).endswith("The same input must give the same dataset.")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        PLACED.n, PLACED.n.lag().over(IN_TIME), ibis.row_number().over(IN_TIME), PLACED.n.sum().over(AT_PLACE),
+        PLACED.n.mean(),
+        PLACED.n.cumsum(order_by=PLACED.time), PLACED.n.first(order_by=PLACED.time), PLACED.n.first().over(IN_TIME),
+        PLACED.n.rank(), PLACED.n.max().over(ibis.range_window(preceding=3, order_by=PLACED.time)), PLACED,
+        PLACED.x.round().cast("int8"),
+        (PLACED.n / 2).floor(), PLACED.x.cast("float32"), PLACED.order_by("time").limit(3), ibis.literal(1),
+        ibis.union(PLACED, PLACED),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_expression_of_one_answer_is_not(expression):
+    agreeing.check_order("Mine.features: made", expression)

@@ -17,7 +17,7 @@ from vgp.decision.release.outcome import Outcome
 from vgp.decision.release.release import Inputs
 from vgp.evaluation import evaluate
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.registry import registry as registries
 from vgp.registry import reigning
 from vgp.registry.documents import Record

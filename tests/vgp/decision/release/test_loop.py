@@ -8,8 +8,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.evaluation import evaluate
-from vgp.protocol.pin_store import load
-from vgp.protocol.pins import ChampionPins, Request
+from vgp.protocol.pins import ChampionPins, Request, load
 from vgp.registry import changes, reigning
 from vgp.steps import calls as steps
 from vgp.steps import run_request

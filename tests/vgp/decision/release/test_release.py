@@ -12,7 +12,7 @@ import pytest
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.decision.release import release
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.registry import changes, reigning
 
 

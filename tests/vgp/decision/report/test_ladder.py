@@ -28,11 +28,11 @@ def drawn(model):
 def test_every_attempt_is_a_row_with_time_money_and_what_was_lost(model):
     (way,) = ladder.context(model)["ways"]
     assert [(row.rung, row.held, row.usd, row.lost) for row in way.rows] == [
-        ("spot-8xH100", "2 h 00 min", "$40.00", "37"),
+        ("spot-8xH100", "2h 00m", "$40.00", "37"),
         ("flex-8xH100", "", "", ""),
-        ("8xA100", "6 h 00 min", "$240.00", ""),
+        ("8xA100", "6h 00m", "$240.00", ""),
     ]  # fmt: skip
-    assert (way.total.rung, way.total.held, way.total.usd) == ("3 rungs", "8 h 00 min", "$280.00")
+    assert (way.total.rung, way.total.held, way.total.usd) == ("3 rungs", "8h 00m", "$280.00")
     text = drawn(model)
     assert "preempted: a machine was taken away" in text and "by 2026-11-20 14:00 UTC" in text
 
@@ -50,17 +50,15 @@ def test_the_days_of_the_prices_stand_beside_the_money_where_they_are_told(model
     assert "by list prices of 2026-07-09 to 2026-07-30, 37 steps" in drawn(model)
 
 
-def test_probes_are_a_sentence_and_their_time_and_money_are_in_the_total(model, tmp_path):
+@pytest.mark.parametrize("name", ["waiting", "probes"], ids=["", "of an earlier version"])
+def test_jobs_that_waited_are_a_sentence_and_what_they_held_in_vain_is_in_the_total(model, tmp_path, name):
     told = json.loads(DOCUMENT.read_text())
-    granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}
-    told["probes"] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, granted]
+    granted, lost = {"outcome": "granted", "hours": 0.0, "usd": 0.0}, {"outcome": "preempted", "hours": 0.1, "usd": 2.0}
+    told[name] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, lost]
     (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
     (way,) = ladder.context(model)["ways"]
-    assert (
-        way.probes
-        == "4 probes looked for Spot while the work went on, and 2 got machines: 6 min for $2.00, part of the sum."
-    )
-    assert (way.total.held, way.total.usd) == ("8 h 06 min", "$282.00") and way.probes in drawn(model)
+    assert "4 times" in way.waiting and "1 got machines" in way.waiting and "6m 00s for $2.00" in way.waiting
+    assert (way.total.held, way.total.usd) == ("8h 06m", "$282.00") and way.waiting in drawn(model)
 
 
 def test_a_model_of_this_machine_or_of_a_run_without_a_ladder_tells_nothing(model, tmp_path):
@@ -89,4 +87,4 @@ def test_a_store_that_does_not_answer_costs_the_section_and_not_the_report(model
 
     monkeypatch.setattr(ladder.storage, "below", broken)
     assert drawn(model).strip() == ""
-    assert "warning: the report does not tell the way" in capsys.readouterr().err
+    assert "warning: the report lacks the way" in capsys.readouterr().err

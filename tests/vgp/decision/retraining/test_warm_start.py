@@ -1,7 +1,7 @@
 """warm_start = champion: the weights of the run's champion, where they fit what is trained."""
 
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import DataPins
 from vgp.steps.pins import weights
 from vgp.train.config import parse

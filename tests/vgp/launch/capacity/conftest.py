@@ -84,7 +84,7 @@ class Launcher:
     clock: CloudClock
     plan: Plan = field(default_factory=lambda: ladder_of(rung()))
     stopped: bool = False
-    #: What jobs of a label do.
+    #: What jobs do: the first ones, and those that waited beside another.
     scripts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     #: What the heartbeat said whenever a job was created.
     allowed_at_create: list[str] = field(default_factory=list)
@@ -136,17 +136,17 @@ class Launcher:
         self.folder.put("progress.json", json.dumps(told | {"seconds_per_step": 2.0}))
 
     def jobs_do(self, *jobs: dict[str, Any]) -> None:
-        """What the next jobs do, one after another; those after them what the last does. Probes are left out."""
-        self.scripts["training-attempt"] = list(jobs)
+        """What the next jobs do, one after another; those after them what the last does."""
+        self.scripts["first"] = list(jobs)
         self.cloud.custom_jobs.made = self._script
 
-    def probes_do(self, *probes: dict[str, Any]) -> None:
-        """The same of probes."""
-        self.scripts["training-probe"] = list(probes)
+    def waiting_jobs_do(self, *jobs: dict[str, Any]) -> None:
+        """The same of jobs that wait beside another."""
+        self.scripts["waiting"] = list(jobs)
         self.cloud.custom_jobs.made = self._script
 
     def _script(self, message: Any) -> None:
-        left = next((self.scripts[label] for label in self.scripts if label in message.labels), [{}])
+        left = self.scripts.get("waiting" if is_waiting(message) else "first", [{}])
         script = left.pop(0) if len(left) > 1 else left[0]
         self.cloud.custom_jobs.seconds = script.get("seconds", 60)
         self.cloud.custom_jobs.fail = script.get("fail")
@@ -182,6 +182,11 @@ class Launcher:
     @property
     def calls(self) -> list[str]:
         return [call.method for call in self.cloud.requests]
+
+
+def is_waiting(message: Any) -> bool:
+    """Whether a job was asked for beside another, whatever became of it."""
+    return str(message.labels["training-attempt"]).startswith("next-")
 
 
 def int_state(message: Any) -> str:

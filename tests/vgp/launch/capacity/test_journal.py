@@ -13,7 +13,7 @@ from vgp.launch.capacity.jobs import Sweep
 from vgp.launch.capacity.journal import NOBODY, Heartbeat, Journal
 from vgp.launch.capacity.patience import Patience, Superseded
 from vgp.protocol.capacity.folder import Changed, Document
-from vgp.protocol.capacity.ladder import Attempt, Ladder, Probe
+from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 
 from .conftest import ladder_of, rung
 
@@ -156,18 +156,18 @@ def test_an_older_launchers_sweep_leaves_the_job_of_a_newer_one_alone():
     assert [job["live"] for job in made.values()] == [True]
 
 
-def test_a_ladder_of_a_launcher_without_probes_is_read():
+def test_a_ladder_of_before_jobs_waited_is_read_without_its_probes():
     content = Ladder(run="r", step="s", began=1e9, deadline=None, rungs=[]).to_json()
-    del content["probes"]
-    assert Ladder.from_json(content).probes == ()
+    del content["waiting"]
+    assert Ladder.from_json(content | {"probes": [{"number": 1, "outcome": "granted"}]}).waiting == ()
 
 
 def test_a_ladder_comes_back_as_it_was_and_what_later_versions_add_is_dropped():
     attempt = Attempt(number=1, rung="a", region="r", token="1-x", intended=1e9, outputs="o", started=1e9 + 0.5)
     ladder = Ladder(run="r", step="s", began=1e9, deadline=None, rungs=[{"name": "a"}], attempts=(attempt,), term=2)
-    probe = Probe(number=1, rung="a", region="r", token="1-y", intended=1e9, outcome="granted", usd=2.0)
-    ladder = ladder.with_creation(replace(probe, outcome=None)).with_creation(probe)
-    assert ladder.probes == (probe,) and ladder.probing is None and ladder.open == attempt and ladder.usd == 2
+    waiting = Waiting(number=1, rung="a", region="r", token="1-y", intended=1e9, outcome="granted", usd=2.0)
+    ladder = ladder.with_creation(replace(waiting, outcome=None)).with_creation(waiting)
+    assert ladder.waiting == (waiting,) and ladder.next is None and ladder.open == attempt and ladder.usd == 2
     content = ladder.to_json()
     assert content["began"] == "2001-09-09T01:46:40.000Z" and content["attempts"][0]["outcome"] is None
     assert Ladder.from_json(content | {"new": 1, "attempts": [content["attempts"][0] | {"new": 1}]}) == ladder

@@ -13,7 +13,7 @@ from loopback.cloud import Cloud, status
 
 from vgp.launch.capacity import attempt
 
-from .conftest import CREATE, QUOTA, STOCKOUT, CloudClock, Killed, Launcher, ladder_of, rung
+from .conftest import CREATE, QUOTA, STOCKOUT, CloudClock, Killed, Launcher, is_waiting, ladder_of, rung
 
 #: The first request that is not answered, and how many lie between two: all of them take minutes.
 FIRST, STRIDE = 4, 19
@@ -187,37 +187,40 @@ def fresh(cloud: Cloud) -> Launcher:
     return launcher
 
 
-def probed(launcher: Launcher, sent: Requests) -> int:
-    """Runs a launcher that probes Spot while a job is on demand, and starts it again if it is killed."""
+def on_demand_and_back(launcher: Launcher, sent: Requests) -> int:
+    """Runs a launcher whose job on demand gives way to one that waited, and starts it again if it is killed."""
     standard = rung("standard", strategy="standard", usd_per_hour=9.0)
-    launcher.plan = ladder_of(rung("spot"), standard, probe_s=180.0, probes_an_hour_s=300.0)
+    launcher.plan = ladder_of(rung("spot"), standard)
     launcher.cloud.fail(CREATE, status(429, QUOTA))
     launcher.jobs_do({"seconds": 6600}, {"seconds": 60})
-    launcher.probes_do({"waits_s": float("inf"), "seconds": 20, "fail": STOCKOUT}, {"seconds": 5})
+    launcher.waiting_jobs_do({"waits_s": float("inf"), "seconds": 20, "fail": STOCKOUT}, {"seconds": 300})
     with sent.counted():
         code = launcher.run()
         return launcher.run() if code == -9 else code
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_launcher_killed_while_it_probes_leaves_no_probe_and_no_second_one_at_a_time(monkeypatch, cloud, after):
-    """At any request from before the first probe's intention to behind its end."""
+def test_a_launcher_killed_while_a_job_waits_leaves_none_behind_and_never_two_at_work(monkeypatch, cloud, after):
+    """At any request from before the first one's intention until the second one has taken over."""
     monkeypatch.setattr(attempt, "POLL_S", 60.0)
     calm = Requests()
-    assert probed(fresh(cloud), calm) == 0
-    first = next(number for number, (url, body) in enumerate(calm.seen, 1) if b"training-probe" in body)
-    for fatal in range(first - 3, first + 9, 3):
+    assert on_demand_and_back(fresh(cloud), calm) == 0
+    first = next(number for number, (url, body) in enumerate(calm.seen, 1) if b"next-1-" in body)
+    for fatal in range(first - 3, len(calm.seen), STRIDE):
         launcher, sent = fresh(cloud), Requests()
         sent.fatal, sent.after = fatal + after, after
-        assert probed(launcher, sent) == 0
-        assert_probes_are_told(launcher)
+        assert on_demand_and_back(launcher, sent) == 0, fatal
+        assert_waiting_jobs_ended(launcher)
 
 
-def assert_probes_are_told(launcher: Launcher) -> None:
-    """Each job of a probe is told, or was ended; the probes come one after another, and the work is done."""
-    jobs, told = launcher.cloud.custom_jobs.jobs, launcher.ladder["probes"]
-    made = {name for name, job in jobs.items() if "training-probe" in job.message.labels}
+def assert_waiting_jobs_ended(launcher: Launcher) -> None:
+    """Each job that waited is in the journal or was ended; they come one after another, and the work is done."""
+    jobs, waited, attempts = launcher.cloud.custom_jobs.jobs, launcher.ladder["waiting"], launcher.ladder["attempts"]
+    made = {name for name, job in jobs.items() if is_waiting(job.message)}
     assert {"RUNNING", "PENDING"}.isdisjoint(launcher.jobs.values()), launcher.jobs
-    assert {probe["job"] for probe in told if probe["job"]} == made
-    assert all(probe["outcome"] for probe in told) and launcher.outcomes[-1] == "succeeded"
-    assert all(before["ended"] <= after["intended"] for before, after in pairwise(told))
+    assert {each["job"] for each in waited if each["job"]} == made
+    assert all(each["outcome"] for each in waited) and launcher.outcomes[-1] == "succeeded"
+    assert all(before["ended"] <= after["intended"] for before, after in pairwise(waited))
+    took_over = [each["token"] for each in waited if each["outcome"] == "granted"]
+    assert took_over == [each["token"] for each in attempts if each["token"].startswith("next-")]
+    assert launcher.heartbeat["attempt"] == launcher.heartbeat["next"] == ""

@@ -75,9 +75,9 @@ def supplies(draw: st.DrawFn) -> Supply:
     st.floats(0.3, 1.0),
 )
 def test_no_deadline_is_missed_that_on_demand_from_the_first_moment_makes(
-    clouds: tuple[Supply, ...], slack: float, over_s: float, checkpoint_s: float, can_probe: bool, speed: float
+    clouds: tuple[Supply, ...], slack: float, over_s: float, checkpoint_s: float, asks: bool, speed: float
 ) -> None:
-    job = world(clouds, slack, over_s, checkpoint_s=checkpoint_s, can_probe=can_probe)
+    job = world(clouds, slack, over_s, checkpoint_s=checkpoint_s, can_ask_beside=asks)
     slow = tuple(replace(offer, speed=1.0 if offer.is_net else speed) for offer in job.offers)
     job = replace(job, offers=slow)
     assert job.deadline_s is not None
@@ -89,11 +89,11 @@ def test_no_deadline_is_missed_that_on_demand_from_the_first_moment_makes(
 
 @settings(deadline=None, max_examples=6)
 @given(st.floats(20.0, 900.0), st.floats(20.0, 900.0), st.booleans())
-def test_a_rung_that_flaps_is_not_followed_up_and_down(there_s: float, gone_s: float, can_probe: bool) -> None:
+def test_a_rung_that_flaps_is_not_followed_up_and_down(there_s: float, gone_s: float, asks: bool) -> None:
     changes = [there_s]
     while changes[-1] < 30 * HOUR:
         changes += [changes[-1] + gone_s, changes[-1] + gone_s + there_s]
-    outcome = simulate(world((Supply(tuple(changes), True),), 2.0, can_probe=can_probe), rivals.ours)
+    outcome = simulate(world((Supply(tuple(changes), True),), 2.0, can_ask_beside=asks), rivals.ours)
     assert outcome.change_overs <= 20 * HOUR / 300.0 / 2
     assert outcome.finished_s <= 20 * HOUR
 
@@ -142,15 +142,22 @@ def test_spot_is_kept_until_it_is_taken_away_even_at_the_net() -> None:
     assert decide(situation(slack_h=0.3, on=0, running=True, asked_s=0.0), LADDER).rung == 0
 
 
-def test_on_demand_probes_and_goes_back_only_to_machines_that_were_just_seen() -> None:
+def test_on_demand_a_job_waits_for_spot_and_the_training_moves_once_it_has_machines() -> None:
     on = situation(slack_h=1, on=1, running=True, asked_s=90_000.0)
-    first = decide(on, LADDER)
-    assert (first.rung, first.probe) == (1, 0)
-    assert decide(replace(on, probing=0), LADDER).probe is None
-    seen = (Record(granted_s=(99_990.0,)), NONE)
-    assert decide(replace(on, records=seen), LADDER).rung == 0
-    assert decide(replace(on, records=(Record(granted_s=(95_000.0,)), NONE)), LADDER).rung == 1
-    assert decide(replace(on, records=seen, deadline_s=on.now_s + 10.2 * HOUR), LADDER).rung == 1
+    asks = decide(on, LADDER)
+    assert (asks.rung, asks.beside) == (1, 0)
+    waits = decide(replace(on, next_on=0), LADDER)
+    assert (waits.rung, waits.beside) == (1, 0)
+    assert decide(replace(on, next_on=0, next_running=True), LADDER).rung == 0
+    late = replace(on, next_on=0, next_running=True, deadline_s=on.now_s + 10.2 * HOUR)
+    assert (decide(late, LADDER).rung, decide(late, LADDER).beside) == (1, None), "too late to move: it is given up"
+
+
+def test_after_a_refusal_spot_is_asked_for_later_and_never_where_that_may_not_be() -> None:
+    on = situation(slack_h=1, on=1, running=True, asked_s=90_000.0)
+    assert decide(replace(on, records=(refused(10), NONE)), LADDER).beside is None
+    assert decide(replace(on, records=(refused(400), NONE)), LADDER).beside == 0
+    assert decide(replace(on, can_ask_beside=False), LADDER).beside is None
 
 
 def test_of_several_spot_rungs_none_is_asked_again_from_the_slack_that_is_kept_for_change_overs() -> None:
@@ -160,13 +167,6 @@ def test_of_several_spot_rungs_none_is_asked_again_from_the_slack_that_is_kept_f
     assert decide(fresh, ladder).rung == 1, "it has not refused yet"
     assert decide(replace(fresh, records=(refused(400), refused(30), NONE)), ladder).rung == 2
     assert decide(situation(slack_h=5, records=(refused(400), refused(30), NONE)), ladder).rung == 0
-
-
-def test_without_probes_on_demand_goes_back_rarely() -> None:
-    on = situation(slack_h=3, on=1, running=True, can_probe=False)
-    assert decide(replace(on, asked_s=99_000.0), LADDER).rung == 1
-    assert decide(replace(on, asked_s=90_000.0), LADDER).rung == 0
-    assert decide(replace(on, asked_s=95_000.0, records=(refused(5_100, 5_200), NONE)), LADDER).rung == 1
 
 
 def test_going_back_is_not_worth_it_where_machines_live_shorter_than_a_change_over() -> None:

@@ -2,11 +2,18 @@ from dataclasses import replace
 
 import pytest
 
-from vgp.launch.capacity.job_progress import Progress, progress_of
 from vgp.launch.capacity.policy import decide
-from vgp.launch.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
+from vgp.launch.capacity.situation import (
+    Progress,
+    offers_of,
+    open_rungs,
+    progress_of,
+    situation,
+    time_left_s,
+    work_left_s,
+)
 from vgp.launch.capacity.verdict import verdict
-from vgp.protocol.capacity.ladder import Attempt, Ladder, Probe
+from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 
 from .conftest import ladder_of, rung
 
@@ -59,11 +66,11 @@ def test_records_tell_refusals_grants_and_preemptions_of_each_rung():
 
 
 def test_a_time_of_googles_that_cannot_be_by_this_clock_is_when_it_was_asked_for_or_now():
-    behind = probe(1, "a", "granted", intended=NOW - 60, ended=NOW - 300)
-    ahead = probe(2, "b", "granted", intended=NOW - 60, ended=NOW + 300)
+    behind = waiting(1, "a", "stockout", intended=NOW - 60, ended=NOW - 300)
+    ahead = waiting(2, "b", "stockout", intended=NOW - 60, ended=NOW + 300)
     asked = attempt(1, "c", created=NOW + 290, started=NOW + 299)
-    known = situation(PLAN, replace(ladder(asked), probes=(behind, ahead)), PLAN.rungs, None, NOW)
-    assert [each.granted_s for each in known.records] == [(NOW - 60,), (NOW,), (NOW,)] and known.asked_s == NOW
+    known = situation(PLAN, replace(ladder(asked), waiting=(behind, ahead)), PLAN.rungs, None, NOW)
+    assert [each.refused_s for each in known.records] == [(NOW - 60,), (NOW,), ()] and known.asked_s == NOW
 
 
 def test_jobs_that_are_lost_again_and_again_fail_the_step_unless_they_save_something():
@@ -100,35 +107,34 @@ def test_a_creation_without_an_answer_lost_no_machines_and_is_tried_for_an_hour(
     assert (found.words if found else None) == words
 
 
-def probe(number, name, outcome, **changed):
+def waiting(number, name, outcome, **changed):
     given = {"number": number, "rung": name, "region": "r", "token": f"{number}-y", "intended": NOW - 900}
-    return Probe(**{**given, "outcome": outcome, "ended": NOW - 100 * number, **changed})
+    return Waiting(**{**given, "outcome": outcome, "ended": NOW - 100 * number, **changed})
 
 
-def test_probes_tell_refusals_and_grants_and_hold_nothing():
-    told = (
-        probe(5, "a", "stockout"),
-        probe(4, "a", "granted", started=NOW - 460),
-        probe(3, "b", "lost"),
-        probe(2, "b", "cancelled", ending="cancelled"),
-        probe(1, "b", "wait_expired", ending="wait_expired"),
-        probe(6, "b", None, ended=None),
+def test_jobs_that_waited_in_vain_are_refusals_and_the_one_that_waits_is_known_with_its_machines():
+    waited = (
+        waiting(5, "a", "stockout"),
+        waiting(4, "a", "granted", started=NOW - 460),
+        waiting(3, "b", "lost"),
+        waiting(2, "b", "cancelled", ending="cancelled"),
+        waiting(1, "b", "wait_expired", ending="wait_expired"),
+        waiting(6, "b", None, ended=None),
     )
     tried = (attempt(1, "a", ended=NOW - 300, outcome="quota"), attempt(2, "c", started=NOW - 60))
-    plan = replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)
-    known = situation(plan, replace(ladder(*tried), probes=told), PLAN.rungs, None, NOW)
+    known = situation(PLAN, replace(ladder(*tried), waiting=waited), PLAN.rungs, None, NOW)
     first, second, _ = known.records
     assert first.refused_s == (NOW - 500, NOW - 300), "with those of attempts, in the order of time"
-    assert first.granted_s == (NOW - 400,) and first.held_s == 0 and not first.preempted_s
+    assert first.granted_s == () and first.held_s == 0, "what took over is an attempt, and counted as one"
     assert second.refused_s == (NOW - 300, NOW - 100), "what the launcher ended, as the step went on, says nothing"
-    assert (known.probing, known.can_probe) == (1, True)
+    assert (known.next_on, known.next_running, known.can_ask_beside) == (1, False, True)
+    runs = (*waited[:-1], replace(waited[-1], started=NOW - 5))
+    assert situation(PLAN, replace(ladder(*tried), waiting=runs), PLAN.rungs, None, NOW).next_running
 
 
-def test_without_leave_or_after_a_probe_that_google_would_not_have_none_is_sent():
-    plan = replace(PLAN, probe_s=180.0, probes_an_hour_s=300.0)
-    asked = replace(ladder(), probes=(probe(1, "a", "user_error"),))
-    assert not situation(plan, asked, PLAN.rungs, None, NOW).can_probe
-    assert not situation(PLAN, ladder(), PLAN.rungs, None, NOW).can_probe
+def test_after_one_that_google_would_not_have_none_is_asked_for():
+    asked = replace(ladder(), waiting=(waiting(1, "a", "user_error"),))
+    assert not situation(PLAN, asked, PLAN.rungs, None, NOW).can_ask_beside
 
 
 def test_work_of_which_nobody_tells_leaves_time_to_try_spot_and_is_measured_by_the_first_job():

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.vgp.protocol.nights import PRICES, all_of, night
-from vgp.protocol.capacity.way import Way, read
-from vgp.protocol.capacity.ways import has_ladder, of_run
+from vgp.protocol.capacity.way import Way, has_ladder, of_run, read
 from vgp.protocol.summary import summary_of
 from vgp.settings import Settings
 from vgp.steps.notice import markdown
@@ -46,17 +45,17 @@ def test_attempts_stand_by_their_numbers_and_one_without_machines_needs_no_price
     assert [each.number for each in told.attempts] == [1, 2, 3] and told.as_json()["usd"] == 280
 
 
-def test_probes_are_counted_with_their_time_and_money() -> None:
-    granted = {"outcome": "granted", "hours": 0.05, "usd": 1.0}
-    refused = {"outcome": "stockout", "hours": 0.0, "usd": None}
-    told = way(probes=[granted, refused, {"outcome": None}])
-    machines = "8h 03m of machines, 3m 00s of it for probes, $281.00, "
-    assert f"(1 preemption and 1 wait in vain), 3 probes (1 got machines), {machines}" in told.words
-    assert told.as_json()["probes"] == {"sent": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
+@pytest.mark.parametrize("name", ["waiting", "probes"], ids=["", "of an earlier version"])
+def test_jobs_that_waited_are_counted_with_the_time_and_money_of_those_that_took_over_from_none(name: str) -> None:
+    lost = {"outcome": "preempted", "hours": 0.05, "usd": 1.0}
+    granted = {"outcome": "granted", "hours": 0.0, "usd": 0.0}
+    told = way(**{name: [granted, lost, {"outcome": None}]})
+    assert "Spot asked for 3 times beside them (1 got machines), 8h 03m of machines, $281.00, " in told.words
+    assert told.as_json()["waiting"] == {"asked": 3, "granted": 1, "hours": 0.05, "usd": 1.0}
     assert told.as_json()["usd"] == 281
-    unpriced = way(probes=[granted | {"usd": None}])
+    unpriced = way(waiting=[lost | {"usd": None}])
     assert unpriced.as_json()["usd"] is None and "at least $280.00" in unpriced.words
-    assert way().as_json()["probes"] == {"sent": 0, "granted": 0, "hours": 0, "usd": 0}
+    assert way().as_json()["waiting"] == {"asked": 0, "granted": 0, "hours": 0, "usd": 0}
 
 
 def test_the_days_of_the_prices_are_those_of_the_rungs_whose_machines_were_held() -> None:
@@ -64,8 +63,8 @@ def test_the_days_of_the_prices_are_those_of_the_rungs_whose_machines_were_held(
     dated = [{**rung, "price_date": day} for rung, day in zip(DOCUMENT["rungs"], days, strict=True)]
     told = way(rungs=dated)
     assert told.price_dates == ("2026-07-09", "2026-07-30") and told.as_json()["price_dates"] == [days[2], days[0]]
-    probed = way(rungs=dated, probes=[{"rung": "flex-8xH100", "hours": 0.05, "usd": 1.0}])
-    assert probed.price_dates == ("2026-01-01", "2026-07-09", "2026-07-30")
+    waited = way(rungs=dated, waiting=[{"rung": "flex-8xH100", "hours": 0.05, "usd": 1.0}])
+    assert waited.price_dates == ("2026-01-01", "2026-07-09", "2026-07-30")
     assert way().price_dates == () == way(rungs=[{**dated[0], "price_date": ["x"]}]).price_dates
     assert told.words == way().words
 

@@ -33,7 +33,7 @@ def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
     spot = max(rung.usd_per_hour for rung in made.rungs if rung.keys.get("strategy") == "spot")
     dearest = max(rung.usd_per_hour for rung in made.rungs)
     climber = plain.default().price("standard", "us-central1").usd_per_hour
-    assert made.max_usd == pytest.approx(12 * dearest + 12 * spot * 300 / 3600 + 12.5 * climber)
+    assert made.max_usd == pytest.approx(12 * dearest + 12 * spot * 360 / 3600 + 12.5 * climber)
     assert all(region.startswith("us-") for region in made.rungs[1].keys["regions"])
     taken(made, "us-central1")
 

@@ -17,6 +17,7 @@ from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.request_parts import Rung
 from vgp.machines.placement.step_request import Request
+from vgp.protocol.capacity.plan import HANDOVER_S
 from vgp.train.loop.progress import peak_flops
 
 TODAY = date(2026, 11, 20)
@@ -124,10 +125,9 @@ def test_a_ladder_on_a_plain_step_is_refused_with_what_to_do():
         place(asked, kind="step", as_of=TODAY, name="prepare")
 
 
-def test_probe_without_a_ladder_is_refused():
-    with pytest.raises(ValidationError, match="probe is for a step with a ladder"):
-        Request(probe=False)
-    assert Request(probe=False, capacity=({"machine": "g2-standard-4"},)).probe is False
+def test_the_setting_probe_of_earlier_versions_is_refused_with_the_way_out():
+    with pytest.raises(ValidationError, match="probe .* remove it"):
+        Request(probe=False, capacity=({"machine": "g2-standard-4"},))
 
 
 def test_a_deadline_without_a_ladder_is_refused():
@@ -139,9 +139,9 @@ def test_a_deadline_without_a_ladder_is_refused():
 TERMS = st.builds(Terms, st.floats(0, 100), st.floats(1, 1e6), st.sampled_from(["standard", "spot", "flex_start"]))
 
 
-@given(st.lists(TERMS, min_size=1, max_size=5), st.floats(1, 7 * 86400), st.sampled_from([0.0, 300.0]))
-def test_no_way_is_dearer_than_the_dearest(rungs, limit_s, probes_s):
-    way = dearest_way(rungs, limit_s, probes_s)
+@given(st.lists(TERMS, min_size=1, max_size=5), st.floats(1, 7 * 86400))
+def test_no_way_is_dearer_than_the_dearest(rungs, limit_s):
+    way = dearest_way(rungs, limit_s)
     most = sum(rung.usd_per_hour * held.both_s for rung, held in zip(rungs, way, strict=True))
     assert sum(held.jobs_s for held in way) <= limit_s * (1 + 1e-9), "hours of jobs, which run one at a time"
     spot_usd = max((rung.usd_per_hour for rung in rungs if rung.strategy == "spot"), default=0.0)
@@ -151,17 +151,17 @@ def test_no_way_is_dearer_than_the_dearest(rungs, limit_s, probes_s):
             held = min(left, rung.timeout_s)
             usd, left = usd + rung.usd_per_hour * held, left - held
             on_demand_s += held * (rung.strategy == "standard")
-        probes = spot_usd * probes_s * ceil(on_demand_s / 3600 - 1e-9)
-        assert usd + probes <= most * (1 + 1e-9) + 1e-6
+        handover = spot_usd * HANDOVER_S * ceil(on_demand_s / 3600 - 1e-9)
+        assert usd + handover <= most * (1 + 1e-9) + 1e-6
 
 
-def test_probes_are_counted_for_each_hour_on_demand_that_may_begin():
+def test_two_jobs_at_once_are_counted_for_each_hour_on_demand_that_may_begin():
     ladder = [Terms(10, 7200, "spot"), Terms(12, 1800, "spot"), Terms(30, 5 * 3600), Terms(20, 1e6, "flex_start")]
-    assert dearest_way(ladder, 9 * 3600, 300) == [(0, 0), (0, 5 * 300), (5 * 3600, 0), (4 * 3600, 0)]
-    assert dearest_way(ladder, 1.5 * 3600, 300) == [(0, 0), (0, 600), (1.5 * 3600, 0), (0, 0)], (
+    assert dearest_way(ladder, 9 * 3600) == [(0, 0), (0, 5 * HANDOVER_S), (5 * 3600, 0), (4 * 3600, 0)]
+    assert dearest_way(ladder, 1.5 * 3600) == [(0, 0), (0, 2 * HANDOVER_S), (1.5 * 3600, 0), (0, 0)], (
         "the second hour has begun"
     )
-    assert dearest_way(ladder[:2], 3600, 300) == [(1800, 0), (1800, 0)], "nobody is on demand"
+    assert dearest_way(ladder[:2], 3600) == [(1800, 0), (1800, 0)], "nobody is on demand"
 
 
 def test_the_peaks_of_the_catalog_are_those_that_training_reports_against():

@@ -49,6 +49,23 @@ def test_a_script_of_another_attempt_is_not_started(tmp_path: Path) -> None:
     assert not (tmp_path / "model").exists()
 
 
+def test_a_script_of_the_next_attempt_waits_for_its_turn_and_not_for_a_silent_launcher(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beat(tmp_path, "a0", next="a1")
+    turns = iter([("a0", "a1"), ("", "a1"), ("a1", "")])
+
+    def next_turn(_: float) -> None:
+        attempt, coming = next(turns)
+        beat(tmp_path, attempt, next=coming)
+
+    monkeypatch.setattr(following.time, "sleep", next_turn)
+    assert Following(stated(tmp_path)).obstacle() == "" and next(turns, None) is None
+    monkeypatch.undo()
+    beat(tmp_path, "a0", next="a1", orphan_s=0.05)
+    assert "this job may run" in Following(stated(tmp_path)).obstacle(0.05)
+
+
 def test_of_two_jobs_of_one_attempt_the_first_runs_on_all_its_machines_and_again(tmp_path: Path) -> None:
     beat(tmp_path, "a1")
     first, again, second = (Following(stated(tmp_path, CLOUD_ML_JOB_ID=job)) for job in ("7", "7", "8"))

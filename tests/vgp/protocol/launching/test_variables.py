@@ -3,7 +3,7 @@
 import json
 
 from vgp.protocol.launching.machines import Node, host_and_port
-from vgp.protocol.launching.variables import tensorflow_variables
+from vgp.protocol.launching.ranks import tensorflow_variables
 
 from .conftest import ranks, spec
 

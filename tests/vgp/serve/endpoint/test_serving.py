@@ -18,8 +18,8 @@ import uvicorn
 from vgp.base.exits import UserError
 from vgp.base.storage.objects import Folder
 from vgp.serve.endpoint import model, server
-from vgp.serve.endpoint.app import State, app
-from vgp.serve.endpoint.serving_request import Request, request
+from vgp.serve.endpoint.server import State, app
+from vgp.serve.endpoint.serving_request import ServingRequest, request
 from vgp.serve.prediction.predictor import Predictor
 from vgp.steps.__main__ import main
 
@@ -35,7 +35,7 @@ def trained(prices, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(trained):
-    return model.load(Request(str(trained), version="7"))
+    return model.load(ServingRequest(str(trained), version="7"))
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def running(state, most_bytes=2_000):
     """A server of this process, at a port of its own."""
     routes = app(state, predict="/predict", health="/health", most_bytes=most_bytes)
     serving = uvicorn.Server(uvicorn.Config(routes, port=0, log_level="critical", lifespan="off"))
-    listener = server._listener(Request("", port=0))
+    listener = server._listener(ServingRequest("", port=0))
     thread = threading.Thread(target=serving.run, args=([listener],))
     thread.start()
     try:
@@ -174,7 +174,7 @@ def test_it_is_well_only_once_the_model_has_answered(served):
 
 
 def test_more_than_can_wait_are_told_to_come_again(served):
-    from vgp.serve.endpoint.app import MOST_WAITING
+    from vgp.serve.endpoint.server import MOST_WAITING
 
     with running(State(served, waiting=MOST_WAITING)) as port:
         assert asks(port, "POST", "/predict", {"instances": [ROW]})[0] == 503
@@ -241,14 +241,14 @@ def test_what_cannot_be_served_is_said_before_anything_is_loaded(given, variable
 
 def test_a_file_that_is_not_the_registered_one_is_never_loaded(trained):
     with pytest.raises(UserError, match=r"model\.safetensors is not the file that was registered"):
-        model.load(Request(str(trained), sha256={"model.safetensors": "0" * 64}))
+        model.load(ServingRequest(str(trained), sha256={"model.safetensors": "0" * 64}))
     with pytest.raises(UserError, match="holds no finished model"):
-        model.load(Request(str(trained.parent), sha256={"model.json": "0" * 64}))
+        model.load(ServingRequest(str(trained.parent), sha256={"model.json": "0" * 64}))
 
 
 def test_a_port_that_is_taken_is_a_sentence(port, trained):
     with pytest.raises(UserError, match=rf"127.0.0.1:{port} cannot be listened on: .*--port"):
-        server.serve(Request(str(trained), port=port))
+        server.serve(ServingRequest(str(trained), port=port))
 
 
 def test_a_container_serves_a_bucket_and_ends_in_order(bucket, trained, monkeypatch, capsys):
@@ -258,7 +258,7 @@ def test_a_container_serves_a_bucket_and_ends_in_order(bucket, trained, monkeypa
         content = (trained / name).read_bytes()
         Folder(f"{bucket}/served").create(name, [memoryview(content)])
         checksums += ["--sha256", f"{name}={hashlib.sha256(content).hexdigest()}"]
-    with server._listener(Request("", port=0)) as free:
+    with server._listener(ServingRequest("", port=0)) as free:
         port = free.getsockname()[1]
     variables = {"HTTP_PORT": str(port), "STORAGE_URI": f"{bucket}/served", "HEALTH_ROUTE": "/well",
                  "PREDICT_ROUTE": "/v1/predict"}  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 
 from tests.killing import serve
 from vgp.serve.prediction import predict
-from vgp.serve.prediction.scoring import run
+from vgp.serve.prediction.predictor import run
 from vgp.train.processes.rank import Rank
 
 assert prices

@@ -9,8 +9,8 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned
-from vgp.protocol import epoch
-from vgp.protocol import pin_store as store
+from vgp.protocol import moment
+from vgp.protocol import pins as store
 from vgp.protocol.pins import RunPins
 
 
@@ -50,17 +50,17 @@ def test_pins_with_an_as_of_are_taken_with_the_same_or_none(raw, pin):
 def test_pins_of_an_epoch_that_is_over_are_renewed_and_stay_what_they_were(raw, pin, read, champion, now, visits):
     first = pin(raw, champion=champion)
     visits.write(raw, b=(41, 60))
-    later = pin(raw, champion=champion, pins=first.uri, now=now + timedelta(days=epoch.EPOCH_DAYS))
+    later = pin(raw, champion=champion, pins=first.uri, now=now + timedelta(days=moment.EPOCH_DAYS))
     assert len({first.uri, first.data, first.champion, later.uri, later.data, later.champion}) == 6
     for old, new in ((first.data, later.data), (first.champion, later.champion)):
         assert read(new) == read(old) | {"epoch": read(old)["epoch"] + 1}
 
 
 def test_an_epoch_ends_for_all_at_the_same_moment(now):
-    numbers = [epoch.epoch(now + timedelta(hours=hour)) for hour in range(24 * 3 * epoch.EPOCH_DAYS)]
+    numbers = [moment.epoch(now + timedelta(hours=hour)) for hour in range(24 * 3 * moment.EPOCH_DAYS)]
     assert numbers == sorted(numbers) and numbers[-1] - numbers[0] == 3
     middle = [numbers.count(number) for number in set(numbers)][1:-1]
-    assert set(middle) == {24 * epoch.EPOCH_DAYS}
+    assert set(middle) == {24 * moment.EPOCH_DAYS}
 
 
 def edited(uri, **changes):

@@ -6,7 +6,7 @@ from vgp.base.exits import UserError
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
 from vgp.data.task_names import spec
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins, DataPins, Request
 from vgp.registry import changes, registry, versions
 from vgp.registry.documents import Version

@@ -190,7 +190,7 @@ def test_a_query_in_a_bucket_is_read_there_and_the_bucket_must_be_near(cloud, wr
     ],
 )  # fmt: skip
 def test_a_bucket_is_near_in_the_same_region_or_the_multi_region_around_it(dataset, bucket, fits):
-    from vgp.base.storage.bigquery.locations import near
+    from vgp.base.storage.bigquery.names import near
 
     assert near(dataset, bucket) is fits
 

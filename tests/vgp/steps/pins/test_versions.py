@@ -8,7 +8,7 @@ from google.cloud.storage import Bucket
 
 from vgp.base.exits import UserError
 from vgp.base.storage import client, storage
-from vgp.base.storage.past import Past
+from vgp.base.storage.finding import Past
 from vgp.data.prepare import pinned_input, prepare
 from vgp.steps import calls as steps
 

@@ -6,8 +6,8 @@ from safetensors.torch import save, save_file
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.protocol import pin_store as store
 from vgp.protocol import pins as documents
+from vgp.protocol import pins as store
 from vgp.steps import calls as steps
 from vgp.steps import run_request
 from vgp.steps.pins import weights as pins

@@ -122,7 +122,7 @@ def test_a_bucket_that_is_not_there_is_the_users_to_fix(bucket):
 
 @pytest.mark.parametrize("kind", [503, 429, 408, 500, "reset", "stall"])
 def test_what_passes_is_tried_again(store, proxy, kind):
-    store.folder.stall_s = 2 if kind == "stall" else 10
+    store.folder.stall_s = 0.5 if kind == "stall" else 10
     proxy.fail(kind, 2, method="POST")
     store.write("a", [memoryview(b"abc")])
     proxy.fail(kind, 1, method="GET")
@@ -136,7 +136,7 @@ def test_what_passes_is_tried_again(store, proxy, kind):
 
 @pytest.mark.parametrize("kind", [503, "reset", "stall"])
 def test_a_large_upload_survives_faults_in_its_middle(store, proxy, chunked, kind):
-    store.folder.stall_s = 2 if kind == "stall" else 10
+    store.folder.stall_s = 0.5 if kind == "stall" else 10
     proxy.fail(kind, 1, method="PUT")
     store.write("big", views(BIG))
     sent = [method for method, _, _ in proxy.seen]
@@ -189,7 +189,7 @@ def test_a_download_that_stays_damaged_is_an_error_of_the_object(store, proxy):
 
 
 def test_a_store_that_is_down_is_given_up_after_the_deadline(bucket, proxy):
-    store = BucketStore(f"{bucket}/down", deadline_s=1.5, stall_s=1)
+    store = BucketStore(f"{bucket}/down", deadline_s=0.5, stall_s=1)
     proxy.fail(503, float("inf"))
     for call in (lambda: store.commit("a", b"x"), lambda: store.read("a"), store.names, lambda: store.delete("a")):
         with pytest.raises(ConnectionError, match="503"):
@@ -344,7 +344,7 @@ def test_training_fails_when_the_patience_has_ended(make, bucket, proxy):
 
 def test_a_kill_at_any_moment_of_saving_leaves_the_newest_readable():
     """A drill has more kills."""
-    kills = os.environ.get("TRAINING_TEST_KILLS", "8")
+    kills = os.environ.get("TRAINING_TEST_KILLS", "4")
     command = [sys.executable, "-m", "benchmarks.kills", "--store", "bucket", "--kills", kills, "--megabytes", "1"]
     done = subprocess.run(command, cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr

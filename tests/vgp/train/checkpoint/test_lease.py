@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import ExitStack
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -208,7 +209,8 @@ def test_a_store_that_takes_a_third_of_a_lease_to_answer_keeps_it_renewed(bucket
 
 def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bucket, proxy, monkeypatch):
     """Nobody could renew it: that it is old is no proof that its holder is gone."""
-    folder, refusals = f"{bucket}/outage-of-both", []
+    folder, refusals, renewed = f"{bucket}/outage-of-both", [], threading.Event()
+    monkeypatch.setattr(lease, "time", SimpleNamespace(sleep=lambda seconds: renewed.wait(PATIENCE_S)))
 
     def take():
         with pytest.raises(UserError, match="held by run gone") as refusal:
@@ -223,6 +225,7 @@ def test_a_lease_that_ran_out_in_an_outage_stays_with_a_holder_that_renews_it(bu
     await_true(lambda: any("alt=media" in path for _, path, _ in proxy.seen[seen:]))
     slot = Slot(f"{folder}/{FILE_NAME}", deadline_s=PATIENCE_S)
     assert slot.put(Holder.new(Owner("gone", "train_0"), LENGTH_S).encode(), slot.generation())
+    renewed.set()
     taker.join(PATIENCE_S)
     assert refusals
 

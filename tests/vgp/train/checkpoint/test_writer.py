@@ -159,7 +159,7 @@ def test_after_the_stated_time_a_full_disk_is_an_error(make, tmp_path):
 
 
 #: As many as show in a few seconds that nothing is wrong at each of them; a drill has more.
-KILLS = int(os.environ.get("TRAINING_TEST_KILLS", "6"))
+KILLS = int(os.environ.get("TRAINING_TEST_KILLS", "4"))
 
 DRILL = """
 import os, random, signal, sys, time

@@ -91,7 +91,7 @@ def test_a_run_that_began_on_a_gpu_goes_on_as_it_began_on_a_cpu_and_says_so(gpu,
     monkeypatch.setenv("PATH", "")
     values, reasons = chosen(LARGE, CPU, begun)
     assert values == ("bf16", False, False)
-    assert reasons["compile"] == "the run began compiled, but here there is no compiler (g++, clang++, c++)"
+    assert "no compiler (g++, clang++, c++)" in reasons["compile"]
 
 
 def test_what_was_chosen_then_counts_where_it_is_left_open_now():

@@ -25,21 +25,15 @@ def test_nothing_is_said_of_a_run_that_stays():
 
 
 def test_other_processes_differ_in_the_order_of_sums_and_not_at_all_in_exact_mode():
-    assert said(now=1) == (
-        "saved by 4 processes, gone on with by 1 process: sums of gradients are in another order, so last digits "
-        "differ from those of a run that stayed"
-    )
-    assert said(now=2, exact=True).endswith(": the same bits as if nothing had happened (exact=true)")
-    assert said(now=3).endswith("; 4 microbatches on 3: some compute one more, and the others wait")
+    assert all(fact in said(now=1) for fact in ("4 processes", "1 process:", "another order"))
+    assert "the same bits" in said(now=2, exact=True) and "another order" not in said(now=2, exact=True)
+    assert "4 microbatches on 3" in said(now=3) and "microbatches" not in said(now=2)
 
 
 def test_another_kind_of_device_rounds_in_its_own_way_in_any_mode():
-    assert said(device="Tesla T4").startswith(
-        "saved by 4 processes on NVIDIA A100-SXM4-80GB, gone on with by 4 processes on Tesla T4: sums of gradients"
-    )
-    assert said(device="Tesla T4", exact=True).endswith(
-        "sums are in the same order, but another kind of device may round them differently"
-    )
+    moved, exact = said(device="Tesla T4"), said(device="Tesla T4", exact=True)
+    assert all(name in text for name in ("NVIDIA A100-SXM4-80GB", "Tesla T4") for text in (moved, exact))
+    assert "another order" in moved and "same order" in exact and "the same bits" not in exact
 
 
 class Net(nn.Module):
@@ -66,7 +60,7 @@ def take(folder, tensors, module=None, warm_name=lambda name: name, **settings):
     config = parse({"warm_start": str(path), **settings})
     rank = SimpleNamespace(local_rank=0, rank=0)
     task = SimpleNamespace(warm_name=warm_name)
-    return module, initial_state.take(module, open_weights(str(path)), task, config, rank, 60)
+    return module, initial_state.take_weights(module, open_weights(str(path)), task, config, rank, 60)
 
 
 def test_every_tensor_is_taken_by_its_name_and_tied_ones_by_one_of_theirs(tmp_path):
@@ -169,10 +163,10 @@ def test_a_model_of_ours_is_taken_and_a_file_cut_short_is_refused(tmp_path):
     found = open_weights(str(tmp_path))
     module, task = Net(), SimpleNamespace(warm_name=lambda name: name)
     rank, config = SimpleNamespace(local_rank=0, rank=0), parse({"warm_start": str(tmp_path)})
-    initial_state.take(module, found, task, config, rank, 60)
+    initial_state.take_weights(module, found, task, config, rank, 60)
     assert all(torch.equal(t, other.state_dict()[name]) for name, t in module.state_dict().items())
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(UserError, match="cannot be read as weights"):
         open_weights(str(tmp_path))
     with pytest.raises(UserError, match="cannot be read as weights"):
-        initial_state.take(module, found, task, config, rank, 60)
+        initial_state.take_weights(module, found, task, config, rank, 60)

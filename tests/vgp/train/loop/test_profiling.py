@@ -154,7 +154,7 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_message_as_it_is(
 
     monkeypatch.setattr("torch.cuda.memory._dump_snapshot", full)
     said = profiling.write_memory_snapshot(request(tmp_path), rank(), 0)
-    assert said == "No snapshot of the memory could be written: [Errno 28] No space left on device"
+    assert "No space left on device" in said and "\n" not in said
 
 
 def test_stacks_are_kept_only_where_they_are_asked_for(tmp_path: Path, allocator: list[dict[str, object]]) -> None:

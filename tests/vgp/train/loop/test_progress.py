@@ -58,10 +58,7 @@ def test_a_rank_that_stays_slower_than_the_median_is_named_once_until_it_recover
         pace.add(own, whole_s=0.05, seconds=5) for own in (even, even, slow, slow, slow, slow, even, even, slow, slow)
     ]
     assert [bool(text) for text in said] == [False, False, False, True, False, False, False, False, False, True]
-    assert said[3] == (
-        "rank 3 (machine 1) holds the others up: for 10 s it has taken 30 ms to get a batch and run the forward pass; "
-        "the median is 10 ms"
-    )
+    assert all(fact in said[3] for fact in ("rank 3 (machine 1)", "10 s", "30 ms", "10 ms"))
 
 
 def test_a_moment_and_what_costs_little_are_no_reason_and_of_two_ranks_one_is_named():

@@ -52,9 +52,8 @@ def saved(interval, *, held_s=0.0, waited_s=0.0, slower=1.0, steps=4):
 def test_what_a_save_costs_decides_and_is_told_once_with_its_reason():
     interval = Interval("auto", 0.4)
     assert interval.every_s == 60
-    assert saved(interval, held_s=0.3, waited_s=0.1) == (
-        "checkpoints every 85 s: a save costs 0.4 s, and one interruption in 2.5 h is expected"
-    )
+    told = saved(interval, held_s=0.3, waited_s=0.1)
+    assert all(fact in told for fact in ("every 85 s", "0.4 s", "2.5 h"))
     assert saved(interval, held_s=0.3, waited_s=0.1) == "" and interval.every_s == pytest.approx(84.5, abs=0.5)
     assert "every 10 min" in saved(Interval("auto"), slower=3.6)  # 8 steps of 0.36 s in place of 0.1 s: 2.1 s
 
@@ -69,9 +68,9 @@ def test_a_save_that_costs_otherwise_than_the_first_moves_the_interval_and_is_to
 
 def test_the_interval_keeps_within_its_bounds_and_says_so():
     cheap, rare, dear = Interval("auto", 60), Interval("auto", 1e-4), Interval("auto", 3600)
-    assert saved(cheap, held_s=0.001).endswith("expected (0.35 s would lose least; least)")
+    assert saved(cheap, held_s=0.001).endswith("(0.35 s would lose least; least)")
     assert saved(rare, held_s=9.0).endswith("would lose least; most)")
-    assert saved(dear, held_s=6.0).endswith("would lose least; saving takes 5% of the time at most)")
+    assert saved(dear, held_s=6.0).endswith("5% of the time at most)")
     assert (cheap.every_s, rare.every_s, dear.every_s) == (LEAST_S, MOST_S, 120)
 
 
@@ -165,13 +164,13 @@ def save(tmp_path):
 
 
 def test_a_commit_that_takes_longer_than_a_hang_may_keeps_every_rank_waiting_and_ends_none(save, tmp_path):
-    waited = save(commit_s=5, patience_s=60, hang_after_s=4)
-    assert all(isinstance(seconds, float) and seconds > 4 for seconds in waited), waited
+    waited = save(commit_s=2.4, patience_s=60, hang_after_s=2)
+    assert all(isinstance(seconds, float) and seconds > 2 for seconds in waited), waited
     assert recovery.committed(DiskStore(tmp_path), 0) == ["run000-step000000001.json"]
 
 
 def test_one_that_takes_longer_than_the_patience_ends_all_ranks_with_the_same_words(save):
-    said = save(commit_s=6, patience_s=0.2, hang_after_s=4)
+    said = save(commit_s=3, patience_s=0.2, hang_after_s=2)
     assert all(isinstance(error, ProcessFailed) for error in said), said
     assert "rank 0 is still writing its share" in str(said[1]) and str(said[0]) == str(said[1])
 

@@ -33,8 +33,8 @@ def test_kernels_run_on_their_major_architecture_and_intermediate_code_on_what_i
 
 def test_gpus_that_pytorch_cannot_use_end_the_run_instead_of_training_on_the_cpu(monkeypatch):
     with pytest.raises(UserError, match="has 8 GPUs, and PyTorch .* built without CUDA.*CUDA_VISIBLE_DEVICES="):
-        gpu.require(torch.device("cpu"), 8)
-    gpu.require(torch.device("cpu"), 0)
+        gpu.require_usable(torch.device("cpu"), 8)
+    gpu.require_usable(torch.device("cpu"), 0)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: WHEEL)
     assert "kernels for sm_75, sm_80, sm_86, sm_90; the GPU, NVIDIA B200, is sm_100," in gpu.sentence(
         "NVIDIA B200", (10, 0)

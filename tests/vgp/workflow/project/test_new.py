@@ -13,7 +13,7 @@ import pytest
 
 from vgp.base.errors import RequestError
 from vgp.workflow.project import originals
-from vgp.workflow.project.new_project import PIN, contents, write
+from vgp.workflow.project.project_files import PIN, contents, write
 
 REPOSITORY = Path(__file__).parents[4]
 

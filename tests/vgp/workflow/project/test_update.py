@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.workflow.project.new_project import PIN, write
 from vgp.workflow.project.originals import WHEEL_NAME
-from vgp.workflow.project.update import apply, plan
+from vgp.workflow.project.project_files import PIN, apply, plan, write
 
 OLD = "vgp-0.0.9-py3-none-any.whl"
 

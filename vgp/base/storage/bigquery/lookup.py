@@ -7,11 +7,10 @@ from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.base.storage.bigquery import client, locations, names
+from vgp.base.storage.bigquery import client, names
 from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.bigquery.query import MOST_LETTERS, QueryText
-from vgp.base.storage.finding import File
-from vgp.base.storage.past import Past
+from vgp.base.storage.finding import File, Past
 from vgp.base.storage.pinned import PinnedRelation, PinnedTable
 
 #: https://cloud.google.com/bigquery/docs/time-travel#configure_the_time_travel_window (2026-11)
@@ -96,7 +95,7 @@ class Lookup:
             for file in [None] if names.is_table(part) else storage.find(part):
                 relation = self._relation(part, file, past, now)
                 relations[relation.name] = relation
-        locations.check_one_place(list(relations.values()))
+        names.check_one_place(list(relations.values()))
         return tuple(relations[name] for name in sorted(relations))
 
     def _relation(self, part: str, file: File | None, past: Past | None, now: datetime) -> PinnedRelation:
@@ -115,7 +114,7 @@ class Lookup:
             query = QueryText(part, storage.read(path, most=4 * MOST_LETTERS).decode("utf-8-sig", errors="replace"))
         tables: dict[TableName, Table] = {}
         sql = self._expanded(query, tables)
-        location = locations.of_query(part, {name: table.location for name, table in tables.items()})
+        location = names.of_query(part, {name: table.location for name, table in tables.items()})
         pinned_tables = tuple(self._pinned(tables[name], past, now) for name in sorted(tables))
         return PinnedRelation(name=part, sql=sql, tables=pinned_tables, location=location)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.sources.values import is_text
 
@@ -98,7 +98,7 @@ def declared(given: Iterable[str], names: Sequence[str]) -> tuple[dict[str, str]
         if not equals:
             raise UserError(f"--read {text}: give it as COLUMN=TYPE, such as 'price=number 1,234.5'.")
         if not any(fnmatchcase(column, name) for column in names):
-            raise UserError(f"--read {text}: the table has no column {quoted(name)}. {nearest(name, names)}")
+            raise UserError(f"--read {text}: the table has no column {quoted(name)}. {did_you_mean(name, names)}")
         patterns.append((name, type_.strip()))
     return types, patterns
 

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 
 WORDS = (
@@ -96,7 +96,8 @@ def kind(text: str) -> Kind:
     if word == "number" and form_of(form):
         return Kind(word, form, missing)
     raise ValueError(
-        f"{quoted(text)} is no type. {nearest(text, WORDS)} A date in another form than 2026-01-31 has its form behind "
+        f"{quoted(text)} is no type. {did_you_mean(text, WORDS)} "
+        "A date in another form than 2026-01-31 has its form behind "
         'the word: "date %d.%m.%Y"; so has a number with signs: "number $1,234.5" or "number 1.234,5".'
     )
 

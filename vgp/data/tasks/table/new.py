@@ -4,7 +4,6 @@ python -m vgp.steps table titanic.csv --target survived --out titanic.toml
 """
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
+from vgp.base.storage import files
 from vgp.data.tasks.table import proposal, sample
 from vgp.data.tasks.table.proposal import Asked, Column, Proposal
 from vgp.data.tasks.table.task import Table
@@ -22,7 +23,7 @@ ENOUGH_ROWS, STEPS, STEPS_PER_EPOCH = 100_000, 1_000, 50
 
 
 @exits
-def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any) -> dict[str, Any]:
+def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any) -> JsonObject:
     """Writes the task.toml of a table; returns what it says, and why.
 
     Args:
@@ -43,7 +44,7 @@ def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any)
     return told(made, data, out)
 
 
-def told(made: proposal.Proposal, data: str, out: str) -> dict[str, Any]:
+def told(made: proposal.Proposal, data: str, out: str) -> JsonObject:
     """What was decided, as JSON."""
     goal = made.target
     return {
@@ -72,7 +73,7 @@ def _pace(made: proposal.Proposal) -> str:
     return f" --set global_batch_size={batch} --set epochs={epochs}"
 
 
-def show(result: dict[str, Any]) -> None:
+def show(result: JsonObject) -> None:
     """The same as text, without a terminal's means."""
     for column in result["columns"]:
         print(f"{column['name']}\t{column['type']}\t{column['role']}\t{column['why']}")
@@ -92,14 +93,10 @@ def _refuse_occupied(path: Path, force: bool) -> None:
 
 def _write(path: Path, text: str) -> None:
     """All of it or nothing."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        files.write(path, text)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 # ---- a proposal as the text of a task.toml, which a person reads in a minute

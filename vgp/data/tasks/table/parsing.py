@@ -5,12 +5,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import quoted
 from vgp.data.tasks.table import declaration
 from vgp.data.tasks.table.declaration import Declared
@@ -56,18 +56,18 @@ def parse(text: str, file: str = "the task's TOML") -> Declared:
     raise UserError("\n".join(f"{file}, line {line_of(text, keys)}: {says}" for keys, says in problems))
 
 
-def _keys(problem: Any) -> tuple[str, ...]:
+def _keys(problem: ErrorDetails) -> tuple[str, ...]:
     return tuple(part for part in problem["loc"] if isinstance(part, str))
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: ErrorDetails) -> str:
     """What pydantic found, and the choices."""
     keys, given = _keys(problem), problem["input"]
     name = ".".join(keys)
     match problem["type"]:
         case "extra_forbidden":
             known: type[BaseModel] = _TABLES.get(keys[0], Declared) if len(keys) > 1 else Declared
-            return f"there is no key {quoted(name)}. {nearest(keys[-1], known.model_fields)}"
+            return f"there is no key {quoted(name)}. {did_you_mean(keys[-1], known.model_fields)}"
         case "missing":
             return f"{name} is missing: write {_EXAMPLES.get(name, name)}."
         case "too_long" if name == "columns":
@@ -119,7 +119,7 @@ def _references(declared: Declared) -> Iterator[Problem]:
             if name in declared.columns or key == "group" and name in ("day", "row"):
                 continue
             fix = "It stands in [ignored]: move its line." if name in declared.ignored else ""
-            yield (key,), f"{key}: [columns] has no {quoted(name)}. {fix or nearest(name, declared.columns)}"
+            yield (key,), f"{key}: [columns] has no {quoted(name)}. {fix or did_you_mean(name, declared.columns)}"
 
 
 def _target(declared: Declared) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from vgp.base.exits import UserError
-from vgp.base.options import nearest
+from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 from vgp.data.schema import RESERVED
 from vgp.data.sources.values import is_text
@@ -182,7 +182,7 @@ def _spelled(asked: Asked, names: Sequence[str]) -> Asked:
 
 def _known(option: str, name: str, names: Sequence[str]) -> None:
     if name not in names:
-        raise UserError(f"--{option} {name}: the table has no column {quoted(name)}. {nearest(name, names)}")
+        raise UserError(f"--{option} {name}: the table has no column {quoted(name)}. {did_you_mean(name, names)}")
 
 
 def _group(asked: Asked, seen: Mapping[str, Repeats], goal: Target, time: str) -> str:

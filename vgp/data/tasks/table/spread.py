@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -64,15 +64,14 @@ def _stream(file: File) -> AbstractContextManager[IO[bytes]]:
     return download.opened(file.path, chunk_bytes=HEAD_BYTES) if remote else files.open_file(file.path)
 
 
-def _parts(file: File, stream: Any, suffix: str, count: int, rows: int) -> Iterator[bytes]:
+def _parts(file: File, stream: IO[bytes], suffix: str, count: int, rows: int) -> Iterator[bytes]:
     """Whole records from all over a text, the header above each."""
     packed = suffix.endswith((".gz", ".zst", ".zip"))
-    if packed:
-        stream = inflate.Unpacked(storage.plain(file.path), stream, file.bytes, ".csv")
-    head = _read(stream, HEAD_BYTES)
+    unpacked = inflate.Unpacked(storage.plain(file.path), stream, file.bytes, ".csv") if packed else None
+    head = _read(unpacked or stream, HEAD_BYTES)
     top = b"" if resolve.KINDS[suffix] == "json" else _header(storage.plain(file.path), head)
     length = _length(len(head) // max(1, head.count(b"\n")), rows)
-    rest = _blocks(stream, head, length, count) if packed else _places(stream, file.bytes, length, count)
+    rest = _blocks(unpacked, head, length, count) if unpacked else _places(stream, file.bytes, length, count)
     for number, part in enumerate(rest):
         part = part[part.find(b"\n") + 1 :] if number else part[len(top) :]
         if end := records.last_end(part) if top else part.rfind(b"\n") + 1:
@@ -114,7 +113,7 @@ def _blocks(stream: inflate.Unpacked, head: bytes, length: int, count: int) -> I
     return iter(kept)
 
 
-def _read(stream: Any, size: int) -> bytes:
+def _read(stream: inflate.Readable, size: int) -> bytes:
     """So many bytes, or all that are left: what unpacks may give fewer at once."""
     parts: list[bytes] = []
     while size and (part := stream.read(size)):

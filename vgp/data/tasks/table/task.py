@@ -7,7 +7,7 @@ vgp run training --set task=titanic.toml --set data=titanic.csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import ibis.expr.types as ir
 import pyarrow as pa
@@ -17,6 +17,7 @@ from vgp.data import splits
 from vgp.data.schema import Field
 from vgp.data.sources.resolve import Reading
 from vgp.data.tabular import TabularTask
+from vgp.data.task import Options
 from vgp.data.tasks.table import parsing
 from vgp.data.tasks.table.declaration import Declared, Network
 from vgp.data.tasks.table.kinds import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, amount, form_of
@@ -30,9 +31,9 @@ _TABLES = ("split", "reading", "network")
 class Table(TabularTask):
     """A table as a task.toml declares it: the option `declaration` is the whole text of the file."""
 
-    settings: ClassVar[Mapping[str, Any]] = {**TabularTask.settings, "declaration": "", **Network().model_dump()}
+    settings: ClassVar[Options] = {**TabularTask.settings, "declaration": "", **Network().model_dump()}
 
-    def __init__(self, options: Mapping[str, Any] | None = None):
+    def __init__(self, options: Options | None = None):
         text = (options or {}).get("declaration", "")
         if not isinstance(text, str) or not text.strip():
             raise UserError(
@@ -65,7 +66,7 @@ class Table(TabularTask):
     def days(self, rows: ir.Table) -> ir.DateValue:
         return date_of(rows[self.time], self.declared.kinds[self.time], self.declared.missing)
 
-    def labels(self, rows: ir.Table) -> Any:
+    def labels(self, rows: ir.Table) -> ir.NumericValue:
         """The code of a class; of a regression the number itself."""
         target, kind = rows[self.target], self.declared.kinds[self.target]
         if self.regression:
@@ -81,7 +82,7 @@ class Table(TabularTask):
         return feature_values(self.declared, rows)
 
 
-def _attributes(declared: Declared, text: str) -> dict[str, Any]:
+def _attributes(declared: Declared, text: str) -> dict[str, object]:
     """What a class of a tabular task declares by its attributes."""
     fixed = {*declared.key, declared.time}
     made = feature_names(declared)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from vgp.base import whole_files
 from vgp.base.errors import RequestError
-from vgp.base.text import whole_files
 
 
 def test_a_new_file_and_its_folders_are_made(tmp_path):

@@ -11,7 +11,7 @@ from vgp.data.prepare import pinned_input, prepare
 from vgp.data.tasks import files
 from vgp.data.tasks.files import find_files
 from vgp.protocol import manifest
-from vgp.protocol import pin_store as store
+from vgp.protocol import pins as store
 from vgp.protocol.pins import DataPins, Request
 from vgp.steps.pins.resolve import resolve
 

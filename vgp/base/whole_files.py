@@ -1,14 +1,15 @@
-"""The one way in which the tool writes a file: whole or not at all."""
+"""Files that commands write: whole or not at all; and the difference of two texts as a unified diff."""
 
 import difflib
 import os
-import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 from vgp.base.errors import RequestError
+from vgp.base.storage import files
+
+# ---- the one way in which the tool writes a file: whole or not at all
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -17,37 +18,12 @@ def write(path: Path, content: str | bytes) -> None:
     Raises:
         RequestError: it cannot be written.
     """
-    data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        _replace(Path(os.path.realpath(path)), data)
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files.write(target, content, durable=True)
     except OSError as error:
         raise RequestError(f"{path} cannot be written: {error.strerror or error}.") from None
-
-
-def _replace(target: Path, data: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = _mode(target)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name[:40]}.", delete=False) as file:
-        scratch = Path(file.name)
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            scratch.chmod(mode)
-            scratch.replace(target)
-        except BaseException:  # an interrupt, too, leaves nothing behind
-            scratch.unlink(missing_ok=True)
-            raise
-
-
-def _mode(target: Path) -> int:
-    """The rights of the file, or those of a new one; raises OSError where something else is in its place."""
-    if not target.exists():
-        return 0o644
-    mode = target.stat().st_mode
-    if not stat.S_ISREG(mode):
-        raise OSError("it is no regular file")
-    return stat.S_IMODE(mode)
 
 
 _Run = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
