@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -259,7 +259,7 @@ def read(job: "PipelineJob") -> Run:
     from google.protobuf import json_format
 
     message = type(job).pb(job)
-    spec = PipelineSpec(whole(json_format.MessageToDict(message.pipeline_spec)))
+    spec = _spec(message.pipeline_spec.SerializeToString(deterministic=True))
     state = _RUN_STATES.get(job.state.name, job.state.name.removeprefix("PIPELINE_STATE_").lower())
     return Run(
         name=job.name, state=state, created=moment(job.create_time), started=moment(job.start_time),
@@ -267,6 +267,14 @@ def read(job: "PipelineJob") -> Run:
         spec=spec, arguments=_arguments(json_format.MessageToDict(message.runtime_config)), job=job,
         steps=tuple(steps_of(spec, job.job_detail.task_details, resource_names.short(job.name), over=state in ENDED)),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _spec(serialized: bytes) -> PipelineSpec:
+    """Returns the compiled pipeline of a Struct; a run that is followed has the same one at every look."""
+    from google.protobuf import json_format, struct_pb2
+
+    return PipelineSpec(whole(json_format.MessageToDict(struct_pb2.Struct.FromString(serialized))))
 
 
 def whole(value: Any) -> Any:
