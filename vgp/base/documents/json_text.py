@@ -4,7 +4,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vgp.base.documents.bounded_text import FieldPath
@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # not every reader of JSON has a model
 
 #: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
 JsonObject: TypeAlias = dict[str, Any]
+#: A JSON object that its reader does not change.
+JsonView: TypeAlias = Mapping[str, Any]
 #: Any JSON value from outside: its reader narrows it with isinstance.
 Json: TypeAlias = str | int | float | bool | list[Any] | JsonObject | None
 

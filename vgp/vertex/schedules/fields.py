@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from vgp.base.documents.json_text import JsonObject
-from vgp.check.spec.dag import Json
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
 from vgp.vertex.runs.remote_run import whole
@@ -135,7 +134,7 @@ def _without_empty(value: Any) -> Any:
     return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _digest(plain: Json) -> str:
+def _digest(plain: JsonView) -> str:
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
