@@ -14,6 +14,7 @@ outcome.py          what a task predicts: classes, a likelihood, or a number
 pins.py             the three documents, data, champion and run, named by their checksum
 placeholders.py     texts that Kubeflow Pipelines would replace; the name that stands for the one image
 run_folder.py       where a run keeps things, told from the path of an output
+spec_version.py     the version of a spec, and what a step refuses
 summary.py          what became of a run, as one value
 capacity/           a job and its launcher: ladder, signs of life, progress, who may run
 launching/          the text that starts any script on every machine of a job"""
