@@ -20,9 +20,10 @@ from vgp.base.storage.storage import File
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 from vgp.data import image_labels, place
-from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
+from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels
 from vgp.data.task import Options, RawRow, Statistics, Task
 from vgp.data.tasks.files import find_files
+from vgp.data.text import split_of
 from vgp.protocol.manifest import SourceFile
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")

@@ -25,7 +25,7 @@ from vgp.steps import vertex_records
 
 def tell(
     status: Any, path: str, *, address: str, prices: Mapping[str, float | Sequence[Any]], experiment: str = ""
-) -> dict[str, Any]:
+) -> JsonObject:
     """Writes the summary to `path`, prints it, sends it, and returns what belongs into the artifact's metadata.
 
     Args:
@@ -50,7 +50,7 @@ def tell(
         return {}
 
 
-def _job(status: Any) -> dict[str, Any]:
+def _job(status: Any) -> JsonObject:
     """What Google knows of the run, else its name; nothing of kfp.local's runs, which are known to nobody."""
     name = str(status.pipeline_job_resource_name)
     if run_page(name):
@@ -65,7 +65,7 @@ def _job(status: Any) -> dict[str, Any]:
     return {}
 
 
-def _ways(job: Mapping[str, Any]) -> tuple[Way, ...]:
+def _ways(job: JsonObject) -> tuple[Way, ...]:
     """The ways up the run's ladders; a run without any asks for nothing."""
     if not way.has_ladder(job.get("pipelineSpec") or {}):
         return ()

@@ -29,13 +29,11 @@ class Step:
     #: Why it was skipped, why it should have run, or that it ran and should not have.
     why: str = ""
     folder: Path | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: JsonView = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)
 
 
-def prove(
-    spec: PipelineSpec, arguments: Mapping[str, Any], now: Sequence[Path], earlier: Sequence[Path] = ()
-) -> list[Step]:
+def prove(spec: PipelineSpec, arguments: JsonView, now: Sequence[Path], earlier: Sequence[Path] = ()) -> list[Step]:
     """Every task of the pipeline in DAG order.
 
     Args:
