@@ -127,12 +127,7 @@ class ImageTask(Task):
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
             )
             split = (line.split if line else "") or split_of(name, *shares)
-            yield Picture(
-                name,
-                replace(file, path=pinned or file.path),
-                code,
-                split,
-            )
+            yield Picture(name, replace(file, path=pinned or file.path), code, split)
 
     def scan(self, shard: tuple[Picture, ...]) -> Scan:
         """Reads every image; decodes it only if it may be dropped."""
