@@ -17,6 +17,6 @@ from functools import partial
 
 from kfp import dsl
 
-from vgp.protocol.placeholders import IMAGE
+from vgp.workflow import IMAGE
 
 step = partial(dsl.component, base_image=IMAGE, install_kfp_package=False)

@@ -13,7 +13,7 @@ from components.notify import notify
 from components.predict import predict, resolve
 from vgp.steps.form import check_prediction as check
 from vgp.steps.form import expanded, look
-from vgp.workflow.compiling.placing import placed, step, target
+from vgp.workflow import placed, step, target
 
 __all__ = ["batch_prediction", "check", "expanded", "look"]
 

@@ -23,7 +23,7 @@ from components.register import register
 from components.resolve import resolve
 from components.train import collect, train
 from vgp.steps.form import check, expanded, look, members
-from vgp.workflow.compiling.placing import job, placed, step, target
+from vgp.workflow import job, placed, step, target
 
 __all__ = ["check", "expanded", "look", "members", "training"]
 

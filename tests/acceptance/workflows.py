@@ -11,8 +11,8 @@ from kfp.compiler import Compiler
 from kfp.dsl import Artifact, Dataset, Input, Model, Output, PipelineTaskFinalStatus
 
 from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned
-from vgp.protocol.placeholders import IMAGE
 from vgp.settings import Settings
+from vgp.workflow import IMAGE
 from vgp.workflow.compiling.vertex import Vertex
 
 #: Of Docker Hub, where the project's own image is not built yet: kfp is installed when a step starts.

@@ -9,9 +9,9 @@ import pytest
 
 from vgp.base.clock import Clock
 from vgp.base.exits import Preempted
-from vgp.launch.capacity import job_progress as progress
 from vgp.launch.capacity import jobs, journal
-from vgp.launch.capacity.job_progress import at_risk_s
+from vgp.launch.capacity import situation as progress
+from vgp.launch.capacity.situation import at_risk_s
 from vgp.machines.placement import provisioning
 from vgp.protocol.capacity import control as job
 from vgp.protocol.capacity import ladder

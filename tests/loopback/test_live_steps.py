@@ -12,7 +12,7 @@ from loopback.capacity import World
 from loopback.conftest import PARENT
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.machines.placement.step_request import Request
-from vgp.protocol.capacity import ways
+from vgp.protocol.capacity import way
 from vgp.settings import Settings
 from vgp.workflow.compiling.sizes import with_sizes
 from vgp.workflow.compiling.vertex import Vertex
@@ -106,8 +106,8 @@ def test_a_run_takes_the_size_that_its_parameter_names_and_its_steps_hand_on_wha
     assert (
         job.message.labels["vertex-ai-pipelines-run-billing-id"] == found.labels["vertex-ai-pipelines-run-billing-id"]
     )
-    (way,) = ways.of_run(ways.client(), "gs://test-bucket/runs", "one-1")
-    assert [attempt.rung for attempt in way.attempts] == ["large-1-spot-us-central1"] or way.attempts[0].outcome
+    (climbed,) = way.of_run(way.client(), "gs://test-bucket/runs", "one-1")
+    assert [attempt.rung for attempt in climbed.attempts] == ["large-1-spot-us-central1"] or climbed.attempts[0].outcome
 
 
 def test_a_plain_job_on_spot_is_started_again_by_vertex_itself(cloud, run):

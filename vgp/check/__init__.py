@@ -4,7 +4,7 @@ api_object.py         an object of the API: job, tuning, prediction, deployment,
 check_finding.py      findings, and rows of machines
 check_report.py       findings, steps, exit code; as text, JSON and SARIF
 checker.py            files in, a report out
-container_facts.py    what a container's image name and environment tell: GPU support, services that it may use
+container_facts.py    a container's image by its name (GPU support, registry), and the services that it may use
 cost_bound.py         what a run can cost at most
 custom_job.py         a CustomJobSpec: its pools together, reduction servers
 document_kinds.py     which kind a file or a document is, and its judge

@@ -1,7 +1,7 @@
-"""What a container tells of itself: its image's name, and the services that its environment lets it use.
+"""Facts about a container: from the name of its image, and from the services that its environment lets it use.
 
-The name of an image tells its registry, whether it is pinned, GPU support and architecture. BigQuery and Dataflow stand
-in one variable of a step that prepares data, with what they can cost.
+The name of an image shows its registry, whether it is pinned, its GPU support and its architecture. BigQuery and
+Dataflow stand in one variable of a step that prepares data, with their highest cost.
 """
 
 import re

@@ -4,7 +4,6 @@ The other fields are a shell, TensorBoard, private networks and a persistent res
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vgp.base.documents.node import Node
 from vgp.base.text import google_names
@@ -261,5 +260,5 @@ def _mounts(reader: Reader, spec: Node) -> None:
                     reader.keys(mount, message)
 
 
-def _report(reader: Reader, at: Node, text: str, fix: str = "", severity: Any = "") -> None:
+def _report(reader: Reader, at: Node, text: str, fix: str = "", severity: str = "") -> None:
     reader.report(at, Problem("GPU035", "", text, fix, severity))

@@ -108,11 +108,7 @@ def say(notes: Sequence[str]) -> None:
 
 
 def manifest_of(
-    name: str,
-    task: Task,
-    statistics: Statistics,
-    columns: Columns,
-    splits: dict[str, tuple[ShardFile, ...]],
+    name: str, task: Task, statistics: Statistics, columns: Columns, splits: dict[str, tuple[ShardFile, ...]]
 ) -> Manifest:
     own = {"rows_read", "rows_dropped", "notes", "doubts", "split", "sources"}
     doubts = tuple(statistics.get("doubts", ()))

@@ -117,16 +117,6 @@ def folder_of(image: str) -> str:
     return folder
 
 
-def place_of(image: str) -> float:
-    """Of an image's name, in [0, 1): what decides its split, so that more images move none from split to split."""
-    return int.from_bytes(hashlib.blake2b(image.encode(), digest_size=8).digest(), "little") / 2**64
-
-
-def split_of(image: str, validation_share: float, test_share: float) -> str:
-    place = place_of(image)
-    return "test" if place < test_share else "validation" if place < test_share + validation_share else "train"
-
-
 def id_of(image: str) -> int:
     """63 bits of the MD5 of its name."""
     return int.from_bytes(hashlib.md5(image.encode(), usedforsecurity=False).digest()[:8], "big") >> 1

@@ -20,9 +20,10 @@ from vgp.base.storage.storage import File
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 from vgp.data import image_labels, place
-from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels, split_of
+from vgp.data.image_labels import SPLITS, Damaged, Labels, composed, folder_of, pixels
 from vgp.data.task import Options, RawRow, Statistics, Task
 from vgp.data.tasks.files import find_files
+from vgp.data.text import split_of
 from vgp.protocol.manifest import SourceFile
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -126,12 +127,7 @@ class ImageTask(Task):
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
             )
             split = (line.split if line else "") or split_of(name, *shares)
-            yield Picture(
-                name,
-                replace(file, path=pinned or file.path),
-                code,
-                split,
-            )
+            yield Picture(name, replace(file, path=pinned or file.path), code, split)
 
     def scan(self, shard: tuple[Picture, ...]) -> Scan:
         """Reads every image; decodes it only if it may be dropped."""

@@ -31,12 +31,7 @@ STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
 
 
 def prepare(
-    task: str,
-    data: str,
-    destination: str | Path,
-    *,
-    options: Options | None = None,
-    workers: int | None = None,
+    task: str, data: str, destination: str | Path, *, options: Options | None = None, workers: int | None = None
 ) -> Manifest:
     """Prepares the dataset of a task in the folder `destination` and returns its manifest.
 

@@ -112,7 +112,8 @@ def open_rows(directory: str | Path, split: str) -> Rows:
         raise UserError(f"{folder} has no split {split!r}; it has {', '.join(dataset.splits)}.")
     shards, rows = dataset.splits[split], dataset.rows(split)
     if rows * _row_bytes(dataset.columns) <= IN_MEMORY_BYTES:
-        return Rows(_decoded(folder, shards, dataset, _empty_arrays(dataset, rows)))
+        arrays: dict[str, Array] = {c.name: np.empty(_shape(c, rows), dtype(c)) for c in dataset.columns}
+        return Rows(_decoded(folder, shards, dataset, arrays))
     return Rows(_mapped(folder, shards, dataset, rows))
 
 
@@ -240,10 +241,6 @@ def _fits(written: pa.DataType, column: Column) -> bool:
     if pa.types.is_fixed_size_binary(written):
         return written.byte_width == column.width and dtype(column) == np.uint8
     return pa.types.is_primitive(written) and str(written) == column.type
-
-
-def _empty_arrays(dataset: Manifest, rows: int) -> dict[str, Array]:
-    return {column.name: np.empty(_shape(column, rows), dtype(column)) for column in dataset.columns}
 
 
 def _row_bytes(columns: Sequence[Column]) -> int:

@@ -14,10 +14,7 @@ SHIPPED = {"files": "vgp.data.tasks.files:Files", "table": "vgp.data.tasks.table
 #: The folder of a project whose files have short names: `flights` is the class Flights of training/tasks/flights.py.
 PROJECT = "training.tasks"
 #: What datasets, models and registries of version 0.1 say.
-_EARLIER = {
-    "training.tasks.files:Files": SHIPPED["files"],
-    "training.tasks.table.task:Table": SHIPPED["table"],
-}
+_EARLIER = {"training.tasks.files:Files": SHIPPED["files"], "training.tasks.table.task:Table": SHIPPED["table"]}
 _SHORT = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 

@@ -30,7 +30,7 @@ scored row is of one of the classes nothing is decided: what the models make of 
 import math
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -164,7 +164,9 @@ def _compared(data: Predictions, draft: Decision, reference: Reference) -> Decis
 SIMPLE: tuple[Literal["baseline", "boosting"], ...] = ("baseline", "boosting")
 
 
-def comparison_figures(data: Predictions, reference: Reference, found: Compared, confidence: float) -> dict[str, Any]:
+def comparison_figures(
+    data: Predictions, reference: Reference, found: Compared, confidence: float
+) -> dict[str, object]:
     """The fields of a `Decision` that tell what was found, and the vetoes."""
     header = data.header
     # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
@@ -202,7 +204,7 @@ def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: 
     )
 
 
-def bounds_figures(gain: Contrast, draft: Decision) -> dict[str, Any]:
+def bounds_figures(gain: Contrast, draft: Decision) -> dict[str, object]:
     """The fields of a `Decision` that tell of its test. A decision that shares a year's error takes neighbouring groups
     to be more alike than they look."""
     level, caution = levels.tonight(draft.confidence, draft.nights), levels.CAUTION if draft.nights > 1 else 0.0

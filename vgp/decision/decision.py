@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import ValidationError
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files
 from vgp.base.text.printable import quoted
@@ -263,7 +263,7 @@ class Terms(Frozen):
     approve: Approval = "auto"
 
 
-def read_terms(values: Mapping[str, Any]) -> Terms:
+def read_terms(values: JsonObject) -> Terms:
     """Returns the terms that the values state. Raises UserError for a value that breaks its rule."""
     check_release("", "", values.get("approve", "auto"))
     try:

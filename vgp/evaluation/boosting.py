@@ -12,12 +12,13 @@ OpenMP's threads, which wait for each other busily, took ten times the CPU time 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.data.task import Task
 from vgp.evaluation import baseline
 from vgp.protocol import cluster
@@ -32,6 +33,7 @@ MOST_VALUES = 254
 SEED = 0
 
 Columns = Mapping[str, np.ndarray]
+Model: TypeAlias = "HistGradientBoostingClassifier | HistGradientBoostingRegressor"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Boosting:
     columns: tuple[Column, ...]
     #: Number of classes of the task; 0 of a regression.
     classes: int
-    models: tuple[Any, ...]
+    models: tuple[Model, ...]
     #: Rows that they were fitted on.
     rows: int
     pool: ThreadPoolExecutor
@@ -60,7 +62,7 @@ class Boosting:
         # Galichon 2010, https://doi.org/10.3982/ECTA7880
         return np.column_stack([mean, np.sort(np.column_stack(quantiles), axis=1)])
 
-    def _ask(self, model: Any, inputs: np.ndarray) -> np.ndarray:
+    def _ask(self, model: Model, inputs: np.ndarray) -> np.ndarray:
         return np.asarray(model.predict_proba(inputs) if self.classes else model.predict(inputs))
 
 
@@ -107,11 +109,11 @@ def _parts(sample: Columns, task: Task, held: Columns | None, most: int) -> tupl
     return learn, held
 
 
-def _makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Any]]:
-    common: dict[str, Any] = {"categorical_features": categories, "early_stopping": stops, "random_state": SEED}
+def _makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[], Model]]:
+    common: JsonObject = {"categorical_features": categories, "early_stopping": stops, "random_state": SEED}
     if not task.regression:
         return [lambda: HistGradientBoostingClassifier(**common)]
-    mean: list[Callable[[], Any]] = [lambda: HistGradientBoostingRegressor(**common)]
+    mean: list[Callable[[], Model]] = [lambda: HistGradientBoostingRegressor(**common)]
     return mean + [
         lambda share=share: HistGradientBoostingRegressor(loss="quantile", quantile=share, **common)
         for share in task.quantiles

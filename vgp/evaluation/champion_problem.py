@@ -12,14 +12,13 @@ that follow from new data never do it.
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
 from vgp.data.periods import spoken
+from vgp.data.task import Options
 from vgp.data.windows import dated
 from vgp.evaluation.collected import PREDICTIONS
 from vgp.protocol import pins as store
@@ -71,7 +70,7 @@ def _exists(path: str) -> bool:
     return storage.described(path) is not None if storage.is_remote(path) else os.path.exists(path)
 
 
-def learned_days_note(champion: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+def learned_days_note(champion: Options, now: Options) -> tuple[str, ...]:
     """What a reader must know of it; nothing where no day is in both windows, or these have no dates.
 
     Args:

@@ -9,11 +9,11 @@ launching text wrote it, for people only.
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.storage import File
@@ -193,8 +193,8 @@ def _metric_name(path: str, name: str) -> str:
     return name
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members: dict[str, object] = {}
     for name, value in pairs:
         if name in members:
             raise ValueError(f"{quoted(name)} is given twice")
@@ -236,7 +236,7 @@ def read_launched(folder: str) -> Launched:
     return _launched(told) if isinstance(told, dict) else Launched()
 
 
-def _launched(told: Mapping[str, Any]) -> Launched:
+def _launched(told: JsonObject) -> Launched:
     command = told.get("command")
     seconds = told.get("seconds")
     return Launched(

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import exits
 from vgp.evaluation import comparison, measure_regression, metrics, predictions, record, thresholds
 from vgp.evaluation import thresholds as precision_recall
@@ -92,14 +92,14 @@ def measure(directory: str | Path) -> Evaluation:
     return result
 
 
-def _found(directory: str | Path) -> dict[str, Any]:
+def _found(directory: str | Path) -> JsonObject:
     if not (Path(directory) / record.FILE_NAME).exists():
         return {}
     before = record.load(directory)
     return {"importance": before.importance, "examples": before.examples, "drift": before.drift}
 
 
-def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
+def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
     """Fields of `Evaluation`, of a task that is no regression."""
     measured = {model: list(_measured(data, model, [whole, *slices], each)) for model in data.header.models}
     return {
@@ -113,7 +113,7 @@ def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> 
     }
 
 
-def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) -> dict[str, Any]:
+def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
     """Fields of `Evaluation`, of a regression."""
     figures = measure_regression.figures(data, whole, slices, each)
     return {

@@ -7,7 +7,6 @@ model, and `write` makes the file of them.
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +27,13 @@ MOST_DISTINCT_NUMBERS = 20
 
 #: Values of B rows -> their names.
 Namer = Callable[[np.ndarray], Names]
+#: Columns of the file by name, for B rows.
+Columns = dict[str, np.ndarray | Names]
 #: Columns of B rows -> class probabilities (B, C), mean and quantiles (B, 1 + Q), or losses (B,).
 Scorer = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 
-def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any]]) -> Path:
+def write(directory: str | Path, header: Header, batches: Iterable[Columns]) -> Path:
     """Writes batches of columns (row_id, label, group and slices as `Names`, float (B, C) per model), atomically.
 
     A regression has float (B, 1 + Q) per model. Without classes and quantiles there is weight in place of label, and
@@ -50,7 +51,7 @@ def write(directory: str | Path, header: Header, batches: Iterable[dict[str, Any
     return path
 
 
-def _write(path: Path, header: Header, batches: Iterable[dict[str, Any]]) -> None:
+def _write(path: Path, header: Header, batches: Iterable[Columns]) -> None:
     schema, rows = _schema(header), 0
     names = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=names) as writer:
@@ -61,7 +62,7 @@ def _write(path: Path, header: Header, batches: Iterable[dict[str, Any]]) -> Non
         raise UserError(f"the {header.split} split has no rows: there is nothing to evaluate on.")
 
 
-def _row_groups(schema: pa.Schema, batches: Iterable[dict[str, Any]]) -> Iterator[pa.Table]:
+def _row_groups(schema: pa.Schema, batches: Iterable[Columns]) -> Iterator[pa.Table]:
     """Batches put together: a row group for each of thousands would make the file slow to read."""
     parts: list[pa.Table] = []
     for batch in batches:
@@ -90,7 +91,7 @@ def _schema(header: Header) -> pa.Schema:
     return pa.schema(fields, metadata={METADATA_KEY: header.model_dump_json().encode()})
 
 
-def _array(column: Any, kind: pa.DataType) -> pa.Array:
+def _array(column: np.ndarray | Names, kind: pa.DataType) -> pa.Array:
     if isinstance(column, Names):
         column = _occurring(column) if len(column.values) > len(column.codes) else column
         return pa.DictionaryArray.from_arrays(column.codes.astype(np.int32), pa.array(column.values, pa.string()))
@@ -142,7 +143,7 @@ def scored_batches(
     namers: dict[str, tuple[str, Namer]],
     scorers: dict[str, Scorer],
     batch_rows: int,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Columns]:
     """What `predictions_writer.write` takes, a batch of rows at a time, in the order of the split.
 
     Raises:

@@ -5,15 +5,14 @@ The model may have been trained on other data than is scored, as a champion was:
 value, and columns that it does not know are left out.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
@@ -119,9 +118,9 @@ class Meaning:
     task: str
     classes: tuple[str, ...]
     #: Of a regression: its quantiles, and the name and the unit of its label.
-    number: Mapping[str, Any] | None
+    number: JsonObject | None
     #: Statistics that give the columns their meaning, by name.
-    encoding: Mapping[str, Any]
+    encoding: JsonObject
 
     @property
     def outcome(self) -> str:

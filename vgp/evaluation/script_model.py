@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from vgp.data.task import Task
 from vgp.evaluation import champion_problem, collect, collected, measure, predictions_writer, record, test_rows
 from vgp.evaluation.collected import PREDICTIONS, Collected
 from vgp.evaluation.predictions import Header
+from vgp.evaluation.predictions_writer import Columns
 from vgp.evaluation.record import Evaluation
 from vgp.evaluation.script_predictions import LABEL, Predictions
 from vgp.evaluation.test_rows import Aligned
@@ -139,6 +139,6 @@ def _champion(folder: str, ours: Predictions, task: Task) -> np.ndarray:
     return test_rows.align(theirs, ours.row_id, ours.label, of="the new model predicts")({"row_id": ours.row_id})
 
 
-def _batches(columns: dict[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+def _batches(columns: dict[str, np.ndarray]) -> Iterator[Columns]:
     for start in range(0, len(columns["row_id"]), MOST_ROWS_AT_ONCE):
         yield {name: values[start : start + MOST_ROWS_AT_ONCE] for name, values in columns.items()}

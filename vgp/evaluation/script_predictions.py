@@ -12,7 +12,6 @@ mean, q_0.1 ...  of a regression: the mean, and a column for each of the task's 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -153,7 +152,7 @@ def require_integers(schema: pa.Schema, name: str) -> None:
 MOST_ROWS = 100_000_000
 MOST_SHOWN = 3
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 
 @dataclass(frozen=True)

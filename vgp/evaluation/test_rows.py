@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from vgp.protocol.manifest import Manifest
 
 MOST_SHOWN = 3
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 
 def checksum(dataset: Manifest, split: str = "test") -> str:

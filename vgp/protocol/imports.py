@@ -36,6 +36,12 @@ def variables_of_ours() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, places)), "PYTHONSAFEPATH": "1"}
 
 
+def search_path() -> tuple[str, ...]:
+    """Where a child process finds the modules that this one finds: PYTHONPATH has the repository first, even where
+    another one is installed."""
+    return tuple(dict.fromkeys([*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *sys.path]))
+
+
 def serve(root: str, workflows: Path) -> None:
     """From now on imports look into the repository at `root` first, and no longer into its folder of workflows.
 

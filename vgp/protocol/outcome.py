@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.protocol.manifest import Frozen
 
@@ -60,7 +61,7 @@ def check(task: Predicts) -> None:
         raise UserError(f"{name}.decided_by is {task.decided_by!r}: the decision tests one of {', '.join(LOSSES)}.")
 
 
-def statistics(task: Predicts) -> dict[str, Any]:
+def statistics(task: Predicts) -> JsonObject:
     """What the numbers of a regression are, for the manifest: models that differ in it cannot be compared."""
     if not task.regression:
         return {}
@@ -87,7 +88,7 @@ def loss_unit(label_unit: str, label: str, decided_by: str) -> str:
     return "squared " * (decided_by == "squared") + (label_unit or f"units of {label}")
 
 
-def _is_share(value: Any) -> bool:
+def _is_share(value: object) -> bool:
     return isinstance(value, int | float) and 0 < value < 1
 
 

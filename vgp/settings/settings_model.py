@@ -10,10 +10,8 @@ experiment = "delays"
 token = "projects/my-project/secrets/mlflow-token"
 """
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -29,7 +27,7 @@ from pydantic import (
 from vgp.base import webhook as sending
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
-from vgp.base.text.google_names import cut_uri
+from vgp.base.text.google_names import cut_uri, matching
 from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.placement.step_request import Request
 from vgp.settings import value_rules
@@ -40,13 +38,10 @@ from vgp.settings.value_rules import optional
 
 #: "at most three": https://cloud.google.com/vertex-ai/docs/pipelines/email-notifications
 MAX_EMAILS = 3
-_EMAIL = re.compile(r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", re.I)
-
-
-def email(value: str) -> str:
-    if not value.isascii() or not _EMAIL.fullmatch(value):
-        raise ValueError(f"'{value}' is no e-mail address. Write NAME@HOST.")
-    return value
+email = matching(
+    r"(?ai:[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63})",
+    "'{value}' is no e-mail address. Write NAME@HOST.",
+)
 
 
 def emails(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -98,12 +93,8 @@ class Notify(BaseModel):
 
 
 def tracking_uri(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in ("https", "http") or not value.isprintable() or " " in value:
+    parts = value_rules.split_address(value)
+    if not parts or parts.scheme not in ("https", "http") or not value.isprintable() or " " in value:
         raise ValueError("no address of a server. Write https://HOST, or http://HOST:PORT where no token is needed.")
     if parts.username or parts.password:
         raise ValueError("the address must not hold a user or password. Keep a token in Secret Manager: mlflow.token.")

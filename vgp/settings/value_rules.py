@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import PurePath
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
@@ -150,20 +150,25 @@ def api(value: str) -> str:
     return value
 
 
-def endpoint(value: str) -> str:
-    """https, or http to this machine: a token travels with every call."""
+def split_address(value: str) -> SplitResult | None:
+    """The parts of an address; None for a text without a host, or with a port that is none."""
     try:
         parts = urlsplit(value)
-        host, _ = parts.hostname, parts.port
+        return parts if parts.hostname and (parts.port is None or parts.port >= 0) else None
     except ValueError:
-        host = None
-    if host and (parts.username or parts.password):
+        return None
+
+
+def endpoint(value: str) -> str:
+    """https, or http to this machine: a token travels with every call."""
+    parts = split_address(value)
+    if parts and (parts.username or parts.password):
         raise ValueError("an address must not hold a user or password. Write https://HOST.")
-    if not host or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
+    if not parts or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
     if not _ADDRESS.fullmatch(value):
         raise ValueError(f"'{value}' is no address of an API: a host is letters, digits, - and . alone.")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise ValueError(f"'{value}' would send your token unencrypted. Write https://{parts.netloc}.")
     return value.rstrip("/")
 

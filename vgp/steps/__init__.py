@@ -13,7 +13,7 @@ retraining_verdict.py   whether a run trains, with its reason, also as a page
 prediction.py           the steps of batch prediction: resolve and predict
 notice.py               the exit step: the summary written, printed and sent
 vertex_records.py       a run in Vertex AI's Model Registry and experiments, written by its own steps
-form.py                 what a workflow file says of its form to commands
+form.py                 what a workflow file says of its form to commands; public as well
 run_request.py          the form read into typed settings, checked before anything starts
 pins/                   what a run works on, resolved once at its beginning
 """

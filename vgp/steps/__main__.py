@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
 from vgp.data.tasks import file_options, is_file
 from vgp.protocol.run_folder import REGISTRY_VARIABLE
@@ -188,7 +189,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 @exits
-def _take_declaration(values: dict[str, Any]) -> None:
+def _take_declaration(values: JsonObject) -> None:
     """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
     if is_file(values.get("task", "")):
         told = file_options(values["task"], values.get("options", {}))
@@ -197,7 +198,7 @@ def _take_declaration(values: dict[str, Any]) -> None:
             values["options"] = told
 
 
-def _resolve(values: dict[str, Any]) -> None:
+def _resolve(values: JsonObject) -> None:
     as_json = values.pop("json")
     values["task_options"] = values.pop("options")
     values |= dict(values.pop("settings"))
@@ -232,7 +233,7 @@ def _add_predict(verbs: Any, *, task: str, data: str) -> None:
     predict.add_argument("--json", action="store_true", help="print {folder, rows, version, metrics}")
 
 
-def _predict(values: dict[str, Any]) -> None:
+def _predict(values: JsonObject) -> None:
     """Pins data and model, predicts, and prints what came of it."""
     as_json, nproc, staging = values.pop("json"), values.pop("nproc"), values.pop("staging")
     _find_registry(values)
@@ -250,7 +251,7 @@ def _predict(values: dict[str, Any]) -> None:
 
 
 @exits
-def _find_registry(values: dict[str, Any]) -> None:
+def _find_registry(values: JsonObject) -> None:
     """Finds the registry, if the model is of one; raises UserError if there is none."""
     if "/" in values["model"] or values["model"].startswith((".", "~")) or values["registry"]:
         return

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, pinned, storage
 from vgp.base.text.printable import report
 from vgp.data import bundle, task_names, tasks
+from vgp.data.task import Options
 from vgp.decision.decision import Decision, check_release, read_terms
 from vgp.decision.decision import write as write_decision
 from vgp.protocol import manifest, run_folder
@@ -80,7 +82,7 @@ def prepare(
     destination: str | Path,
     *,
     task: str,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     pins: str = "",
 ) -> Manifest:
     """Validates, splits and encodes the raw data into `destination`; returns its manifest.
@@ -109,7 +111,7 @@ def train(
     pins: str = "",
     nproc: int | None = None,
     **config: Any,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
 
     Args:
@@ -175,7 +177,7 @@ class Taken:
 
     #: The folder that the script knew as AIP_CHECKPOINT_DIR; "" where nothing tells.
     checkpoints: str
-    figures: Mapping[str, Any]
+    figures: Mapping[str, int]
     #: The numbers of its metrics.json.
     metrics: Mapping[str, float]
 

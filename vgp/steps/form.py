@@ -7,8 +7,8 @@ needs no package of the training, so nothing heavy is imported.
 import importlib.util
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import finding, storage
 from vgp.base.storage.bigquery import names
@@ -22,7 +22,7 @@ _WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_s
 
 
 def check(
-    parameters: dict[str, Any],
+    parameters: JsonObject,
     *,
     remote: bool = False,
     commands: Collection[str] = (),
@@ -54,7 +54,7 @@ def check(
 
 
 def check_prediction(
-    parameters: dict[str, Any], *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
+    parameters: JsonObject, *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
 ) -> None:
     """Checks what is known to be wrong about a run of the workflow batch_prediction before anything starts.
 
@@ -71,7 +71,7 @@ def check_prediction(
     prediction.check_request(**parameters, with_task=not remote or importlib.util.find_spec("torch") is not None)
 
 
-def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
+def expanded(parameters: JsonObject, folder: Path) -> JsonObject:
     """Returns the parameters with the text of a task.toml in place of its name: no path of this machine goes on.
 
     A declaration that the options hold already, such as that of a run that is run again, gives way.
@@ -88,7 +88,7 @@ def expanded(parameters: dict[str, Any], folder: Path) -> dict[str, Any]:
         raise ValueError(str(error)) from None
 
 
-def look(parameters: dict[str, Any]) -> None:
+def look(parameters: JsonObject) -> None:
     """Looks at the bucket before a run is sent.
 
     Raises:
@@ -102,7 +102,7 @@ def look(parameters: dict[str, Any]) -> None:
     _look_for_version(parameters)
 
 
-def _look_for_version(parameters: dict[str, Any]) -> None:
+def _look_for_version(parameters: JsonObject) -> None:
 
     name = "champion" if "champion" in parameters else "model"
     given, root = parameters.get(name, ""), parameters.get("registry", "")
@@ -129,7 +129,7 @@ def refuse_bigquery(data: str) -> None:
         )
 
 
-def refuse_local_paths(parameters: dict[str, Any]) -> None:
+def refuse_local_paths(parameters: JsonObject) -> None:
     """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
     options = parameters.get("training_options", {})  # templates that are older than it do not have it
     given = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}
@@ -149,7 +149,7 @@ def refuse_local_paths(parameters: dict[str, Any]) -> None:
                 )
 
 
-def _refuse_local_outputs(parameters: dict[str, Any]) -> None:
+def _refuse_local_outputs(parameters: JsonObject) -> None:
     """Raises ValueError for a model that a step on Vertex AI cannot read, or a place that it cannot write to."""
     for name in ("model", "destination", "staging"):
         path = parameters[name].strip()

@@ -16,7 +16,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import took, usd
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import price_dates
-from vgp.protocol.capacity import ways
+from vgp.protocol.capacity import way
 from vgp.protocol.capacity.way import Way
 from vgp.protocol.job_steps import Step
 from vgp.protocol.summary import Summary, run_page, summary_of
@@ -25,7 +25,7 @@ from vgp.steps import vertex_records
 
 def tell(
     status: Any, path: str, *, address: str, prices: Mapping[str, float | Sequence[Any]], experiment: str = ""
-) -> dict[str, Any]:
+) -> JsonObject:
     """Writes the summary to `path`, prints it, sends it, and returns what belongs into the artifact's metadata.
 
     Args:
@@ -50,7 +50,7 @@ def tell(
         return {}
 
 
-def _job(status: Any) -> dict[str, Any]:
+def _job(status: Any) -> JsonObject:
     """What Google knows of the run, else its name; nothing of kfp.local's runs, which are known to nobody."""
     name = str(status.pipeline_job_resource_name)
     if run_page(name):
@@ -65,13 +65,13 @@ def _job(status: Any) -> dict[str, Any]:
     return {}
 
 
-def _ways(job: Mapping[str, Any]) -> tuple[Way, ...]:
+def _ways(job: JsonObject) -> tuple[Way, ...]:
     """The ways up the run's ladders; a run without any asks for nothing."""
-    if not ways.has_ladder(job.get("pipelineSpec") or {}):
+    if not way.has_ladder(job.get("pipelineSpec") or {}):
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
     try:
-        return ways.of_run(ways.client(), root, str(job.get("name", "")).rpartition("/")[2])
+        return way.of_run(way.client(), root, str(job.get("name", "")).rpartition("/")[2])
     except Exception as error:
         _warn(f"the run's ladders are not known: {_reason(error)}. The step's account needs storage.objects.list.")
         return ()

@@ -3,9 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vgp.base.exits import UserError, exits
 from vgp.base.storage import files, finding, pinned, storage
@@ -14,6 +13,7 @@ from vgp.base.text.printable import quoted
 from vgp.data import bundle, task_names, tasks
 from vgp.data.periods import parse
 from vgp.data.prepare import pinned_input
+from vgp.data.task import Options
 from vgp.protocol import run_folder
 from vgp.protocol.pins import Request
 from vgp.registry import reigning
@@ -34,7 +34,7 @@ def check_request(
     data: str,
     task: str,
     model: str,
-    task_options: Mapping[str, Any],
+    task_options: Options,
     registry: str = "",
     model_name: str = "",
     destination: str = "",
@@ -86,7 +86,7 @@ def resolve(
     *,
     data: str = "",
     task: str = "flights",
-    task_options: Mapping[str, Any] | None = None,
+    task_options: Options | None = None,
     model: str = "champion",
     registry: str = "",
     model_name: str = "",

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import files, storage
 from vgp.data import tasks
@@ -39,8 +40,8 @@ class Outputs(NamedTuple):
     champion: str
     registry: str
     model_name: str
-    config: dict[str, Any]
-    terms: dict[str, Any]
+    config: JsonObject
+    terms: JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
     return Resolution(**vars(resolved) | {"metadata": {**resolved.metadata, **known}}, form=form, verdict=made)
 
 
-def _decided(resolved: Resolved, form: Form, page: str, run: dict[str, Any], dry_run: bool) -> Verdict:
+def _decided(resolved: Resolved, form: Form, page: str, run: JsonObject, dry_run: bool) -> Verdict:
     """The decision whether to train; in a dry run, and where every run trains, nothing is looked at or written."""
     if dry_run or (form.policy.when == "always" and not form.policy.force):
         return Verdict(train=True, cause="asked", why="")
@@ -99,7 +100,7 @@ def _decided(resolved: Resolved, form: Form, page: str, run: dict[str, Any], dry
     return made
 
 
-def _new_decision(resolved: Resolved, form: Form, run: dict[str, Any]) -> Verdict:
+def _new_decision(resolved: Resolved, form: Form, run: JsonObject) -> Verdict:
     request = store.load(resolved.uri, RunPins).request
     now = datetime.now(UTC)
     when = moment.chosen(run["as_of"], run["scheduled"], now)

@@ -4,8 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.data import task_names, tasks
+from vgp.data.task import Options
 from vgp.decision import decision
 from vgp.decision.decision import Terms, read_terms
 from vgp.decision.retraining import policy
@@ -17,7 +19,7 @@ from vgp.train.loop.order import check_rungs
 #: The parameters that say when a run trains.
 RULES = tuple(policy.checked.__kwdefaults__ or ())
 #: Parameters of a run that are no settings of the training, and their values where none are given.
-_ASKED: Mapping[str, Any] = {
+_ASKED: JsonObject = {
     "data": "", "task": "flights", "task_options": {}, "champion": "", "registry": "", "model_name": "",
 }  # fmt: skip
 
@@ -35,7 +37,7 @@ class Form:
     fields: frozenset[str]
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """The settings of the training, as the step train takes them: equal settings are an equal value.
 
         Those without a parameter of their own are left out where they are at their defaults.
@@ -45,13 +47,13 @@ class Form:
         return {name: value for name, value in values.items() if name in self.fields or value != defaults[name]}
 
 
-def read_form(values: Mapping[str, Any]) -> Form:
+def read_form(values: JsonObject) -> Form:
     """Reads the parameters of a run into its settings.
 
     Raises:
         UserError: a value breaks its rule, or there is no such parameter.
     """
-    asked = {name: values.get(name, default) for name, default in _ASKED.items()}
+    asked: JsonObject = {name: values.get(name, default) for name, default in _ASKED.items()}
     task_names.parts(asked["task"])
     terms = read_terms({name: values[name] for name in Terms.model_fields if name in values})
     rules = policy.checked(**{name: values[name] for name in RULES if name in values})
@@ -110,7 +112,7 @@ def check_bounds(form: Form, *, bounded: bool) -> None:
     decision.check(form.terms.margin, form.terms.confidence, form.terms.nights, bounded=bounded)
 
 
-def _with_options(config: Mapping[str, Any], options: Mapping[str, Any] | None) -> dict[str, Any]:
+def _with_options(config: JsonObject, options: Options | None) -> JsonObject:
     """Returns the settings of the form, and those that it has no field for.
 
     Raises:

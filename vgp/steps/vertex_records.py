@@ -8,8 +8,7 @@ the experiment's other runs. https://cloud.google.com/vertex-ai/docs/experiments
 """
 
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from vgp.base import google_api
 from vgp.base.documents.json_text import JsonObject
@@ -22,7 +21,7 @@ from vgp.protocol.summary import run_page
 # ---- Vertex AI's Model Registry, updated by the step that has just changed ours
 
 
-def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: Mapping[str, Any]) -> dict[str, str]:
+def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: JsonObject) -> dict[str, str]:
     """What became of it, for the metadata of the version: nothing where the run is none on Vertex AI.
 
     Args:

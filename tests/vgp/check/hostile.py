@@ -88,7 +88,7 @@ FILES: dict[str, str] = {
     "texts of texts.py": "x0 = 'a'\n" + "".join(f"x{n} = f'{{x{n - 1}}}{{x{n - 1}}}'\n" for n in range(1, 40))
     + "job.run(machine_type=x39, accelerator_count=1)\n",
     "many cells.ipynb": json.dumps({"nbformat": 4, "cells": [{"cell_type": "code", "source": [
-        "!gcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=n1-standard-8"]}] * 2_000}),
+        "!gcloud ai custom-jobs create --region=us-central1 --worker-pool-spec=machine-type=n1-standard-8"]}] * 1_100}),
     "an alias inside of itself.yaml": "workerPoolSpecs: &a\n- machineSpec: *a\n",
     "a document inside of itself.yaml": "&a\nworkerPoolSpecs: [*a]\n",
     "a long text a thousand times.yaml": f"a: &a {'x' * 200_000}\nworkerPoolSpecs: [{', '.join(['*a'] * 1_000)}]\n",
@@ -120,7 +120,7 @@ FILES: dict[str, str] = {
     "deep JSON.json": "[" * 100_000, "just too deep JSON.json": "[" * 900 + "]" * 900,
     "deep YAML.yaml": "{a: " * 100_000, "deep dashes.yaml": "- " * 50_000 + "x", "deep keys.yaml": "? " * 50_000 + "x",
     "deep lines.yaml": "".join(" " * n + "a:\n" for n in range(3_000)),
-    "millions of lists.json": f"[{'[],' * 2_000_000}[]]",
+    "millions of lists.json": f"[{'[],' * 1_050_000}[]]",
     "many anchors.yaml": "\n".join(f"- &a{n} x" for n in range(20_000)),
     "many documents.yaml": "---\na: 1\n" * 5_000, "many broken documents.yaml": "---\n[\n" * 5_000,
     "many templates.json": json.dumps(job("{{" * 200_000)), "many dollars.json": json.dumps(job("${" * 200_000)),
@@ -132,15 +132,15 @@ FILES: dict[str, str] = {
     "many wrong pools.json": json.dumps({"workerPoolSpecs": [
         {"machineSpec": {"machineType": f"n1-standrd-{n}"}} for n in range(1_000)
     ]}),
-    "many wrong jobs.json": json.dumps([job(f"n1-x{n}") for n in range(1_100)]),
+    "many wrong jobs.json": json.dumps([job(f"n1-x{n}") for n in range(600)]),
     "a command of ten million letters.sh": f"{GCLOUD} --display-name={'x' * 10_000_000}",
     "a quote that never ends.sh": f"{GCLOUD} --args='" + "a'b" * 1_000_000,
-    "lists that never end.sh": "A=(\n" * 50_000 + "B=$(\n" * 50_000 + GCLOUD,
+    "lists that never end.sh": "A=(\n" * 25_000 + "B=$(\n" * 25_000 + GCLOUD,
     "commands that go on.sh": "gcloud a \\\n" * 50_000 + "gcloud b;" * 100_000 + GCLOUD,
     "documents that never end.sh": "cat > a.yaml << EOF\n" * 50_000 + GCLOUD,
     "one function often.py": "def f(a=1, *, b=2): pass\nf(1)\n" * 4_000 + "job.run(machine_type=f)\n",
-    "variables that double.sh": "".join(f"V{n}=$V{n + 1}$V{n + 1}\n" for n in range(3_000)) + f"{GCLOUD} --network=$V0",
-    "many commands.sh": f"{GCLOUD} --worker-pool-spec=machine-type=n1-standrd-8\n" * 8_000,
+    "variables that double.sh": "".join(f"V{n}=$V{n + 1}$V{n + 1}\n" for n in range(1_500)) + f"{GCLOUD} --network=$V0",
+    "many commands.sh": f"{GCLOUD} --worker-pool-spec=machine-type=n1-standrd-8\n" * 1_500,
     "controls.json": json.dumps({"displayName": "\x1b[2J\u202ex\n error: y", "jobSpec": job("\x1b]0;x\x07n1\x9b31m")}),
     "half a character.json": json.dumps({"displayName": "\ud800", "jobSpec": job("\udfffx")}),
     "two equal keys.json": json.dumps(job(machineTyp_="n1-standard-8")).replace("machineTyp_", "machineType"),

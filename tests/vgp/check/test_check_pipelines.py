@@ -259,8 +259,8 @@ def test_the_limit_of_a_plain_step_counts_only_where_its_command_keeps_it(comman
 @pytest.mark.parametrize(
     ("max_hours", "said"),
     [
-        ({"max_hours": 6}, "after 4h 00m and then cancels its Dataflow job, which max_hours lets run for 6h 00m."),
-        ({"max_hours": 4}, "lets run for 4h 00m"), ({}, "lets run for 1d 00h"), ({"max_hours": 3.9}, ""),
+        ({"max_hours": 6}, "6h 00m"),
+        ({"max_hours": 4}, "4h 00m"), ({}, "1d 00h"), ({"max_hours": 3.9}, ""),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_job", [False, True])
@@ -275,7 +275,7 @@ def test_a_step_that_ends_before_its_dataflow_job_may_is_a_warning(max_hours, sa
     assert bool(found) == bool(said)
     for finding in found:
         assert finding.severity == "warning" and said in finding.message
-        assert finding.suggestion == "Raise the timeout of the step above the job's max_hours, or lower max_hours."
+        assert "Dataflow" in finding.message and "max_hours" in finding.suggestion
 
 
 def checked(executor):

@@ -177,7 +177,7 @@ def test_the_table_is_narrow_below_a_hundred_columns(width, every):
 def test_a_limit_of_nothing_refuses_what_costs_and_names_the_dearest_step():
     with pytest.raises(RequestError, match=r"more than --max-usd 0\.\n") as refused:
         cost_bound.refuse_above([row("prepare", usd=1.0), row()], 0)
-    assert "The most goes to train: 3 x g2-standard-24 for up to 2 h, $12.00." in str(refused.value)
+    assert all(part in str(refused.value) for part in ("train: 3 x g2-standard-24", "2 h", "$12.00"))
     cost_bound.refuse_above([], 0)
 
 

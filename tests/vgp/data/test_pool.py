@@ -1,21 +1,36 @@
-import os
 import signal
+from dataclasses import dataclass
 
 import pytest
 
-from vgp.data import place
+from vgp.data import place, pool
 from vgp.data.pool import ProcessDied, WorkerPool
 
 
-def test_how_a_process_ended_is_told_as_it_was_and_lack_of_memory_only_where_that_may_be(tmp_path):
-    with WorkerPool(1, tmp_path) as pool:
-        for function, value, says in (
-            (signal.raise_signal, signal.SIGSEGV, "died while reading, by SIGSEGV: a library crashed there"),
-            (os._exit, 3, "died while reading, with exit code 3: the task's code ended it"),
-            (signal.raise_signal, signal.SIGKILL, "most likely for lack of memory: try smaller shards"),
-        ):
-            with pytest.raises(ProcessDied, match=says):
-                pool.call("reading", function, value)
+@dataclass
+class Ended:
+    """A process that has ended."""
+
+    exitcode: int
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "workers", "says"),
+    [
+        (-signal.SIGSEGV, 2, "by SIGSEGV: a library crashed"),
+        (3, 2, "exit code 3: the task's code"),
+        (-signal.SIGTERM, 2, "by SIGTERM"),
+        (-signal.SIGKILL, 1, "memory: try smaller shards"),
+        (-signal.SIGKILL, 4, "memory: try fewer than 4 workers"),
+    ],
+)
+def test_how_a_process_ended_is_told_and_lack_of_memory_only_where_that_may_be(exitcode, workers, says):
+    assert says in pool._why([Ended(exitcode)], workers)
+
+
+def test_a_crash_of_a_process_is_told_with_the_work_that_it_did(tmp_path):
+    with WorkerPool(1, tmp_path) as workers, pytest.raises(ProcessDied, match="died while reading, by SIGSEGV"):
+        workers.call("reading", signal.raise_signal, signal.SIGSEGV)
 
 
 def _asks_to_end(number: int) -> int:
@@ -26,6 +41,6 @@ def _asks_to_end(number: int) -> int:
 
 
 def test_a_process_that_is_asked_to_end_is_told_with_its_record_and_not_as_lacking_memory(tmp_path):
-    with WorkerPool(2, tmp_path) as pool, pytest.raises(ProcessDied) as died:
-        list(pool.map("reading", _asks_to_end, range(8)))
-    assert "mail.txt, record 3" in str(died.value) and "by SIGTERM: somebody ended it" in str(died.value)
+    with WorkerPool(2, tmp_path) as workers, pytest.raises(ProcessDied) as died:
+        list(workers.map("reading", _asks_to_end, range(8)))
+    assert "mail.txt, record 3" in str(died.value) and "by SIGTERM" in str(died.value)

@@ -176,8 +176,6 @@ def test_a_tie_between_two_pieces_is_a_tie():
     assert Ranked.of(packed(np.full(len(hit), 0.5), hit)).auc() == 0.5
 
 
-
-
 ROWS = 40_000
 
 

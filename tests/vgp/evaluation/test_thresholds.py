@@ -98,8 +98,6 @@ def test_rows_of_one_class_have_a_table_without_what_is_undefined():
     assert found.table == () and found.operating.recall is None and found.operating.f1 == 0
 
 
-
-
 def ranked(label, score):
     return Ranked.of(packed(np.asarray(score, np.float32), np.asarray(label)))
 

@@ -1,12 +1,13 @@
 """The public functions of `vgp.steps`: what projects call, of this version and of the one before."""
 
+import ast
 import inspect
 import re
 from pathlib import Path
 
 import pytest
 
-from vgp import steps
+from vgp import steps, workflow
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,3 +30,21 @@ def test_components_call_public_functions_and_import_nothing_else_of_the_library
 def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:
     with pytest.raises(AttributeError, match=r"has no 'prepair'\. It has resolve, prepare, .*`vgp update`"):
         _ = steps.prepair
+
+
+#: What files of a project may import of the library beside its task: the rest may move from version to version.
+PUBLIC_MODULES = {"vgp", "vgp.steps", "vgp.steps.form", "vgp.workflow", "vgp.testing"}
+
+
+@pytest.mark.parametrize("path", [*ROOT.glob("components/*.py"), *ROOT.glob("pipelines/*.py")], ids=lambda p: p.name)
+def test_components_and_workflows_import_public_modules_alone(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name for name in imported if name.partition(".")[0] == "vgp"} <= PUBLIC_MODULES
+
+
+def test_what_a_workflow_imports_is_there() -> None:
+    for name in workflow.PUBLIC:
+        assert getattr(workflow, name)
+    with pytest.raises(AttributeError, match="has no 'plac'"):
+        workflow.plac  # noqa: B018

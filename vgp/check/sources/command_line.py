@@ -1,7 +1,7 @@
 """The words of a gcloud command line: its flags with their values, as gcloud reads them, and what became of each."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +67,13 @@ class Line:
     def value(self, name: str) -> str | None:
         """The value of a flag: the last, as gcloud takes it."""
         return next(reversed(self.values(name)), None)
+
+    def given(self, names: Mapping[str, str]) -> JsonObject:
+        """The flags of these names that have a value, as fields of an object."""
+        return {key: self.value(flag) for flag, key in names.items() if self.value(flag)}
+
+    def labels(self) -> dict[str, str]:
+        return {key: value for text in self.values("labels") for key, value in pairs(text, "labels").items()}
 
     def items(self, name: str) -> list[str]:
         """The items of all its values: gcloud adds them up."""

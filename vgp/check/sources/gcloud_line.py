@@ -7,7 +7,7 @@ The flags of custom, tuning and legacy jobs, and of deployments, become the bodi
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.check.sources import command_line
@@ -58,8 +58,7 @@ def custom_job(line: Line) -> JsonObject:
         spec["workerPoolSpecs"] = [_pool(text, line) for text in specs]
     pools = spec.get("workerPoolSpecs", [])
     _arguments(pools if isinstance(pools, list) else [pools], line)
-    for flag, name in _TEXTS.items():
-        spec |= {name: line.value(flag)} if line.value(flag) else {}
+    spec |= line.given(_TEXTS)
     for flag, name in (("enable-web-access", "enableWebAccess"), ("enable-dashboard-access", "enableDashboardAccess")):
         spec |= {} if line.switched(flag) is None else {name: line.switched(flag)}
     return _beside({"jobSpec": spec}, line)
@@ -86,10 +85,8 @@ def tuning_job(line: Line) -> JsonObject:
 
 def _beside(job: JsonObject, line: Line) -> JsonObject:
     """The job, with what the flags say about it."""
-    for flag, name in (("display-name", "displayName"), ("region", "location"), ("project", "project")):
-        job |= {name: line.value(flag)} if line.value(flag) else {}
-    if line.values("labels"):
-        job["labels"] = {key: value for text in line.values("labels") for key, value in pairs(text, "labels").items()}
+    job |= line.given({"display-name": "displayName", "region": "location", "project": "project"})
+    job |= {"labels": line.labels()} if line.values("labels") else {}
     if line.kms_key():
         job["encryptionSpec"] = {"kmsKeyName": line.kms_key()}
     return job
@@ -148,9 +145,7 @@ _REPLICAS = {"min-replica-count": "minReplicaCount", "max-replica-count": "maxRe
 
 def deployment(line: Line) -> JsonObject:
     """The deployed model with its machine; without --machine-type Google chooses one."""
-    machine: JsonObject = {}
-    if line.value("machine-type"):
-        machine["machineType"] = line.value("machine-type")
+    machine = line.given({"machine-type": "machineType"})
     if line.value("accelerator"):
         values = pairs(str(line.value("accelerator")), "accelerator")
         machine["acceleratorType"] = accelerator(values.get("type", ""))
@@ -160,8 +155,9 @@ def deployment(line: Line) -> JsonObject:
         if line.value(flag) is not None and resources:
             resources[name] = whole(str(line.value(flag)), flag)
     model = {"dedicatedResources": resources} if resources else {"automaticResources": {}}
-    where = {"location": line.value("region")} if line.value("region") else {}
-    return {"deployedModel": {**model, "displayName": line.value("display-name") or ""}, **where}
+    return {"deployedModel": {**model, "displayName": line.value("display-name") or ""}} | line.given(
+        {"region": "location"}
+    )
 
 
 _LEGACY_ROLES = {
@@ -208,12 +204,10 @@ def legacy_job(line: Line) -> JsonObject:
 
 def _roles(line: Line, inputs: JsonObject) -> None:
     for flag, role in _LEGACY_ROLES.items():
-        machine, image = line.value(f"{flag}-machine-type"), line.value(f"{flag}-image-uri")
         count = line.value(f"{flag}-count") or line.value(f"{flag}-server-count")
-        inputs |= {f"{role}Type": machine} if machine else {}
+        inputs |= line.given({f"{flag}-machine-type": f"{role}Type"})
         inputs |= {f"{role}Count": count} if count else {}
-        config = {"imageUri": image} if image else {}
-        config |= _accelerator(line, f"{flag}-accelerator")
+        config = line.given({f"{flag}-image-uri": "imageUri"}) | _accelerator(line, f"{flag}-accelerator")
         if config:
             inputs.setdefault(f"{role}Config", {}).update(config)
     if line.value("scale-tier"):
@@ -237,51 +231,51 @@ def _accelerator(line: Line, flag: str) -> JsonObject:
 def _others(line: Line, job: JsonObject, inputs: JsonObject) -> None:
     if line.items("packages"):
         inputs["packageUris"] = line.items("packages")
-    if line.values("labels"):
-        job["labels"] = {key: value for text in line.values("labels") for key, value in pairs(text, "labels").items()}
+    job |= {"labels": line.labels()} if line.values("labels") else {}
     if line.kms_key():
         inputs["encryptionConfig"] = {"kmsKeyName": line.kms_key()}
     if line.value("max-running-time"):
         inputs["scheduling"] = {**(inputs.get("scheduling") or {}), "maxRunningTime": line.value("max-running-time")}
     if line.switched("enable-web-access") is not None:
         inputs["enableWebAccess"] = line.switched("enable-web-access")
-    if line.value("project"):
-        job["project"] = line.value("project")
+    job |= line.given({"project": "project"})
     if line.value("package-path") is not None:
         path = line.value("package-path")
         line.lose("package-path", f"gcloud packs {path} itself: pack it, upload it, and name it in packageUris")
 
 
-#: Words of commands -> what their flags say.
-_JOBS = {
-    ("ai", "custom-jobs", "create"): custom_job,
-    ("ai", "hp-tuning-jobs", "create"): tuning_job,
-    ("ai", "endpoints", "deploy-model"): deployment,
-}
-#: How many words a command takes that belong to no flag: the name of a job, the id of an endpoint.
-_NAMES: dict[Callable[[Line], JsonObject], int] = {
-    custom_job: 0, tuning_job: 0, deployment: 1, legacy_job: 1,
-}  # fmt: skip
-_LEGACY = [(service, "jobs", "submit", "training") for service in ("ai-platform", "ml-engine")]
+class _Command(NamedTuple):
+    """A command of gcloud that asks for machines."""
+
+    words: tuple[str, ...]
+    read: Callable[[Line], JsonObject]
+    #: How many words it takes that belong to no flag: the name of a job, the id of an endpoint.
+    names: int = 0
+
+
+_COMMANDS = (
+    _Command(("ai", "custom-jobs", "create"), custom_job),
+    _Command(("ai", "hp-tuning-jobs", "create"), tuning_job),
+    _Command(("ai", "endpoints", "deploy-model"), deployment, 1),
+    *(_Command((service, "jobs", "submit", "training"), legacy_job, 1) for service in ("ai-platform", "ml-engine")),
+)
 
 
 def recognises(words: Sequence[str]) -> bool:
     """Whether these words, without the flags, are a command that asks for machines."""
-    return words[:1] == ["gcloud"] and _kind(words) is not None
+    return words[:1] == ["gcloud"] and _command(words) is not None
 
 
-def _kind(words: Sequence[str]) -> Callable[[Line], JsonObject] | None:
-    words = [word for word in words[1:6] if word not in ("alpha", "beta")]
-    if any(tuple(words[:4]) == command for command in _LEGACY):
-        return legacy_job
-    return next((kind for command, kind in _JOBS.items() if tuple(words[:3]) == command), None)
+def _command(words: Sequence[str]) -> _Command | None:
+    own = tuple(word for word in words[1:6] if word not in ("alpha", "beta"))
+    return next((each for each in _COMMANDS if own[: len(each.words)] == each.words), None)
 
 
 def take_unknown(line: Line) -> list[str]:
     """Takes the words out of a script's command that may be flags and that only the shell knows: ${ARGS[@]}."""
-    kind = _kind(line.command)
+    command = _command(line.command)
     own = [word for word in line.command if word not in ("alpha", "beta")]
-    behind = own[(5 if kind is legacy_job else 4) + (_NAMES[kind] if kind else 0) :]
+    behind = own[1 + len(command.words) + command.names if command else 4 :]
     unknown = [word for word in behind if word.startswith(("$", "`"))]
     line.command[:] = own[: len(own) - len(behind)] + [word for word in behind if word not in unknown]
     return unknown
@@ -302,13 +296,13 @@ def data(line: str | Line) -> tuple[JsonObject, list[Note]]:
     """
     words = command_line.parse(line) if isinstance(line, str) else line
     words.command[1:3] = [word for word in words.command[1:3] if word not in ("alpha", "beta")]
-    kind = _kind(words.command)
-    if kind is None or words.command[:1] != ["gcloud"]:
+    command = _command(words.command)
+    if command is None or words.command[:1] != ["gcloud"]:
         raise FlagError(
             "not a command that can be converted. Give `gcloud ai-platform jobs submit training ...`, "
             "`gcloud ai custom-jobs create ...` or `gcloud ai hp-tuning-jobs create ...`."
         )
-    job = kind(words)
+    job = command.read(words)
     for name in dict.fromkeys(flag for flag, _ in words.flags):
         if name in LOST:
             words.lose(name, LOST[name])

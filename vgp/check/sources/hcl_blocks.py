@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from lark import Token, Tree
     from typing_extensions import TypeIs
 
-MAX_CHARACTERS = 300_000
+SUFFIXES = (".tf", ".tf.json")
+MAX_CHARACTERS, MAX_FILES = 300_000, 200
+#: A file beside matters where it has one of these.
+_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 
 
 #: An expression: a tree of the grammar, or a value of Terraform's JSON.
@@ -120,12 +123,6 @@ def _labelled(value: object, depth: int, path: FieldPath) -> Iterator[tuple[tupl
                 yield (key, *labels), body, where
     elif isinstance(value, dict):
         yield (), value, path
-
-
-SUFFIXES = (".tf", ".tf.json")
-MAX_FILES = 200
-#: A file beside matters where it has one of these.
-_SHARED = re.compile(r"^\s*\"?(?:variable|locals|provider)\b", re.MULTILINE)
 
 
 def read_blocks(path: Path) -> list[Block]:

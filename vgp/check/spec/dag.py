@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 
-Json = Mapping[str, Any]
 #: The name that kfp gives to the group of tasks in `with dsl.ExitHandler(...)`.
 _EXIT_HANDLER = re.compile(r"exit-handler-\d+")
 
 
-def table(value: object, *keys: str) -> Json:
+def table(value: object, *keys: str) -> JsonView:
     """The object at `keys`; an empty one where there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -49,7 +48,7 @@ class Loop:
     #: How many iterations run at once; 0: as many as there are.
     limit: int = 0
 
-    def items(self, inputs: Json) -> list[Any]:
+    def items(self, inputs: JsonView) -> list[Any]:
         values = self.raw if self.raw is not None else inputs.get(self.input, [])
         return list(json.loads(values) if isinstance(values, str) else values)
 
@@ -59,7 +58,7 @@ class Task:
     """A node of a DAG: a step, or a group of tasks (a condition, a loop, an exit handler, a nested pipeline)."""
 
     name: str
-    content: Json
+    content: JsonView
     component: "Component"
 
     @property
@@ -112,7 +111,7 @@ class Task:
         outputs = [table(source, "taskOutputParameter") or table(source, "taskOutputArtifact") for source in inputs]
         return {str(output["producerTask"]) for output in outputs if "producerTask" in output}
 
-    def inputs(self, values: Json, outputs: Mapping[Output, Any]) -> JsonObject:
+    def inputs(self, values: JsonView, outputs: Mapping[Output, Any]) -> JsonObject:
         """Its parameters, as far as they are known from those of the group around it and from outputs of others."""
         known: JsonObject = {}
         for name, source in table(self.content, "inputs", "parameters").items():
@@ -132,8 +131,8 @@ class Component:
     """What a task runs: an executor, or the DAG of a group."""
 
     name: str
-    content: Json
-    components: Json = field(repr=False)
+    content: JsonView
+    components: JsonView = field(repr=False)
 
     @property
     def is_group(self) -> bool:

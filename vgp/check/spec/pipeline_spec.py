@@ -16,8 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vgp.base.documents.json_text import JsonObject
-from vgp.check.spec.dag import Component, Json, Task, table
+from vgp.base.documents.json_text import JsonObject, JsonView
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.parameters import Parameter
 
 _STRING_OR_EXPONENT = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![.\d])(?P<whole>\d+)(?P<exponent>e[+-]\d+)')
@@ -58,7 +58,7 @@ class Step:
 class PipelineSpec:
     """The JSON of a spec and what it says."""
 
-    content: Json
+    content: JsonView
 
     @classmethod
     def read(cls, path: Path) -> "PipelineSpec":
@@ -109,18 +109,18 @@ class PipelineSpec:
         return [Step(names[path], path, task) for path, task in self.walk() if not task.component.is_group]
 
     @property
-    def executors(self) -> dict[str, Json]:
+    def executors(self) -> dict[str, JsonView]:
         """By label."""
         executors = table(self.content, "deploymentSpec", "executors")
         return {label: table(executors, label) for label in executors}
 
-    def executor(self, task: Task | Component) -> Json:
+    def executor(self, task: Task | Component) -> JsonView:
         """What runs a step: its container, or what else an executor may be; empty for a group."""
         component = task.component if isinstance(task, Task) else task
         return self.executors.get(component.executor, {})
 
     @property
-    def containers(self) -> dict[str, Json]:
+    def containers(self) -> dict[str, JsonView]:
         """The container of every executor that is one, by the name of its component."""
         return {
             label.removeprefix("exec-"): table(executor, "container")

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vgp.base.documents.json_text import JsonObject, with_texts
+from vgp.base.documents.json_text import JsonObject, JsonView, with_texts
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.base.text.nearest import did_you_mean
-from vgp.check.spec.dag import Component, Json, Task, table
+from vgp.check.spec.dag import Component, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 #: The program of the container.
@@ -23,7 +23,7 @@ PROGRAM = "vgp.launch.capacity"
 _PLAN = "--plan"
 
 
-def position(container: Json) -> int | None:
+def position(container: JsonView) -> int | None:
     """Where among the container's arguments the plan stands; None if it climbs no ladder."""
     command, arguments = _words(container.get("command")), _words(container.get("args"))
     if PROGRAM not in command or _PLAN not in arguments[:-1]:
@@ -31,7 +31,7 @@ def position(container: Json) -> int | None:
     return arguments.index(_PLAN) + 1
 
 
-def plan(container: Json) -> JsonObject | None:
+def plan(container: JsonView) -> JsonObject | None:
     """The plan with its shared texts where they belong; None if there is none that can be read."""
     at = position(container)
     try:
@@ -50,7 +50,7 @@ def restored(value: JsonObject) -> JsonObject:
     }
 
 
-def first_container(container: Json) -> JsonObject | None:
+def first_container(container: JsonView) -> JsonObject | None:
     """The training container of the first rung, as each rung has it but for image and env; None if there is none."""
     told = plan(container)
     try:
@@ -102,7 +102,7 @@ SIZE_INPUT = "size"
 SIZE_OPTION = "--size"
 
 
-def sizes_of(container: Json) -> tuple[str, ...]:
+def sizes_of(container: JsonView) -> tuple[str, ...]:
     """The sizes that a launcher chooses from; none for any other container."""
     told = plan(container) if SIZE_OPTION in (container.get("args") or ()) else None
     rungs = told.get("rungs") if told else None

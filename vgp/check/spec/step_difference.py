@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vgp.base.documents.json_text import JsonObject
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.check.spec import spec_ladder
-from vgp.check.spec.dag import Component, Json, table
+from vgp.check.spec.dag import Component, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 
@@ -26,12 +26,12 @@ def flow(component: Component) -> JsonObject:
     return {**table(component.content, "dag"), "tasks": tasks}
 
 
-def _constants(task: Json) -> JsonObject:
+def _constants(task: JsonView) -> JsonObject:
     values = {name: table(source, "runtimeValue") for name, source in table(task, "inputs", "parameters").items()}
     return {name: value.get("constant", value) for name, value in values.items() if value}
 
 
-def _bare(task: Json) -> JsonObject:
+def _bare(task: JsonView) -> JsonObject:
     inputs = table(task, "inputs")
     parameters = {
         name: "constant" if "runtimeValue" in table(source) else source
@@ -54,16 +54,16 @@ class Side:
     machine: str | None = None
 
     @property
-    def container(self) -> Json:
+    def container(self) -> JsonView:
         return table(self.spec.executor(self.component), "container")
 
     @property
-    def plan(self) -> Json:
+    def plan(self) -> JsonView:
         """The ladder that it climbs; empty where there is none."""
         return spec_ladder.plan(self.container) or {}
 
     @property
-    def pools(self) -> list[Json]:
+    def pools(self) -> list[JsonView]:
         """The worker pools of a custom job, which are the default of one of its inputs."""
         pools = table(self.component.content, "inputDefinitions", "parameters", _POOLS).get("defaultValue")
         return [pool for pool in pools if isinstance(pool, dict)] if isinstance(pools, list) else []
@@ -120,7 +120,7 @@ def _arguments(side: Side) -> Any:
     return [*words[:at], ladder_program(side.plan), *words[at + 1 :]]
 
 
-def _remainder(pool: Json) -> JsonObject:
+def _remainder(pool: JsonView) -> JsonObject:
     """A worker pool without what is told as machine, image and code: its disk, say."""
     rest = {key: value for key, value in pool.items() if key not in ("machine_spec", "replica_count", "container_spec")}
     return rest | {"env": table(pool, "container_spec").get("env")}
@@ -146,7 +146,7 @@ _NUMBER = re.compile(r"^\d+-")
 _PROGRAM = ("command", "args")
 
 
-def ladder_differences(before: Json, after: Json) -> Iterator[tuple[str, Any, Any]]:
+def ladder_differences(before: JsonView, after: JsonView) -> Iterator[tuple[str, Any, Any]]:
     """Fields with both values: rungs, or rung 2-spot-us-central1: machineSpec.machineType; of several rungs once."""
     old, new = _rungs(before), _rungs(after)
     if rung_names(before) != rung_names(after):
@@ -163,18 +163,18 @@ def ladder_differences(before: Json, after: Json) -> Iterator[tuple[str, Any, An
     yield from _changed_leaves(*(leaves({**plan, "rungs": None}) for plan in (before, after)))
 
 
-def rung_names(plan: Json) -> list[str]:
+def rung_names(plan: JsonView) -> list[str]:
     return [_name(rung) for rung in _rungs(plan).values()]
 
 
-def ladder_program(plan: Json) -> list[Any]:
+def ladder_program(plan: JsonView) -> list[Any]:
     """What the jobs of all rungs run, which they share."""
     return list({json.dumps(_split(rung)[1]): None for rung in _rungs(plan).values()})
 
 
-def _rungs(plan: Json) -> dict[str, Json]:
+def _rungs(plan: JsonView) -> dict[str, JsonView]:
     """By size, way and region, and a number where there are more of them: the place of a rung changes with others."""
-    found: dict[str, Json] = {}
+    found: dict[str, JsonView] = {}
     rungs = plan.get("rungs")
     for rung in rungs if isinstance(rungs, list) else ():
         key = _NUMBER.sub("", _name(table(rung)))
@@ -182,11 +182,11 @@ def _rungs(plan: Json) -> dict[str, Json]:
     return found
 
 
-def _name(rung: Json) -> str:
+def _name(rung: JsonView) -> str:
     return f"{rung.get('size') or ''} {rung.get('name')}".strip()
 
 
-def _of_rung(rung: Json) -> JsonObject:
+def _of_rung(rung: JsonView) -> JsonObject:
     """Its fields; a job's by their own names, without the way to them."""
     fields = _split(rung)[0]
     return {_short(way): round(value, 4) if isinstance(value, float) else value for way, value in fields.items()}
@@ -198,7 +198,7 @@ def _short(way: str) -> str:
     return way
 
 
-def _split(rung: Json) -> tuple[JsonObject, JsonObject]:
+def _split(rung: JsonView) -> tuple[JsonObject, JsonObject]:
     """What a rung asks for, and what runs on it."""
     every = leaves({**rung, "name": None})
     programs = {way: value for way, value in every.items() if way.rsplit(".", 1)[-1] in _PROGRAM}

@@ -129,9 +129,7 @@ class _Plan(beam.DoFn):  # type: ignore[misc]
     def __init__(self, work: Work):
         self.work = work
 
-    def process(
-        self, figures: tuple[int, Figures], statistics: Statistics, compared: Iterable[None]
-    ) -> Iterator[Any]:
+    def process(self, figures: tuple[int, Figures], statistics: Statistics, compared: Iterable[None]) -> Iterator[Any]:
         list(compared)  # it has been done
         plan, orders = self.work.plan(figures[1], statistics)
         yield beam.pvalue.TaggedOutput("plan", plan)

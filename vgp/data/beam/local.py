@@ -51,7 +51,7 @@ class Local:
         with target.writing() as destination:
             for files in made.splits.values():
                 for file in files:
-                    _move(output / file.path, destination / file.path)
+                    shutil.move(output / file.path, destination / file.path)
             manifest.save(made, destination)
         return made
 
@@ -95,7 +95,3 @@ def require_beam() -> None:
         importlib.import_module("apache_beam")
     finally:
         logging.disable(logging.NOTSET)
-
-
-def _move(source: Path, target: Path) -> None:
-    shutil.move(source, target)

@@ -123,14 +123,14 @@ def opened(
         kind: Declared columns whose number files keep as `_kind`; none = they keep none.
 
     Raises:
-        UserError: the source is not there, or its rows are not as the task declares.
+        UserError: the source is not there, its rows are not as the task declares, or the prepared rows would go to a
+            bucket far from the tables.
     """
     allowed = settings.engines().bigquery
     source = resolve_source(task, data.strip() or task.default_data(), allowed)
     numbers = {ID: task.key or [field.name for field in task.schema], **({KIND: kind} if kind else {})}
     engine_name = choose_engine(task, source)
-    if source.relations:
-        check_place(source.relations, target)
+    names.check_bucket(source.relations, storage.uri(target.folder))
     if not source.relations:
         with duckdb(task, source.files, task.scratch, task.schema, workers, numbers, derived) as engine:
             yield engine
@@ -175,13 +175,6 @@ def duckdb(
             read = Together(read, len(files), beside) if files else beside
         engine.read_files(read, fields, numbers, derived)
         yield engine
-
-
-def check_place(relations: Sequence[PinnedRelation], target: Destination) -> None:
-    """Raises UserError if the prepared rows would go to a bucket far from the tables."""
-    from vgp.base.storage.bigquery import names
-
-    names.check_bucket(relations, storage.uri(target.folder))
 
 
 def owner(target: Destination) -> Owner:

@@ -94,7 +94,9 @@ class JsonLines:
             return f" is not one JSON object ({str(error)[:100]}): write one on each line, and each on one.{cut_off}"
         if not isinstance(members, dict):
             return f" is {_shown(members)}, and not a JSON object with the columns as its members."
-        if "too big" in message and (name := next((key for key, value in members.items() if _infinite(value)), "")):
+        if "too big" in message and (
+            name := next((key for key, value in members.items() if isinstance(value, float) and math.isinf(value)), "")
+        ):
             return f", column {listed([name])}: the number is beyond 1.8e308, the largest that a float64 holds."
         if name := next((key for key, value in members.items() if not _is_text(key, value)), ""):
             return f", column {listed([name])}: it holds half a character (\\ud800 to \\udfff alone), which is no text."
@@ -154,10 +156,6 @@ def _advice(value: object, field: Field) -> str:
     if isinstance(value, str) and not field.declared and not pa.types.is_temporal(field.type):
         return " It is text: write it without quotes, or declare pa.string()."
     return advice(json.dumps(value), field)
-
-
-def _infinite(value: object) -> bool:
-    return isinstance(value, float) and math.isinf(value)
 
 
 def _shown(value: object) -> str:

@@ -27,15 +27,12 @@ from vgp.base.storage.storage import File
 from vgp.base.text.printable import quoted
 from vgp.data import task_names
 from vgp.data.destination import UNFINISHED, Destination
-from vgp.data.task import Batch, Options, Shard, Statistics, Task
+from vgp.data.task import Options, Task
 from vgp.data.tasks import NO_ROWS
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest, SourceFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from torch import nn
-
     from vgp.protocol.manifest import Manifest
 
 
@@ -50,20 +47,10 @@ class Files(Task):
         """Every file, with its path below what was given as its title; none for `data` = ""."""
         return [replace(file, title=name) for name, file in find_files(data).items()]
 
-    def shards(self, data: str) -> NoReturn:
+    def _refused(self, *_: object, **__: object) -> NoReturn:
         raise UserError(NO_ROWS)
 
-    def rows(self, shard: Shard, statistics: Statistics) -> "dict[str, pa.Table]":
-        raise UserError(NO_ROWS)
-
-    def model(self, data: "Manifest") -> NoReturn:
-        raise UserError(NO_ROWS)
-
-    def loss(self, model: "nn.Module", batch: Batch) -> NoReturn:
-        raise UserError(NO_ROWS)
-
-    def predict(self, model: "nn.Module", batch: Batch) -> NoReturn:
-        raise UserError(NO_ROWS)
+    shards = rows = model = loss = predict = _refused
 
 
 # ---- the files in the folder of a dataset: exactly the versions that were pinned, under their own names

@@ -6,7 +6,6 @@ python -m vgp.decision.release.artifact VERSION_FOLDER DATA EVALUATION TASK     
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from vgp.data import task_names, tasks
 from vgp.data.rows import Shards
 from vgp.evaluation import collected, predictions, score, script_model
 from vgp.evaluation.predictions import Header
+from vgp.evaluation.predictions_writer import Scorer
 from vgp.protocol import manifest
 
 #: Of more test rows whole batches are taken, evenly spaced: about as many as this. All that a CPU should be asked for
@@ -44,7 +44,7 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
     saved = pq.read_table(Path(evaluation) / predictions.FILE_NAME, columns=["challenger"]).column(0)
     if work.as_they_are:
         return _seen(0, 0, 0, 0.0)
-    scorer: Any
+    scorer: Scorer
     if collected.is_script(folder):
         scorer, _ = script_model.load(folder, work).of_rows(data, dataset, work, header.split)
     else:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.decision.release.effects import NOT_CHAMPION, NOT_REGISTERED, compared, named
 from vgp.registry.documents import CHAMPION, Event, Record, Version
 
@@ -24,7 +25,7 @@ class Outcome:
     record: Record
 
     #: Reads it anew, as JSON.
-    read: Callable[[], dict[str, Any]] = dict
+    read: Callable[[], JsonObject] = dict
 
     @property
     def number(self) -> int | None:

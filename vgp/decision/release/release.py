@@ -19,8 +19,8 @@ import tempfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import EXIT_USER_ERROR, ProcessFailed, UserError
 from vgp.decision import decision as decisions
 from vgp.decision import levels
@@ -33,6 +33,7 @@ from vgp.decision.report.card import Origin
 from vgp.evaluation import record as evaluations
 from vgp.protocol import manifest
 from vgp.protocol import pins as store
+from vgp.protocol.imports import search_path
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins
 from vgp.registry import registry as registries
@@ -202,8 +203,7 @@ def check_copy(folder: str, data: str, evaluation: str, task: str) -> Checked:
         ProcessFailed: it cannot be loaded, or predicts something else.
     """
     command = [sys.executable, "-m", "vgp.decision.release.artifact", folder, data, evaluation, task]
-    places = [os.environ.get("PYTHONPATH", ""), *sys.path]  # where this process found the user's task
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, places)))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search_path()))}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="backslashreplace")
     if done.returncode:
         lines = [line for line in done.stderr.strip().splitlines() if line.strip()] or ["it said nothing"]
@@ -212,5 +212,5 @@ def check_copy(folder: str, data: str, evaluation: str, task: str) -> Checked:
         raise ProcessFailed(
             f"the copy in {folder} is not registered, for it did not pass its check{ended}: {said} The champion stays."
         )
-    fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    fields: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return Checked(**fields)

@@ -7,7 +7,6 @@ follows from what was measured.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vgp.base.storage import files
 from vgp.base.text.figures import significant
@@ -99,7 +98,7 @@ def write(
     files.write(Path(path), page.environment().get_template("card.html").render(context))
 
 
-def _slices(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+def _slices(measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     """The largest slices by column, and which of them are significantly worse than the model to beat."""
     kept = sorted(measured.slices, key=lambda row: -row.rows)[:MOST_SLICES]
     by_column: dict[str, list[SliceMetrics]] = {}

@@ -1,33 +1,24 @@
-"""The way up a ladder: on which rungs the model was trained, what each took and cost, and what preemptions lost.
-
-The launcher of a step writes it down in the control folder of its run, and the path of the model tells which run that
-was (vgp/protocol/run_folder.py): an earlier one where training was not needed again. A local run has none.
-"""
+"""The report's section on the way up a ladder: the attempts of the step that made the model, from `ladder.json`."""
 
 import json
-import math
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
-from vgp.base.text.figures import plural
+from vgp.base.text.figures import plural, took, usd
 from vgp.protocol import run_folder
-from vgp.protocol.capacity import way as ways
+from vgp.protocol.capacity.way import Attempt, Way, read
 
 NAME = "ladder.json"
-FORMAT = 1
-_MOST_BYTES = 4_000_000
-#: Attempts in the table; the last ones.
-MOST_ROWS = 50
+#: Bytes of a document that is read, and attempts that are shown.
+_MOST_BYTES, MOST_ROWS = 4_000_000, 50
 
 
 @dataclass(frozen=True)
 class Row:
-    """An attempt, as a line of the table."""
+    """An attempt, or all of them, as the table has it."""
 
     number: str
     rung: str
@@ -40,19 +31,19 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Way:
+class Section:
     """The way of one step."""
 
     step: str
     #: The run that climbed it: an earlier one, where this run took the model from the cache.
     run: str
+    deadline: str
     rows: tuple[Row, ...]
     left_out: int
-    deadline: str
     total: Row
     #: The jobs that waited for Spot meanwhile, in words; empty where there were none.
     waiting: str
-    #: Of which days the prices are that are reckoned with: `2026-07-09 to 2026-07-30`; empty where none is told.
+    #: Of which days the prices are: `2026-07-09 to 2026-07-30`; empty where they are not known.
     price_days: str
 
 
@@ -66,101 +57,54 @@ def context(model: str | Path) -> dict[str, object]:
     if run is None:
         return {"ways": []}
     try:
-        folder = f"{run.root}/capacity/{run.run}"
-        paths = [file.path for file in storage.below(folder) if file.path.endswith(f"/{NAME}")]
-        ways = [way for path in paths if (way := _way(_document(path)))]
+        paths = [file.path for file in storage.below(f"{run.root}/capacity/{run.run}")]
+        found = [way for path in paths if path.endswith(f"/{NAME}") and (way := _way(path)) and way.attempts]
     except (UserError, OSError) as error:
-        print(f"warning: the report does not tell the way up the ladder: {error}", file=sys.stderr, flush=True)
-        ways = []
-    return {"ways": sorted(ways, key=lambda way: way.step)}
+        print(f"warning: the report lacks the way up the ladder: {error}", file=sys.stderr, flush=True)
+        found = []
+    return {"ways": [_section(way) for way in sorted(found, key=lambda way: way.step)]}
 
 
-def _document(path: str) -> Any:
+def _way(path: str) -> Way | None:
     try:
-        return json.loads(storage.read(path, most=_MOST_BYTES, links=False))
+        return read(json.loads(storage.read(path, most=_MOST_BYTES, links=False)))
     except ValueError:
         return None
 
 
-def _way(document: Any) -> Way | None:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        return None
-    attempts = _tables(document.get("attempts"))
-    rungs = {str(rung.get("name")): rung for rung in _tables(document.get("rungs"))}
-    if not attempts:
-        return None
-    rows = tuple(_row(each, rungs) for each in attempts[-MOST_ROWS:])
-    deadline = str(document.get("deadline") or "")[:16].replace("T", " ")
-    waiting = ways.waiting_of(document)
-    left_out, total = len(attempts) - len(rows), _total(attempts, waiting)
-    days = _price_days([*attempts, *waiting], rungs)
-    step, run = (str(document.get(key, "")) for key in ("step", "run"))
-    return Way(step, run, rows, left_out, deadline, total, _waiting(waiting), days)
+def _section(way: Way) -> Section:
+    rows = tuple(map(_row, way.attempts[-MOST_ROWS:]))
+    deadline = f"{way.deadline:%Y-%m-%d %H:%M}" if way.deadline else ""
+    days = " to ".join(dict.fromkeys([*way.price_dates[:1], *way.price_dates[-1:]]))
+    left_out = len(way.attempts) - len(rows)
+    return Section(way.step, way.run, deadline, rows, left_out, _total(way), _waiting(way), days)
 
 
-def _price_days(told: Sequence[Mapping[str, Any]], rungs: dict[str, dict[str, Any]]) -> str:
-    """Of the rungs whose machines were held."""
-    held = {str(each.get("rung")) for each in told if _amount(each.get("hours"))}
-    days = sorted({str(rungs[name]["price_date"]) for name in held & rungs.keys() if rungs[name].get("price_date")})
-    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))
-
-
-def _row(told: dict[str, Any], rungs: dict[str, dict[str, Any]]) -> Row:
-    rung = str(told.get("rung") or "")
-    hours, to = _amount(told.get("hours")), _amount(told.get("step_to"))
-    outcome = str(told.get("outcome") or "running").replace("_", " ")
-    words = str(told.get("words") or "")
+def _row(attempt: Attempt) -> Row:
+    succeeded = attempt.outcome == "succeeded" or not attempt.words
     return Row(
-        number=f"{_amount(told.get('number')) or 0:.0f}",
-        rung=rung,
-        region=str(told.get("region") or rungs.get(rung, {}).get("region") or ""),
-        held=_held(hours) if hours else "",
-        usd=_usd(_amount(told.get("usd"))) if hours else "",
-        steps="" if to is None else f"{_amount(told.get('step_from')) or 0:,.0f} to {to:,.0f}",
-        lost=f"{lost:,.0f}" if (lost := _amount(told.get("steps_lost"))) else "",
-        ended=f"{outcome}: {words}" if words and outcome != "succeeded" else outcome,
+        number=str(attempt.number),
+        rung=attempt.rung,
+        region=attempt.region,
+        held=took(attempt.hours * 3600) if attempt.hours else "",
+        usd=usd(attempt.usd) if attempt.hours else "",
+        steps=attempt.steps,
+        lost=f"{attempt.steps_lost:,}" if attempt.steps_lost else "",
+        ended=attempt.state if succeeded else f"{attempt.state}: {attempt.words}",
     )
 
 
-def _waiting(waiting: Sequence[Mapping[str, Any]]) -> str:
-    if not waiting:
+def _total(way: Way) -> Row:
+    rungs = plural(len({attempt.rung for attempt in way.attempts}), "rung")
+    hours = sum(attempt.hours for attempt in way.attempts) + way.waiting.hours
+    cost = usd(way.usd) if way.is_priced else f"at least {usd(way.usd)}"
+    return Row("", rungs, "", took(hours * 3600), cost, "", f"{way.steps_lost:,}" if way.steps_lost else "", "")
+
+
+def _waiting(way: Way) -> str:
+    waiting = way.waiting
+    if not waiting.asked:
         return ""
-    got = sum(each.get("outcome") == "granted" for each in waiting)
-    asked = f"Spot was asked for {plural(len(waiting), 'time')} while the work went on, and {got} got machines"
-    minutes = _sum(waiting, "hours") * 60
-    return f"{asked}{f'; {minutes:.0f} min for {_cost(waiting)} were held in vain' if minutes else ''}."
-
-
-def _total(attempts: Sequence[Mapping[str, Any]], waiting: Sequence[Mapping[str, Any]]) -> Row:
-    """Of all machines."""
-    hours, lost, usd = _sum([*attempts, *waiting], "hours"), _sum(attempts, "steps_lost"), _cost([*attempts, *waiting])
-    tried = len({str(each.get("rung")) for each in attempts})
-    return Row("", f"{tried} rung{'s' * (tried != 1)}", "", _held(hours), usd, "", f"{lost:,.0f}" if lost else "", "")
-
-
-def _sum(told: Sequence[Mapping[str, Any]], name: str) -> float:
-    return sum(_amount(each.get(name)) or 0.0 for each in told)
-
-
-def _cost(told: Sequence[Mapping[str, Any]]) -> str:
-    held = [_amount(each.get("usd")) for each in told if _amount(each.get("hours"))]
-    usd = _usd(sum(each or 0.0 for each in held))
-    return usd if None not in held else f"at least {usd}"
-
-
-def _tables(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _amount(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and value >= 0 and math.isfinite(value) else None
-
-
-def _held(hours: float) -> str:
-    minutes = round(hours * 60)
-    return f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def _usd(amount: float | None) -> str:
-    return "no price" if amount is None else f"${amount:,.2f}"
+    asked = f"Spot was asked for {plural(waiting.asked, 'time')} while the work went on"
+    vain = f"; {took(waiting.hours * 3600)} for {usd(waiting.usd)} were held in vain" if waiting.hours else ""
+    return f"{asked}, and {waiting.granted} got machines{vain}."

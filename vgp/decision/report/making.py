@@ -5,7 +5,6 @@ import shlex
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -25,7 +24,7 @@ MOST_SHOWN_SOURCES = 20
 PACKAGES = ("vgp", "torch", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
-def script(measured: Evaluation) -> dict[str, Any] | None:
+def script(measured: Evaluation) -> dict[str, object] | None:
     """What is known of a script in place of our training: what ran, how, and what it left."""
     if measured.script is None:
         return None

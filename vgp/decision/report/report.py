@@ -5,7 +5,6 @@ python -m vgp.steps decide DATA --model MODEL EVALUATION --report report.html
 
 import re
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -122,7 +121,7 @@ def task_name(task: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     reason = decision.reason.partition(": ")[2] if decision else ""  # its first words are the heading
     return {
         "title": title(measured),
@@ -136,7 +135,7 @@ def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None
     }
 
 
-def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+def _plots(card: ModelCard | None, measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     worse = {(s.column, s.value) for s in decision.worse_slices} if decision else set()
     plotted = _most_frequent(measured.slices)
     with svg.style():
@@ -161,7 +160,7 @@ def _most_frequent(rows: tuple[SliceMetrics, ...]) -> list[SliceMetrics]:
     return [row for row in rows if row in kept]
 
 
-def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
+def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, object]:
     by_column: dict[str, list[SliceMetrics]] = {}
     for row in measured.slices:
         by_column.setdefault(row.column, []).append(row)
@@ -171,11 +170,11 @@ def _tables(measured: Evaluation, decision: Decision | None) -> dict[str, Any]:
     }
 
 
-def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+def _data(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, object]:
     return {"splits": findings.split_summaries(data, dataset)}
 
 
-def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, Any]:
+def _findings(data: str | Path, dataset: Manifest, measured: Evaluation) -> dict[str, object]:
     columns = findings.column_summaries(data, dataset, measured.split)
     withheld = measured.examples.withheld if measured.examples else ()
     return {

@@ -1,14 +1,14 @@
 """What is known of the champion when new data is held against it: its card, its windows, and when it was trained."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.data import bundle, task_names
 from vgp.data.bundle import ModelCard
 from vgp.data.periods import Spans
+from vgp.data.task import Options
 from vgp.data.windows import dated
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins, DataPins, RunPins
@@ -118,7 +118,7 @@ def known_files(data: DataPins | None) -> Collection[str]:
     return objects | {f"{item.path}@{item.modified_ns}" for item in data.files}
 
 
-def changed(champion: Reigning, task: str, task_options: Mapping[str, Any], data: str, config: TrainConfig) -> str:
+def changed(champion: Reigning, task: str, task_options: Options, data: str, config: TrainConfig) -> str:
     """What is another than when the champion was trained, in words; "" = nothing."""
     if task_names.spec(champion.card.task) != task_names.spec(task):
         return f"the task is {task_names.spec(task)} now, and was {champion.card.task}"
@@ -131,7 +131,7 @@ def changed(champion: Reigning, task: str, task_options: Mapping[str, Any], data
     return ""
 
 
-def _other_options(champion: Reigning, options: Mapping[str, Any]) -> list[str]:
+def _other_options(champion: Reigning, options: Options) -> list[str]:
     """Options with another value; of a champion whose request is not known, the windows are not compared."""
     if champion.run:
         then, now = champion.run.request.task_options, dict(options)
@@ -140,7 +140,7 @@ def _other_options(champion: Reigning, options: Mapping[str, Any]) -> list[str]:
     return sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
 
 
-def _other_settings(then: Mapping[str, Any], config: TrainConfig) -> list[str]:
+def _other_settings(then: Options, config: TrainConfig) -> list[str]:
     """Settings with another value, but for what is left open now and was chosen then."""
     now = config.model_dump()
     is_open = {name for name in OPEN if now[name] == "auto"} | ({"microbatches"} if not config.microbatches else set())

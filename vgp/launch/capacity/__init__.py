@@ -13,7 +13,6 @@ policy.py         which rung is next: pure functions
 prospect.py       what a choice depends on, and what follows: prices of work, the net, the slack
 situation.py      what the policy goes by, from plan, journal and progress
 journal.py        ladder.json, by compare-and-swap, in the term of one launcher; heartbeat.json: which attempt may run
-job_progress.py   progress.json: how far the work is, and how long steps, starts and saves take
 jobs.py           the custom jobs of one step in all regions of its ladder, also those that nobody follows
 outcome.py        how a job ended: by a lack of capacity, or by what no other machine would mend
 patience.py       calls that outlast an outage; what ends a launcher before its job has ended"""

@@ -14,14 +14,13 @@ from typing import Any
 
 from vgp.base.clock import Clock, parse_time
 from vgp.base.text.figures import took, usd
-from vgp.launch.capacity import job_progress as progress
 from vgp.launch.capacity import journal as heartbeat
-from vgp.launch.capacity.job_progress import Progress, progress_of
+from vgp.launch.capacity import situation as progress
 from vgp.launch.capacity.jobs import Jobs, Sweep
 from vgp.launch.capacity.journal import Heartbeat, Journal
 from vgp.launch.capacity.outcome import ENDED, Outcome, in_words, outcome, state
 from vgp.launch.capacity.patience import Patience, Superseded, reason
-from vgp.launch.capacity.situation import held_s, last_moment, time_left_s, wait_s, why_over
+from vgp.launch.capacity.situation import Progress, held_s, last_moment, progress_of, time_left_s, wait_s, why_over
 from vgp.launch.capacity.step_run import StepRun
 from vgp.launch.capacity.step_run import uri as bucket_uri
 from vgp.protocol.capacity.folder import ControlFolder, Json

@@ -51,15 +51,23 @@ NEEDS = ("min_memory_gb", "min_vcpu", "min_gpu_memory_gb")
 _GOT = ("strategy", "max_wait", "reservation", "reduction_server", "parameter_server")
 
 
-class Rung(Strict):
-    """What this rung asks for; what it leaves open is as the step has it."""
+class MachineNeed(Strict):
+    """A machine by name, or the sizes that the cheapest one must have."""
 
+    #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
     machine: str | None = None
+    #: Short (L4, A100-80GB) or long (NVIDIA_L4).
     accelerator: str | None = None
+    #: GPUs of each node.
     count: int | None = Field(default=None, ge=1)
     min_memory_gb: float | None = Field(default=None, gt=0)
     min_vcpu: int | None = Field(default=None, ge=1)
     min_gpu_memory_gb: float | None = Field(default=None, gt=0)
+
+
+class Rung(MachineNeed):
+    """What this rung asks for; what it leaves open is as the step has it."""
+
     nodes: int | None = Field(default=None, ge=1)
     strategy: Literal["standard", "spot", "flex_start"] | None = None
     #: How long Flex-start may wait for capacity before the next rung is tried: 2h.

@@ -27,6 +27,7 @@ from vgp.machines.placement.request_parts import (
     Command,
     Dataflow,
     Launch,
+    MachineNeed,
     ParameterServer,
     Rung,
     Size,
@@ -67,18 +68,9 @@ def _named(part: str) -> Iterator[None]:
         raise ValueError(f"{part}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
-class Request(JobOptions):
+class Request(MachineNeed, JobOptions):
     """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
-    #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
-    machine: str | None = None
-    #: Short (L4, A100-80GB) or long (NVIDIA_L4).
-    accelerator: str | None = None
-    #: GPUs of each node.
-    count: int | None = Field(default=None, ge=1)
-    min_memory_gb: float | None = Field(default=None, gt=0)
-    min_vcpu: int | None = Field(default=None, ge=1)
-    min_gpu_memory_gb: float | None = Field(default=None, gt=0)
     #: Machines that train together: one chief and nodes - 1 workers.
     nodes: int = Field(default=1, ge=1)
     strategy: Literal["standard", "spot", "flex_start"] = "standard"

@@ -10,5 +10,4 @@ folder.py        the control folder: documents that are replaced under a conditi
 job_service.py   Vertex AI's custom jobs in one region, by its REST API
 ladder.py        what ladder.json holds: attempts and waiting jobs, as values
 plan.py          what the compiler wrote down: the rungs, each with the body of its custom job
-way.py           the way up as a value for people: rungs, time, money, what was lost
-ways.py          the ways of a run, found in its bucket"""
+way.py           the way up as a value for people, and the ways of a run: rungs, time, money, what was lost"""

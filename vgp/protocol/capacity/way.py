@@ -3,6 +3,8 @@
 A function of the document alone. What is not as it should be in it is left out: telling is no reason to fail.
 """
 
+import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,6 +14,12 @@ from typing import Any
 from vgp.base.text.figures import listed, plural, took, usd
 from vgp.protocol.job_steps import moment
 
+NAME = "ladder.json"
+#: The module that a step with a ladder runs.
+LAUNCHER = "vgp.launch.capacity"
+#: Bytes of a document that is read, and objects of a run's control folders.
+_MOST_BYTES, _MOST = 4_000_000, 1000
+_ATTEMPT_S = 20.0
 FORMAT = 1
 #: How many attempts a page shows; the last ones.
 MOST = 50
@@ -93,6 +101,8 @@ class Way:
     """The way of one step of a run."""
 
     step: str
+    #: The run that climbed it.
+    run: str
     deadline: datetime | None
     rungs: tuple[str, ...]
     attempts: tuple[Attempt, ...]
@@ -169,10 +179,10 @@ def read(document: Any) -> Way | None:
         return None
     rungs = {str(rung.get("name", "")): rung for rung in _tables(document.get("rungs"))}
     attempts = tuple(_attempt(each, rungs) for each in _tables(document.get("attempts")))
-    step = str(document.get("step", ""))
+    step, run = (str(document.get(name, "")) for name in ("step", "run"))
     ordered, waiting = tuple(sorted(attempts, key=_number)), waiting_of(document)
     days = _price_dates([*_tables(document.get("attempts")), *waiting], rungs)
-    return Way(step, moment(document.get("deadline")), tuple(rungs), ordered, _waiting(waiting), days)
+    return Way(step, run, moment(document.get("deadline")), tuple(rungs), ordered, _waiting(waiting), days)
 
 
 def waiting_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -241,3 +251,51 @@ def _number(attempt: Attempt) -> int:
 
 def _text(time: datetime | None) -> str | None:
     return time.isoformat().replace("+00:00", "Z") if time else None
+
+
+# ---- the ladders of a run, in its control folders: ROOT/capacity/RUN/STEP-DIGEST/ladder.json
+
+
+def has_ladder(spec: Mapping[str, Any]) -> bool:
+    """Whether a step of the compiled pipeline has a ladder: else there is nothing to look for."""
+    executors = (spec.get("deploymentSpec") or {}).get("executors") or {}
+    containers = [each.get("container") or {} for each in executors.values() if isinstance(each, Mapping)]
+    words = [word for each in containers for key in ("command", "args") for word in each.get(key) or ()]
+    return any(isinstance(word, str) and LAUNCHER in word for word in words)
+
+
+def client() -> Any:
+    """Google's client of Cloud Storage, as the step's account."""
+    from google.cloud.storage import Client
+
+    # Else the library's first use of a bucket starts a thread that reads its metadata, for traces that nobody takes.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
+    return Client()
+
+
+def of_run(client: Any, root: str, run: str) -> tuple[Way, ...]:
+    """The ways up, by step. Google's own errors come through.
+
+    Args:
+        client: google.cloud.storage.Client.
+        root: The root of runs: gs://BUCKET/FOLDER.
+        run: Its id.
+    """
+    bucket, _, folder = root.removeprefix("gs://").partition("/")
+    if not root.startswith("gs://") or not run:
+        return ()
+    prefix = "/".join(filter(None, [folder.strip("/"), "capacity", run])) + "/"
+    listed = list(client.list_blobs(bucket, prefix=prefix, max_results=_MOST, timeout=_ATTEMPT_S))
+    blobs = [blob for blob in listed if blob.name.endswith(f"/{NAME}") and (blob.size or 0) <= _MOST_BYTES]
+    ways = [way for way in map(_document, blobs) if way]
+    return tuple(sorted(ways, key=lambda way: way.step))
+
+
+def _document(blob: Any) -> Way | None:
+    from google.api_core.exceptions import NotFound
+
+    try:
+        # By its name: a blob of a list is of the generation that was listed, which the launcher may have replaced.
+        return read(json.loads(blob.bucket.blob(blob.name).download_as_bytes(timeout=_ATTEMPT_S)))
+    except (ValueError, NotFound):
+        return None

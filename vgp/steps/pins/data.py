@@ -5,10 +5,10 @@ The days on which tables and queries of BigQuery have rows are asked there, and 
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.engine_settings import engines
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
@@ -113,7 +113,7 @@ def _nothing_seen(work: Task, moment: Moment) -> UserError:
 
 def _found(
     work: Task, request: Request, run: str, moment: Moment | None, folder: str
-) -> tuple[dict[str, Any], Sequence[File], Past | None]:
+) -> tuple[JsonObject, Sequence[File], Past | None]:
     """The fields that say what is read, the files to read dates from, and what was seen of the moment."""
     data = request.data
     if not work.finds_files or (not data.strip() and _own_data_is_unknown(work)):
@@ -190,7 +190,7 @@ def _files(files: Sequence[File]) -> tuple[PinnedFile, ...]:
     )  # fmt: skip
 
 
-def _seen(work: Task, fields: Mapping[str, Any], moment: Moment | None, past: Past | None) -> Seen:
+def _seen(work: Task, fields: JsonObject, moment: Moment | None, past: Past | None) -> Seen:
     if moment is None:
         return ""
     if past and past.whole:
@@ -219,7 +219,7 @@ def _dated(windows: Windows, present: Collection[int], moment: Moment | None, se
     return {"train": train, "test": test}
 
 
-def _words(document: DataPins, options: dict[str, Any], request: Request) -> list[str]:
+def _words(document: DataPins, options: JsonObject, request: Request) -> list[str]:
     words = [_what(document)]
     if options.keys() & {"train", "test"} and options != request.task_options:
         words.append(f"windows: train {options['train']}, test {options['test']}.")

@@ -37,7 +37,7 @@ class Resolved:
     #: The folder or table, without words in braces; "" = the step's own.
     destination: str = ""
     words: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def outputs(self) -> tuple[str, str, str, str, str, str]:

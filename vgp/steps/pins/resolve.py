@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import pinned, storage
 from vgp.protocol import moment
@@ -38,7 +38,7 @@ class Resolved:
     #: Sentences.
     words: tuple[str, ...] = ()
     #: Figures for the artifact.
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, object] = field(default_factory=dict)
 
 
 def resolve(
@@ -131,12 +131,12 @@ def write_record(resolved: Resolved, record: str | Path) -> None:
     storage.overwrite(str(record), (json.dumps({**text, **resolved.metadata}, indent=1) + "\n").encode())
 
 
-def _header(run: RunPins) -> dict[str, Any]:
+def _header(run: RunPins) -> JsonObject:
     return {name: getattr(run, name) for name in ("pipeline", "project", "as_of", "request", "seen")}
 
 
 def _written(
-    folder: str, data: DataPins, champion: ChampionPins | None, header: Mapping[str, Any], words: tuple[str, ...],
+    folder: str, data: DataPins, champion: ChampionPins | None, header: JsonObject, words: tuple[str, ...],
     dry_run: bool,
 ) -> Resolved:  # fmt: skip
     """Writes the three documents, that of the run last: what it names is there."""

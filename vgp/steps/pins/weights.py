@@ -1,9 +1,8 @@
 """The pins of the weights that a run begins with (`warm_start`): their files, as they are now."""
 
-from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.storage.pinned import PinnedFile, PinnedObject
@@ -11,6 +10,7 @@ from vgp.base.storage.storage import File
 from vgp.base.text.printable import listed
 from vgp.data import bundle
 from vgp.data.bundle import ModelCard
+from vgp.data.task import Options
 from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import ChampionPins, DataPins
@@ -83,7 +83,7 @@ def _unlike(card: ModelCard, prepared: Manifest) -> str:
     return f"other values or forms of {listed(changed)}" if changed else ""
 
 
-def _network(options: Mapping[str, Any]) -> dict[str, Any]:
+def _network(options: Options) -> JsonObject:
     """The options but for the windows, which are others every time."""
     return {name: value for name, value in options.items() if name not in ("train", "test")}
 

@@ -23,6 +23,7 @@ from pydantic_core import to_json
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import EXIT_FAILED, MachineLost, Preempted, ProcessFailed, StoreDown, UserError
 from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
+from vgp.protocol.imports import search_path
 from vgp.train.processes.child import LaunchRequest
 
 #: Seconds in which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its
@@ -98,7 +99,7 @@ def launch(
     request = LaunchRequest(
         target=target, argument=to_json(argument).decode(), cluster=place,
         nproc=process_count(nproc, environment), rendezvous_timeout_s=rendezvous_timeout_s,
-        lost_after_s=lost_after_s, hang_after_s=hang_after_s, parent=os.getpid(), path=tuple(sys.path),
+        lost_after_s=lost_after_s, hang_after_s=hang_after_s, parent=os.getpid(), path=search_path(),
         terminal=sys.stderr.isatty(),
     )  # fmt: skip
     report, code, asked = _run_launcher(request.model_dump_json(), environment, condition, notice)

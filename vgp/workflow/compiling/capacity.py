@@ -6,10 +6,11 @@ plan, as it stands in the text that Google's wrapper sends: the placeholders of 
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.check import container_facts
 from vgp.check.spec.spec_ladder import PROGRAM
@@ -57,7 +58,7 @@ def planned(
     return tuple(_planned(component, container, rung, worlds, settings) for rung in ladder.rungs)
 
 
-def launcher(ready: Any, plan: Plan, image: str) -> Any:
+def launcher(ready: "BaseComponent", plan: Plan, image: str) -> "BaseComponent":
     """The step that climbs the ladder: inputs and outputs of the step, and `gcp_resources`, which the console reads.
 
     Raises:
@@ -85,7 +86,7 @@ def launcher(ready: Any, plan: Plan, image: str) -> Any:
 
 
 def _planned(
-    component: Any, container: Mapping[str, Any], rung: PlacedRung, worlds: str, settings: Settings
+    component: "BaseComponent", container: JsonView, rung: PlacedRung, worlds: str, settings: Settings
 ) -> PlannedRung:
     placement, own = rung.placement, rung.request.image
     image = script_step.in_image(component, rung.request, settings.image).component_spec.implementation.container.image
@@ -110,7 +111,7 @@ def _planned(
     )
 
 
-def _body(step: str, rung: PlacedRung, pools: list[dict[str, Any]], settings: Settings) -> dict[str, Any]:
+def _body(step: str, rung: PlacedRung, pools: list[JsonObject], settings: Settings) -> JsonObject:
     """What projects.locations.customJobs.create takes. Account, network and key are those of the run; the launcher
     leaves out what the run leaves empty."""
     fields = rung.placement.job_fields()
@@ -130,12 +131,12 @@ def _body(step: str, rung: PlacedRung, pools: list[dict[str, Any]], settings: Se
     }
 
 
-def _container(ready: Any) -> dict[str, Any]:
+def _container(ready: "BaseComponent") -> JsonObject:
     """The step's container as kfp writes it: its placeholders are texts there."""
     from google.protobuf import json_format
 
     spec = json_format.MessageToDict(ready.pipeline_spec)
-    container: dict[str, Any] = next(iter(spec["deploymentSpec"]["executors"].values()))["container"]
+    container: JsonObject = next(iter(spec["deploymentSpec"]["executors"].values()))["container"]
     return container
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.pipeline_spec import PINNED, Places
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.placeholders import IMAGE
@@ -34,7 +35,7 @@ class Target(Protocol):
     run: str
 
     @property
-    def models(self) -> dict[str, Any]:
+    def models(self) -> JsonObject:
         """What the settings say of models in Vertex AI's Model Registry, as an input of a step: key and labels."""
 
     @property
@@ -112,7 +113,7 @@ class Local:
     caching = True
     scheduled = ""
     run = ""
-    models: dict[str, Any] = {}
+    models: JsonObject = {}
     webhook = ""
     experiment = ""
     email: Sequence[str] = ()

@@ -14,12 +14,17 @@ takes most fields as arguments. Those that it does not take go into the JSON tha
 reads that text with json.loads, and hands it to `JobServiceClient.create_custom_job` as it is.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
+
 import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.machines.placement import plain
 from vgp.machines.placement.job_options import JobOptions
@@ -50,12 +55,12 @@ exit $code
 """.replace("@VARIABLE", plain.TIMEOUT_VARIABLE)
 
 
-def is_python(command: Sequence[Any] | None) -> bool:
+def is_python(command: Sequence[object] | None) -> bool:
     """Whether kfp starts a Python step by this command."""
     return any(EXECUTOR in str(word) for word in command or ())
 
 
-def entrypoint(command: Sequence[Any], step: str) -> list[Any]:
+def entrypoint(command: Sequence[object], step: str) -> list[object]:
     """`command` with SIGTERM passed on and the timeout kept, if it is kfp's for a Python step; any other as it is.
 
     Raises:
@@ -79,14 +84,14 @@ def passing_on(step: str, setting: str = "timeout", *, kill: bool = True) -> lis
     return ["sh", "-c", first.replace("@SETTING", shlex.quote(setting))]
 
 
-def _giving_way(command: Sequence[Any]) -> list[Any]:
+def _giving_way(command: Sequence[object]) -> list[object]:
     """The command with each shell of it replaced by what it starts last."""
-    changed = list(command)
+    changed: list[object] = list(command)
     for number in range(2, len(command)):
         if command[number - 2 : number] == ["sh", "-c"]:
-            changed[number] = _INSTALLS.sub('exec "$0" "$@"\n', changed[number])
+            changed[number] = _INSTALLS.sub('exec "$0" "$@"\n', str(changed[number]))
         elif command[number - 2 : number] == ["sh", "-ec"]:
-            changed[number], known = _STARTS.subn(_exported, changed[number])
+            changed[number], known = _STARTS.subn(_exported, str(changed[number]))
             if not known:
                 raise RequestError(
                     "this kfp starts Python steps by a command that SIGTERM would not reach: install the version of "
@@ -106,7 +111,7 @@ _SPEC, _SCHEDULING = '"job_spec": {', '"scheduling": {'
 _ADVICE = "Set it at the top of pipelines.toml, or in the environment."
 
 
-def wrapper_arguments(placement: Placement) -> dict[str, Any]:
+def wrapper_arguments(placement: Placement) -> JsonObject:
     """What the wrapper takes; `network` is left to the run unless the job has an interface of its own."""
     fields = placement.job_fields()
     scheduling = {name: value for name, value in fields.pop("scheduling").items() if name != "disable_retries"}
@@ -117,14 +122,14 @@ def wrapper_arguments(placement: Placement) -> dict[str, Any]:
     return {**scheduling, **given}
 
 
-def complete_job(job: Any, placement: Placement) -> None:
+def complete_job(job: "BaseComponent", placement: Placement) -> None:
     """Puts what the wrapper has no argument for into what its launcher sends."""
     fields = placement.job_fields()
     _add(job, _SPEC, {name: fields[name] for name in _WITHOUT_ARGUMENT if name in fields})
     _add(job, _SCHEDULING, {name: True for name in ("disable_retries",) if name in fields["scheduling"]})
 
 
-def _add(job: Any, at: str, fields: dict[str, Any]) -> None:
+def _add(job: "BaseComponent", at: str, fields: JsonObject) -> None:
     container = job.component_spec.implementation.container
     if fields:
         number = next(index for index, text in enumerate(container.args) if isinstance(text, str) and at in text)

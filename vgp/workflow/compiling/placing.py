@@ -14,12 +14,13 @@ Without one, as under `kfp dsl compile`, it is Vertex AI with the settings that 
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, with_defaults, with_places
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 #: What a workflow's own function of that name makes of values, in a folder.
-Expand = Callable[[dict[str, Any], Path], Mapping[str, Any]]
+Expand = Callable[[JsonObject, Path], JsonView]
 
 
 class _Place(NamedTuple):
@@ -79,17 +80,17 @@ def target() -> Target:
     return _place().target
 
 
-def step(component: Any, **marks: Any) -> "BaseComponent":
+def step(component: "BaseComponent", **marks: Any) -> "BaseComponent":
     """Returns a plain step on its machine; the marks are those of `Target.step`."""
     return target().step(component, **marks)
 
 
-def job(component: Any, **marks: Any) -> "BaseComponent":
+def job(component: "BaseComponent", **marks: Any) -> "BaseComponent":
     """Returns a training step, which may have several GPUs and machines; the marks are those of `Target.job`."""
     return target().job(component, **marks)
 
 
-def placed(pipeline: Any) -> Any:
+def placed(pipeline: "BaseComponent") -> "BaseComponent":
     """Completes a pipeline with what the target knows of whole runs: caching, places, sizes of machines, mail."""
     from google.protobuf import json_format
     from kfp.pipeline_spec import pipeline_spec_pb2 as messages
@@ -102,7 +103,7 @@ def placed(pipeline: Any) -> Any:
     return pipeline
 
 
-def completed(pipeline: Any, where: Target, expand: Expand | None, root: Path) -> PipelineSpec:
+def completed(pipeline: "BaseComponent", where: Target, expand: Expand | None, root: Path) -> PipelineSpec:
     """Returns the complete spec of a pipeline; the one that `placed` has made of it, if it has."""
     known: PipelineSpec | None = getattr(pipeline, _COMPLETE, None)
     if known is not None:
@@ -120,7 +121,7 @@ def completed(pipeline: Any, where: Target, expand: Expand | None, root: Path) -
     return as_pinned(spec, otherwise=where.caching)
 
 
-def _in_order_of_signature(content: dict[str, Any], names: Mapping[str, Any]) -> None:
+def _in_order_of_signature(content: JsonObject, names: JsonView) -> None:
     """Puts the parameters in the order in which the workflow declares them, which a person's form has, too."""
     declared = content["root"].get("inputDefinitions", {}).get("parameters")
     if declared:
@@ -179,7 +180,7 @@ def _status(task: Any) -> Any:
     return {}
 
 
-def _carrier(recipients: Sequence[str]) -> dict[str, Any]:
+def _carrier(recipients: Sequence[str]) -> JsonObject:
     """A compiled pipeline with the component as exit task."""
     from google.protobuf import json_format
     from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp

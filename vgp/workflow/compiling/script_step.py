@@ -5,10 +5,11 @@ Linux takes 128 KiB.
 """
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.check.spec.container_settings import OF_THE_RUN, START, Script
@@ -54,7 +55,7 @@ def _indented(line: str) -> str:
 _LEFT = "left_"
 
 
-def in_image(component: Any, request: Request, default: str) -> Any:
+def in_image(component: "BaseComponent", request: Request, default: str) -> "BaseComponent":
     """A copy of the component, in the image that the settings have for it unless it names one of its own.
 
     Raises:
@@ -72,7 +73,7 @@ def in_image(component: Any, request: Request, default: str) -> Any:
     return copied
 
 
-def with_command(component: Any, request: Request, form: "BaseComponent | None" = None) -> Any:
+def with_command(component: "BaseComponent", request: Request, form: "BaseComponent | None" = None) -> "BaseComponent":
     """The component with its container started by the command of the settings.
 
     Outputs stay as they are; inputs of the step `form` that the command names become inputs, too.
@@ -100,7 +101,7 @@ def with_command(component: Any, request: Request, form: "BaseComponent | None" 
     return component
 
 
-def _parameters(inputs: Mapping[str, Any] | None) -> dict[str, str]:
+def _parameters(inputs: JsonView | None) -> dict[str, str]:
     """The types of the inputs that are parameters, by name."""
     return {name: declared.type for name, declared in (inputs or {}).items() if "@" not in declared.type}
 
@@ -126,7 +127,7 @@ def _kind(step: str, name: str, declared: str) -> str:
     )
 
 
-def _artifacts(component: Any) -> dict[str, str]:
+def _artifacts(component: "BaseComponent") -> dict[str, str]:
     """The URIs that the launching text works with, as placeholders."""
     inputs, outputs = component.component_spec.inputs or {}, component.component_spec.outputs or {}
     missing = [name for name in ("model", "checkpoints") if name not in outputs]
@@ -186,7 +187,7 @@ def followed_by(
     return Followed(job.component_spec)
 
 
-def _given(form: Any, job: Any) -> dict[str, Any]:
+def _given(form: "BaseComponent", job: "BaseComponent") -> JsonObject:
     """What the task of `form` in the workflow was given, as far as the job has an input of that name and kind."""
     from kfp.dsl.pipeline_context import Pipeline
 
@@ -194,14 +195,14 @@ def _given(form: Any, job: Any) -> dict[str, Any]:
         return {}
     tasks = Pipeline.get_default_pipeline().tasks.values()
     same = (task.inputs for task in tasks if task.component_spec.name == form.component_spec.name)
-    given: dict[str, Any] = next(same, {})
+    given: JsonObject = next(same, {})
     wanted, own = job.component_spec.inputs or {}, form.component_spec.inputs or {}
     return {name: given[name] for name in wanted.keys() & given.keys() if wanted[name].type == own[name].type}
 
 
-def _taken(collect: Any, job: Any, inputs: Mapping[str, Any], left: Mapping[str, Any]) -> dict[str, Any]:
+def _taken(collect: "BaseComponent", job: "BaseComponent", inputs: JsonView, left: JsonView) -> JsonObject:
     """The inputs of collect: left_X is output X of the job, any other the job's own input of that name."""
-    taken: dict[str, Any] = {}
+    taken: JsonObject = {}
     for name, wanted in (collect.component_spec.inputs or {}).items():
         own = (job.component_spec.inputs or {}).get(name)
         if name.startswith(_LEFT) and name.removeprefix(_LEFT) in left:

@@ -5,9 +5,9 @@ compiled spec, on the whole way from the pipeline to the step, in the names that
 """
 
 import copy
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural, usd
 from vgp.check.spec import spec_ladder
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _CHANNEL = "pipelinechannel--"
 
 
-def chosen_by_input(launcher: Any, default: str) -> "BaseComponent":
+def chosen_by_input(launcher: "BaseComponent", default: str) -> "BaseComponent":
     """The step that climbs, with the size as one more input.
 
     Raises:
@@ -67,7 +67,7 @@ def with_sizes(spec: PipelineSpec) -> PipelineSpec:
     return PipelineSpec(content)
 
 
-def _route(group: dict[str, Any], components: Mapping[str, Any], sized: Mapping[str, Any], prefix: str) -> set[str]:
+def _route(group: JsonObject, components: JsonView, sized: JsonView, prefix: str) -> set[str]:
     """Leads the sizes from the group's inputs to its steps; returns the components that need one."""
     needed: set[str] = set()
     for task in group["dag"]["tasks"].values():
@@ -91,17 +91,17 @@ def _parameter(component: str) -> str:
     return f"{component.removeprefix('comp-').replace('-', '_')}_size"
 
 
-def _description(component: str, container: Mapping[str, Any]) -> str:
+def _description(component: str, container: JsonView) -> str:
     """Machines of the step train: small (g2-standard-4 with 1 x NVIDIA_L4, $0.71/hour) or large (...)."""
     told = spec_ladder.plan(container) or {}
-    by_size: dict[str, list[dict[str, Any]]] = {}
+    by_size: dict[str, list[JsonObject]] = {}
     for rung in told.get("rungs", []):
         by_size.setdefault(rung["size"], []).append(rung)
     sizes = [f"{size} ({_machines(rungs)})" for size, rungs in by_size.items()]
     return f"Machines of the step {component.removeprefix('comp-')}: {', '.join(sizes)}."
 
 
-def _machines(rungs: list[dict[str, Any]]) -> str:
+def _machines(rungs: list[JsonObject]) -> str:
     first, pools = rungs[0], rungs[0]["job"]["jobSpec"]["workerPoolSpecs"]
     machine = pools[0]["machineSpec"]
     nodes = sum(pool.get("replicaCount", 0) for pool in pools[:2] if pool)

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import vgp
 from vgp.base import whole_files
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed, lacking
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.imports import variables_of_ours
@@ -61,7 +61,7 @@ def _compiled(names: Sequence[str], repository: Repository) -> dict[str, Pipelin
         code = subprocess.run([*command, *names], stdout=sys.__stderr__, env=environment).returncode
         if not written.exists():
             raise WorkFailed(f"compiling {', '.join(names)} ended with code {code}.")
-        result: dict[str, Any] = json.loads(written.read_text(encoding="utf-8"))
+        result: JsonObject = json.loads(written.read_text(encoding="utf-8"))
     if "error" in result:
         cause = ModuleNotFoundError(name=result["lacking"]) if result["lacking"] else None
         raise RequestError(result["error"]) from cause
@@ -80,7 +80,7 @@ def _read(name: str, repository: Repository) -> PipelineSpec | None:
     return None
 
 
-def _write(name: str, repository: Repository, spec: dict[str, Any], paths: Sequence[str], begin: float) -> None:
+def _write(name: str, repository: Repository, spec: JsonObject, paths: Sequence[str], begin: float) -> None:
     """Remembers a spec, unless a file has changed since `begin`: it may be of the text from before."""
     with suppress(OSError, RequestError, RuntimeError):  # where nothing can be written, nothing is remembered
         digests = {path: _digest(repository.root / path) for path in paths}
@@ -119,7 +119,7 @@ def main(settings: str, out: str, *names: str) -> None:
     sys.addaudithook(lambda event, arguments: opened.add(str(arguments[0])) if event == "open" else None)
     try:
         specs = {name: workflow_files.compiled(name, Local(), repository).content for name in names}
-        result: dict[str, Any] = {"specs": specs, "files": _own(opened, repository)}
+        result: JsonObject = {"specs": specs, "files": _own(opened, repository)}
     except (RequestError, ModuleNotFoundError) as error:
         result = {"error": str(error), "lacking": lacking(error)}
     Path(out).write_text(json.dumps(result), encoding="utf-8")

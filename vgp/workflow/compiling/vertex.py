@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.pipeline_spec import Places
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
@@ -78,7 +79,7 @@ class Vertex:
         ready = _custom_job(self._ready(component, form), placement, self.settings.region)
         return self._followed(component, marked(_retried(ready, placement.retries), pinned), pinned, collect, form)
 
-    def _climbing(self, component: Any, form: "BaseComponent | None") -> Any:
+    def _climbing(self, component: "BaseComponent", form: "BaseComponent | None") -> "BaseComponent":
         """The step that climbs a ladder. Its time does not tell what it costs: that goes by the rungs it was on."""
         step, request = component.name, self.settings.request(component.name)
         _refuse_final_status(component)
@@ -123,7 +124,7 @@ class Vertex:
         return job
 
     @property
-    def models(self) -> dict[str, Any]:
+    def models(self) -> JsonObject:
         key = {"encryption_key": self.settings.encryption_key} if self.settings.encryption_key else {}
         return {**key, **({"labels": dict(self.settings.labels)} if self.settings.labels else {})}
 
@@ -158,7 +159,7 @@ class Vertex:
         self.placements[step] = placement
         return placement
 
-    def _ready(self, component: Any, form: "BaseComponent | None" = None) -> Any:
+    def _ready(self, component: "BaseComponent", form: "BaseComponent | None" = None) -> "BaseComponent":
         """The component in its image, with the command of the settings, or its own, which SIGTERM reaches."""
         request = self.settings.request(component.name)
         ready = script_step.in_image(component, request, self.settings.image)
@@ -170,7 +171,7 @@ class Vertex:
         return ready
 
 
-def _ends_in_time(component: Any) -> bool:
+def _ends_in_time(component: "BaseComponent") -> bool:
     return is_python(component.component_spec.implementation.container.command)
 
 
@@ -187,7 +188,7 @@ def _without_timeout(settings: Settings, step: str, placement: Placement) -> Pla
     return replace(placement, timeout_s=plain.MAX_TIMEOUT_S)
 
 
-def _retried(component: Any, retries: int) -> Any:
+def _retried(component: "BaseComponent", retries: int) -> "BaseComponent":
     """The component, whose tasks are tried again after a failure; set_retry of the workflow itself has the last word.
 
     Of the time that a fault takes to pass: minutes for a machine that is lost, an hour for an API that is down.
@@ -198,7 +199,7 @@ def _retried(component: Any, retries: int) -> Any:
     return with_tasks(component, lambda task: task.set_retry(retries, **backoff))
 
 
-def _limited(component: Any, placement: Placement) -> Any:
+def _limited(component: "BaseComponent", placement: Placement) -> "BaseComponent":
     """A plain step: limits that leave exactly the placement's machine.
 
     They are set on the component: each setter of a kfp task looks at the whole stack, 15 ms and more a call.
@@ -218,7 +219,7 @@ def _limited(component: Any, placement: Placement) -> Any:
     return component
 
 
-def _custom_job(component: Any, placement: Placement, home: str) -> Any:
+def _custom_job(component: "BaseComponent", placement: Placement, home: str) -> "BaseComponent":
     """A custom job around the component, through Google's own wrapper.
 
     The wrapper knows how to hand the step's inputs to a job; worker pools it knows only in part (no reduction
@@ -247,7 +248,7 @@ def _custom_job(component: Any, placement: Placement, home: str) -> Any:
     return job
 
 
-def _refuse_names(component: Any, wrapper: Any) -> None:
+def _refuse_names(component: "BaseComponent", wrapper: Any) -> None:
     """Raises PlacementError: an input of the step would silently take the place of one of the wrapper's own."""
     own, inputs = set(wrapper.component_spec.inputs), component.component_spec.inputs or {}
     names = sorted(own & set(inputs))
@@ -258,7 +259,7 @@ def _refuse_names(component: Any, wrapper: Any) -> None:
     _refuse_final_status(component)
 
 
-def _refuse_final_status(component: Any) -> None:
+def _refuse_final_status(component: "BaseComponent") -> None:
     """Raises PlacementError: what the step hears of its run, no job is told."""
     inputs = component.component_spec.inputs or {}
     finals = sorted(name for name, declared in inputs.items() if declared.type == "PipelineTaskFinalStatus")

@@ -1,5 +1,10 @@
 """The workflows of a repository: found by their files, imported one at a time, compiled by kfp."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
+
 import importlib.util
 import inspect
 import os
@@ -14,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import vgp
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import listed
 from vgp.check import container_facts
@@ -85,7 +91,7 @@ def compiled(name: str, target: Target, repository: Repository) -> PipelineSpec:
         return completed(pipeline, target, partial(_expanded, module), repository.root)
 
 
-def _pipeline(module: ModuleType, path: Path, repository: Repository) -> Any:
+def _pipeline(module: ModuleType, path: Path, repository: Repository) -> "BaseComponent":
     """The pipeline of a workflow: the one that it has, or that has the name of its file."""
     pipelines = _pipelines(module)
     if len(pipelines) > 1 and path.stem not in pipelines:
@@ -96,7 +102,7 @@ def _pipeline(module: ModuleType, path: Path, repository: Repository) -> Any:
     return pipelines[path.stem] if path.stem in pipelines else next(iter(pipelines.values()))
 
 
-def _pipelines(module: ModuleType) -> dict[str, Any]:
+def _pipelines(module: ModuleType) -> JsonObject:
     """The pipelines at the top of a workflow, by their functions' names."""
     from kfp.dsl.graph_component import GraphComponent
 
@@ -106,7 +112,7 @@ def _pipelines(module: ModuleType) -> dict[str, Any]:
 def check(
     name: str,
     spec: PipelineSpec,
-    arguments: Mapping[str, Any],
+    arguments: JsonView,
     repository: Repository,
     *,
     remote: bool = False,
@@ -132,7 +138,7 @@ def check(
             raise RequestError(str(error)) from None
 
 
-def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository) -> None:
+def look(name: str, spec: PipelineSpec, arguments: JsonView, repository: Repository) -> None:
     """What the workflow can tell by looking at what its arguments name, if it has a function `look(arguments)`.
 
     Raises:
@@ -148,13 +154,13 @@ def look(name: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository
                 raise RequestError(str(error)) from None
 
 
-def _own(spec: PipelineSpec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _own(spec: PipelineSpec, arguments: JsonView) -> JsonObject:
     """The parameters that the workflow itself declares: those of sizes are of the settings."""
     sized = spec_ladder.size_choices(spec)
     return {name: value for name, value in {**spec.defaults, **arguments}.items() if name not in sized}
 
 
-def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> dict[str, Any]:
+def _known(spec: PipelineSpec, arguments: JsonView, remote: bool) -> JsonObject:
     return {
         "remote": remote,
         "commands": tuple(scripts(spec)),
@@ -163,14 +169,12 @@ def _known(spec: PipelineSpec, arguments: Mapping[str, Any], remote: bool) -> di
     }
 
 
-def _told(judge: Callable[..., object], **known: Any) -> dict[str, Any]:
+def _told(judge: Callable[..., object], **known: Any) -> JsonObject:
     """Of what is known the part that a workflow's `check` takes."""
     return {name: known[name] for name in inspect.signature(judge).parameters if name in known}
 
 
-def expanded(
-    name: str, values: Mapping[str, Any], repository: Repository, folder: Path | None = None
-) -> dict[str, Any]:
+def expanded(name: str, values: JsonView, repository: Repository, folder: Path | None = None) -> JsonObject:
     """The arguments as they go on, with what files of this machine say in place of their names, if the workflow has a
     function `expanded(arguments, folder)` that knows any.
 
@@ -186,7 +190,7 @@ def expanded(
         return _expanded(module, values, folder or repository.root)
 
 
-def _expanded(module: ModuleType, values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _expanded(module: ModuleType, values: JsonView, folder: Path) -> JsonObject:
     replace = getattr(module, "expanded", None)
     try:
         return dict(replace(dict(values), folder)) if replace else dict(values)

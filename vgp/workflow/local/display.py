@@ -2,10 +2,9 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -14,6 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonView
 from vgp.base.text.figures import Cell, table
 from vgp.base.text.printable import one_line
 from vgp.protocol import placeholders
@@ -116,7 +116,7 @@ def _why_skipped(result: Result) -> str:
     return one_line(next((str(step.parameters["why"]) for step in result.steps if "why" in step.parameters), ""))
 
 
-def _row(row: Mapping[str, Any], folder: Path) -> tuple[Cell, ...]:
+def _row(row: JsonView, folder: Path) -> tuple[Cell, ...]:
     outputs = [f"{name} = {_short(str(value), folder)}" for name, value in row["parameters"].items()]
     outputs += [f"{row['step']}/{name}" for name in row["artifacts"]]
     seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f}"

@@ -15,15 +15,15 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from vgp.base import whole_files
+from vgp.base.documents.json_text import JsonView
 from vgp.base.errors import RequestError
 from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -40,7 +40,7 @@ class Run:
 
     folder: Path
     workflow: str
-    arguments: Mapping[str, Any]
+    arguments: JsonView
     repository: Repository
     #: Training processes of each node, and nodes of a command, where somebody said how many.
     nproc: int | None = None
@@ -86,7 +86,7 @@ class Run:
 
 
 def new(
-    out: Path, workflow: str, spec: PipelineSpec, arguments: Mapping[str, Any], repository: Repository,
+    out: Path, workflow: str, spec: PipelineSpec, arguments: JsonView, repository: Repository,
     nproc: int | None = None, nodes: int | None = None,
 ) -> Run:  # fmt: skip
     """A run in an empty folder of its own under `out`.

@@ -8,14 +8,14 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from vgp.base import whole_files
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.parameters import check_arguments, parse_arguments
@@ -45,7 +45,7 @@ class Result:
     def succeeded(self) -> bool:
         return not self.run.failed and not self.missing
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """What stands in run.json."""
         return {
             "pipeline": self.run.workflow,
@@ -65,7 +65,7 @@ class Result:
         return f"kfp.local reported success, but these steps did not do what their conditions ask for:\n{listed}"
 
 
-def step_as_json(run: Run, step: Step) -> dict[str, Any]:
+def step_as_json(run: Run, step: Step) -> JsonObject:
     """A step's row of run.json."""
     task = step.name.rsplit("/", 1)[-1]
     failed = step.state == "missing" and task == run.failed
@@ -112,7 +112,7 @@ def started(
     return local_folder.new(out.absolute(), name, spec, values, repository, nproc, nodes)
 
 
-def _registry(spec: PipelineSpec, values: Mapping[str, Any], out: Path) -> dict[str, str]:
+def _registry(spec: PipelineSpec, values: JsonView, out: Path) -> dict[str, str]:
     """The registry that the runs beside this one share, for the check of the champion; nothing where there is none."""
     beside = out.absolute().parent / "registry"
     is_open = registry_is(spec, [""]) and not values.get("registry")

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from vgp.base.documents.json_text import JsonView
 from vgp.check.spec import dag
-from vgp.check.spec.dag import Component, Json, Loop, Output, Task, table
+from vgp.check.spec.dag import Component, Loop, Output, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
 
 State = Literal["succeeded", "reused", "skipped", "missing"]
@@ -28,13 +29,11 @@ class Step:
     #: Why it was skipped, why it should have run, or that it ran and should not have.
     why: str = ""
     folder: Path | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: JsonView = field(default_factory=dict)
     artifacts: Mapping[str, str] = field(default_factory=dict)
 
 
-def prove(
-    spec: PipelineSpec, arguments: Mapping[str, Any], now: Sequence[Path], earlier: Sequence[Path] = ()
-) -> list[Step]:
+def prove(spec: PipelineSpec, arguments: JsonView, now: Sequence[Path], earlier: Sequence[Path] = ()) -> list[Step]:
     """Every task of the pipeline in DAG order.
 
     Args:
@@ -62,14 +61,14 @@ class _Walk:
         self.folders: list[tuple[State, Path]] = [("succeeded", folder) for folder in now]
         self.folders += [("reused", folder) for folder in earlier]
 
-    def group(self, group: Component, values: Json, place: _Place) -> Iterator[Step]:
+    def group(self, group: Component, values: JsonView, place: _Place) -> Iterator[Step]:
         outputs: dict[Output, Any] = {}
         for task in group.tasks.values():
             steps = list(self.task(task, task.inputs(values, outputs), place))
             outputs |= _outputs(task, {step.name.removeprefix(place.prefix): step.parameters for step in steps})
             yield from steps
 
-    def task(self, task: Task, inputs: Json, place: _Place) -> Iterator[Step]:
+    def task(self, task: Task, inputs: JsonView, place: _Place) -> Iterator[Step]:
         refused = _refused(task.condition, inputs)
         inside = place.under(task.condition)
         if refused:
@@ -86,7 +85,7 @@ class _Walk:
         ran = any((folder / step.name).is_dir() for state, folder in self.folders if state == "succeeded")
         return replace(step, state="missing", why=f"it ran, though {step.why}") if ran else step
 
-    def _loop(self, task: Task, loop: Loop, inputs: Json, place: _Place) -> Iterator[Step]:
+    def _loop(self, task: Task, loop: Loop, inputs: JsonView, place: _Place) -> Iterator[Step]:
         for number, item in enumerate(loop.items(inputs)):
             iteration = replace(place, prefix=f"{place.prefix}{task.name}-iteration-{number}/")
             yield from self.group(task.component, {**inputs, loop.item: item}, iteration)
@@ -108,7 +107,7 @@ def _leaves(task: Task) -> Iterator[str]:
         yield from _leaves(inner)
 
 
-def _refused(condition: str, inputs: Json) -> Step | None:
+def _refused(condition: str, inputs: JsonView) -> Step | None:
     """What becomes of a task whose condition does not hold or cannot be told; None if it should run."""
     try:
         if condition and not dag.holds(condition, inputs):
@@ -118,7 +117,7 @@ def _refused(condition: str, inputs: Json) -> Step | None:
     return None
 
 
-def _finished(name: str, state: State, why: str, folder: Path, written: Json) -> Step:
+def _finished(name: str, state: State, why: str, folder: Path, written: JsonView) -> Step:
     artifacts = {
         key: listed["artifacts"][0].get("uri", "")
         for key, listed in table(written, "artifacts").items()
@@ -127,7 +126,7 @@ def _finished(name: str, state: State, why: str, folder: Path, written: Json) ->
     return Step(name, state, why, folder, table(written, "parameterValues"), artifacts)
 
 
-def _outputs(task: Task, parameters: Mapping[str, Json]) -> dict[Output, Any]:
+def _outputs(task: Task, parameters: Mapping[str, JsonView]) -> dict[Output, Any]:
     """The values that a task, or a group of tasks, hands out; `parameters` are those of the steps in it."""
     if not task.component.is_group:
         return {Output(task.name, key): value for key, value in parameters.get(task.name, {}).items()}

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.printable import printable
 from vgp.protocol.imports import variables_of_ours
 
 
-def ask(root: Path, arguments: Sequence[str], *, failed: str) -> dict[str, Any]:
+def ask(root: Path, arguments: Sequence[str], *, failed: str) -> JsonObject:
     """The JSON object that `python -m vgp.steps ARGUMENTS` prints.
 
     Args:

@@ -19,6 +19,8 @@ from vgp.data.engines.bigquery_source import opened_rows
 from vgp.data.events import Events
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
+from vgp.data.tables import features as asked_features
+from vgp.data.tables import rebased
 from vgp.protocol.pins import Request
 from vgp.steps.pins import request
 
@@ -38,6 +40,13 @@ def prepared(warehouse, tmp_path, monkeypatch):
         return warehouse.prepared(tmp_path / name)
 
     return run
+
+
+@pytest.fixture
+def plain(warehouse, monkeypatch):
+    """Parcels without events: their windows take most of the time of a preparation."""
+    monkeypatch.setattr(warehouse.Parcels, "events", lambda self, rows: {})
+    monkeypatch.setattr(warehouse.Parcels, "features", lambda self, rows: {"w": rows.weight, "city": rows.city})
 
 
 def same(here, there):
@@ -64,7 +73,6 @@ def test_tables_views_queries_and_mixed_lists_give_the_rows_that_files_give(clou
     same(expected, prepared(warehouse.URI, name="table"))
     assert len(prepared.manifest.sources) == 1 and prepared.manifest.rows_read == 600
     same(expected, prepared(queries, name="queries"))
-    same(expected, prepared(warehouse.URI, name="here", options={"engine": "duckdb"}))
     few = warehouse.write(tmp_path / "few", rows.filter(pa.compute.less(rows["id"], 0)))
     mixed = f"{few},{tmp_path}/half.sql"
     same(expected, prepared(mixed, name="mixed", options={"engine": "duckdb"}))
@@ -79,7 +87,7 @@ def test_tables_views_queries_and_mixed_lists_give_the_rows_that_files_give(clou
     assert not (tmp_path / "refused").exists()
 
 
-def test_jobs_are_labelled_limited_and_leave_nothing_behind(cloud, warehouse, prepared, capsys):
+def test_jobs_are_labelled_limited_and_leave_nothing_behind(cloud, warehouse, prepared, plain, capsys):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels())
     prepared(max_gb=2.0, expiry_days=3)
     jobs = list(cloud.bigquery.jobs.values())
@@ -136,14 +144,14 @@ def test_a_table_that_is_not_as_declared_is_told_with_column_and_fix(
     ],
     ids=str,
 )
-def test_a_number_that_files_would_round_is_refused(cloud, warehouse, prepared, tmp_path, monkeypatch, kind, good, bad):
+def test_a_number_that_files_would_round_is_refused(
+    cloud, warehouse, prepared, plain, tmp_path, monkeypatch, kind, good, bad
+):
     declared = tuple(replace(f, type=kind) if f.name == "weight" else f for f in warehouse.Parcels.schema)
     monkeypatch.setattr(warehouse.Parcels, "schema", declared)
     rows = warehouse.parcels(600)
     weight = pa.array([good[i % len(good)] for i in range(600)])
     kept, typed = warehouse.changed(rows, weight=weight), warehouse.changed(rows, weight=weight.cast(kind))
-    monkeypatch.setattr(warehouse.Parcels, "events", lambda self, rows: {})
-    monkeypatch.setattr(warehouse.Parcels, "features", lambda self, rows: {"w": rows.weight, "city": rows.city})
     cloud.bigquery.write(warehouse.TABLE, kept)
     same(prepared(warehouse.write(tmp_path, typed), name="files"), prepared())
     for value in bad:
@@ -185,7 +193,7 @@ def test_what_is_not_there_or_not_readable_is_said_before_anything_runs(
     assert not cloud.bigquery.jobs and not (tmp_path / "made").exists()
 
 
-def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, warehouse, prepared, monkeypatch):
+def test_a_feature_that_bigquery_cannot_compute_is_named_with_its_row(cloud, warehouse, prepared, plain, monkeypatch):
     def features(self, rows):
         return {"city": rows.city, "number": rows.code.cast("int64")}
 
@@ -226,7 +234,7 @@ def test_a_name_that_bigquery_gives_no_column_is_refused_before_anything_runs(
     request.check(warehouse.Parcels({**warehouse.WINDOWS, "engine": "duckdb"}), asked, as_of="", pins="")
 
 
-def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(cloud, warehouse, prepared, monkeypatch, capsys):
+def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(warehouse, monkeypatch):
     def events(self, rows):
         left = rows.mutate(hour=rows.sent.epoch_seconds() // 3600, city=rows.city.upper())
         return {"sent": Events(left, ("city",), ((3, 1),))}
@@ -242,13 +250,12 @@ def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(cloud, ware
 
     for method in (events, features, labels, days):
         monkeypatch.setattr(warehouse.Parcels, method.__name__, method)
-    cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(600))
-    prepared()
-    said = (
-        "otherwise than DuckDB, which computes the features of a request: code: Lowercase of texts beyond ASCII; the "
-        "events sent: Uppercase of texts beyond ASCII; labels: Reverse of texts beyond ASCII; days: Uppercase of "
-    )
-    assert said in capsys.readouterr().err.replace("\n", " ")
+    task = warehouse.Parcels(warehouse.WINDOWS)
+    rows = rebased.seen(task.schema, task.events(rebased.rows_of(task.schema)))
+    (note,) = asked_features.notes(task, asked_features.asked(task, rows), "bigquery")
+    for said in ("code: Lowercase", "the events sent: Uppercase", "labels: Reverse", "days: Uppercase"):
+        assert f"{said} of texts beyond ASCII" in note
+    assert not asked_features.notes(task, asked_features.asked(task, rows), "duckdb")
 
 
 def test_more_than_max_gb_is_refused_before_it_costs(cloud, warehouse, prepared, tmp_path):
@@ -275,7 +282,7 @@ def test_places_that_do_not_fit_are_named(cloud, warehouse, prepared):
         prepared(dataset="far")
 
 
-def test_a_stop_cancels_the_job_and_leaves_nothing(cloud, warehouse, prepared, tmp_path):
+def test_a_stop_cancels_the_job_and_leaves_nothing(cloud, warehouse, prepared, plain, tmp_path):
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(80))
     cloud.bigquery.held = True
     before = signal.getsignal(signal.SIGTERM)

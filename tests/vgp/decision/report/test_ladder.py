@@ -28,11 +28,11 @@ def drawn(model):
 def test_every_attempt_is_a_row_with_time_money_and_what_was_lost(model):
     (way,) = ladder.context(model)["ways"]
     assert [(row.rung, row.held, row.usd, row.lost) for row in way.rows] == [
-        ("spot-8xH100", "2 h 00 min", "$40.00", "37"),
+        ("spot-8xH100", "2h 00m", "$40.00", "37"),
         ("flex-8xH100", "", "", ""),
-        ("8xA100", "6 h 00 min", "$240.00", ""),
+        ("8xA100", "6h 00m", "$240.00", ""),
     ]  # fmt: skip
-    assert (way.total.rung, way.total.held, way.total.usd) == ("3 rungs", "8 h 00 min", "$280.00")
+    assert (way.total.rung, way.total.held, way.total.usd) == ("3 rungs", "8h 00m", "$280.00")
     text = drawn(model)
     assert "preempted: a machine was taken away" in text and "by 2026-11-20 14:00 UTC" in text
 
@@ -57,8 +57,8 @@ def test_jobs_that_waited_are_a_sentence_and_what_they_held_in_vain_is_in_the_to
     told[name] = [granted, {"outcome": "stockout", "hours": 0.0, "usd": None}, {"outcome": None}, lost]
     (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
     (way,) = ladder.context(model)["ways"]
-    assert "4 times" in way.waiting and "1 got machines" in way.waiting and "6 min for $2.00" in way.waiting
-    assert (way.total.held, way.total.usd) == ("8 h 06 min", "$282.00") and way.waiting in drawn(model)
+    assert "4 times" in way.waiting and "1 got machines" in way.waiting and "6m 00s for $2.00" in way.waiting
+    assert (way.total.held, way.total.usd) == ("8h 06m", "$282.00") and way.waiting in drawn(model)
 
 
 def test_a_model_of_this_machine_or_of_a_run_without_a_ladder_tells_nothing(model, tmp_path):
@@ -87,4 +87,4 @@ def test_a_store_that_does_not_answer_costs_the_section_and_not_the_report(model
 
     monkeypatch.setattr(ladder.storage, "below", broken)
     assert drawn(model).strip() == ""
-    assert "warning: the report does not tell the way" in capsys.readouterr().err
+    assert "warning: the report lacks the way" in capsys.readouterr().err

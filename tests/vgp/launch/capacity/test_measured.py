@@ -1,6 +1,6 @@
 import json
 
-from vgp.launch.capacity.job_progress import Progress, at_risk_s, change_over_s, pace_s
+from vgp.launch.capacity.situation import Progress, at_risk_s, change_over_s, pace_s
 from vgp.protocol.capacity.ladder import Ladder
 
 from .conftest import ladder_of, rung

@@ -2,9 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from vgp.launch.capacity.job_progress import Progress, progress_of
 from vgp.launch.capacity.policy import decide
-from vgp.launch.capacity.situation import offers_of, open_rungs, situation, time_left_s, work_left_s
+from vgp.launch.capacity.situation import (
+    Progress,
+    offers_of,
+    open_rungs,
+    progress_of,
+    situation,
+    time_left_s,
+    work_left_s,
+)
 from vgp.launch.capacity.verdict import verdict
 from vgp.protocol.capacity.ladder import Attempt, Ladder, Waiting
 

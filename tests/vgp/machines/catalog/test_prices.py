@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,7 @@ def test_flex_start_is_the_sum_of_its_skus():
         assert regions == {"us-central1": pytest.approx(sum(rates[part] * of for part, of in parts.items()), abs=1e-3)}
 
 
+@cache
 def every_price():
     rows = [*combinations(), *without_gpus()]
     return [(row, price_) for row in rows for way in row.machine.provisioning for price_ in row.prices(way)]

@@ -1,6 +1,7 @@
 """Machine x accelerator x count: accepted exactly where the catalog has the combination."""
 
 from datetime import date, timedelta
+from itertools import product
 
 import pytest
 
@@ -18,18 +19,17 @@ def errors(machine, accelerator, count, as_of=BEFORE_P100_ENDED):
     return [each for each in problems(machine, accelerator, count, as_of=as_of) if each.level == "error"]
 
 
-@pytest.mark.parametrize("machine", catalog.machines())
-def test_only_published_combinations_are_accepted(machine):
-    for accelerator in catalog.accelerators():
-        for count in range(18) if accelerator in catalog.machines()[machine].choices else (1,):
-            accepted = not errors(machine, accelerator, count)
-            assert accepted == ((machine, accelerator, count) in PUBLISHED), (accelerator, count)
+def test_only_published_combinations_are_accepted():
+    for machine, accelerator in product(catalog.machines().values(), catalog.accelerators()):
+        for count in range(18) if accelerator in machine.choices else (1,):
+            request = (machine.name, accelerator, count)
+            assert (not errors(*request)) == (request in PUBLISHED), request
 
 
-@pytest.mark.parametrize("machine", catalog.machines())
-def test_a_machine_without_a_gpu_request_is_right_only_where_none_is_built_in(machine):
-    assert bool(errors(machine, None, 0)) == (catalog.machines()[machine].accelerator is not None)
-    assert errors(machine, None, 1)
+def test_a_machine_without_a_gpu_request_is_right_only_where_none_is_built_in():
+    for name, machine in catalog.machines().items():
+        assert bool(errors(name, None, 0)) == (machine.accelerator is not None), name
+        assert errors(name, None, 1), name
 
 
 @pytest.mark.parametrize(
@@ -67,23 +67,18 @@ def test_without_a_machine_only_what_holds_for_all_is_judged():
     assert not errors(None, "NVIDIA_L4", 4)
 
 
-WHY_NOT = {
-    ("a2-highgpu-1g", "NVIDIA_L4"): "a2-highgpu-1g comes with 1 x NVIDIA_TESLA_A100; it does not take NVIDIA_L4.",
-    ("e2-standard-4", "NVIDIA_L4"): (
-        "e2-standard-4 takes no accelerator; GPUs attach to N1 only, A2, A3, A4, G2 and G4 have them."
-    ),
-    ("n1-standard-96", "NVIDIA_TESLA_P100"): "NVIDIA_TESLA_P100 is retired since 2026-09-15.",
-    (
-        "n1-standard-8",
-        "NVIDIA_L4",
-    ): "n1-standard-8 does not take NVIDIA_L4; it takes NVIDIA_TESLA_P4, NVIDIA_TESLA_T4, NVIDIA_TESLA_V100.",
-}
-
-
-@pytest.mark.parametrize(("machine", "accelerator"), WHY_NOT)
-def test_each_reason_why_a_machine_does_not_take_a_gpu_is_told_in_its_own_words(machine, accelerator):
+@pytest.mark.parametrize(
+    ("machine", "accelerator", "words"),
+    [
+        ("a2-highgpu-1g", "NVIDIA_L4", ["1 x NVIDIA_TESLA_A100", "NVIDIA_L4"]),
+        ("e2-standard-4", "NVIDIA_L4", ["no accelerator", "N1", "A2, A3, A4, G2"]),
+        ("n1-standard-96", "NVIDIA_TESLA_P100", ["retired", "2026-09-15"]),
+        ("n1-standard-8", "NVIDIA_L4", ["NVIDIA_TESLA_P4, NVIDIA_TESLA_T4, NVIDIA_TESLA_V100"]),
+    ],
+)
+def test_each_reason_why_a_machine_does_not_take_a_gpu_names_what_it_takes(machine, accelerator, words):
     [problem] = compatibility.problems(machine, accelerator, 1, as_of=date(2026, 11, 20))
-    assert problem.message == WHY_NOT[machine, accelerator]
+    assert all(word in problem.message for word in words)
 
 
 def test_a_machine_that_is_none_is_told_by_what_it_is(monkeypatch):
@@ -91,7 +86,7 @@ def test_a_machine_that_is_none_is_told_by_what_it_is(monkeypatch):
         return compatibility.unknown_machine(name).message
 
     assert message("  ") == "The machine type is empty."
-    assert message("n9-standard-8") == "No machine type of custom training is called 'n9-standard-8'."
+    assert "'n9-standard-8'" in message("n9-standard-8")
     other = catalog.document("machines.json")["not_for_training"][0]
     assert message(other["machine_type"]) == f"{other['note']}."
     monkeypatch.setattr(catalog, "is_new", lambda name: name == "x9-ultragpu-8g")
@@ -124,6 +119,6 @@ def test_names_that_the_catalog_lacks_are_told_by_what_they_look_like():
     [far] = problems("p4d.24xlarge", None, 0, as_of=AFTER)
     assert (far.rule, far.suggestion, far.nearest) == ("GPU001", "See `vgp machines`.", ())
     [near] = problems("n1-standrad-8", None, 0, as_of=AFTER)
-    assert near.suggestion == "Nearest: n1-standard-8." and near.nearest == (("machineType", "n1-standard-8"),)
+    assert "n1-standard-8" in near.suggestion and near.nearest == (("machineType", "n1-standard-8"),)
     [kubernetes] = problems("n1-standard-8", "nvidia.com/gpu", 1, as_of=AFTER)
     assert "Kubernetes" in kubernetes.message

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from vgp.protocol.placeholders import IMAGE
+from vgp.workflow import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

@@ -221,7 +221,7 @@ def test_code_that_fails_is_told_by_file_and_line(write: Callable[..., Repositor
 
 PLAIN = """
 from kfp import dsl
-from vgp.workflow.compiling.placing import placed, step, target
+from vgp.workflow import placed, step, target
 
 @dsl.component(base_image="example.com/own:1", install_kfp_package=False)
 def hello(text: str): ...
