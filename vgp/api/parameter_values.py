@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 
 
-def texts(parameters: Mapping[str, Any] | None, more: Mapping[str, Any]) -> list[str]:
+def texts(parameters: JsonObject | None, more: JsonObject) -> list[str]:
     """The parameters as --set takes them. Raises RequestError for one that is given twice, or that cannot be one."""
     both = sorted(set(parameters or {}) & set(more))
     if both:

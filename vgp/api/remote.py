@@ -1,12 +1,12 @@
 """Runs on Vertex AI from Python: started once, and waited for, as `vgp submit` and `vgp wait` do."""
 
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vgp.api.parameter_values import in_python, texts
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.settings import load as load_settings
@@ -20,7 +20,7 @@ class RemoteRun:
     """A run on Vertex AI, as it was when it was last looked at."""
 
     #: What the command tells of it with --json: id, url, state, and after `wait` also metrics, decision, usd, steps.
-    told: Mapping[str, Any]
+    told: JsonObject
     settings: Settings = field(repr=False, compare=False)
 
     @property
@@ -71,7 +71,7 @@ class RemoteRun:
 
 def submit(
     pipeline: str = "training",
-    parameters: Mapping[str, Any] | None = None,
+    parameters: JsonObject | None = None,
     *,
     template: str | None = None,
     key: str | None = None,

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 
 #: A larger page is named, not put into the notebook's file.
@@ -64,12 +65,12 @@ class Run:
     state: str
     folder: Path
     #: Of the pipeline, as they were given.
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
     #: As in run.json: step, state, seconds, parameters (its outputs), artifacts.
-    steps: Sequence[Mapping[str, Any]]
+    steps: Sequence[JsonObject]
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Run":
+    def of(cls, told: JsonObject) -> "Run":
         """The run that a run.json tells of."""
         return cls(
             str(told["pipeline"]),
@@ -84,7 +85,7 @@ class Run:
         return self.state == "succeeded"
 
     @cached_property
-    def outputs(self) -> dict[str, Any]:
+    def outputs(self) -> JsonObject:
         """Values that steps gave, as `step/name`: {"decide/Output": "promote"}."""
         return {f"{row['step']}/{name}": value for row in self.steps for name, value in row["parameters"].items()}
 
@@ -129,7 +130,7 @@ class Run:
         written = [(row["step"], name) for row in self.steps for name in row["artifacts"]]
         return [(step, name) for step, name in written if self._schemas.get(step, {}).get(name) == schema]
 
-    def _metadata(self, step: str, name: str) -> dict[str, Any]:
+    def _metadata(self, step: str, name: str) -> JsonObject:
         """What a step said of an artifact; nothing where it left nothing that can be read."""
         with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
             output = json.loads((self.folder / step / "executor_output.json").read_text(encoding="utf-8"))
@@ -166,7 +167,7 @@ def opened(folder: Path) -> Run:
         raise RequestError(f"{folder} is not the folder of a run that has ended: it holds no run.json.") from None
 
 
-def _tasks(group: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, str]:
+def _tasks(group: JsonObject, components: JsonObject) -> dict[str, str]:
     """Task -> component, of the groups within it too."""
     found: dict[str, str] = {}
     for name, task in group.get("dag", {}).get("tasks", {}).items():
@@ -175,7 +176,7 @@ def _tasks(group: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str,
     return found
 
 
-def _outputs(component: Mapping[str, Any]) -> dict[str, str]:
+def _outputs(component: JsonObject) -> dict[str, str]:
     artifacts = component.get("outputDefinitions", {}).get("artifacts", {})
     return {name: artifact.get("artifactType", {}).get("schemaTitle", "") for name, artifact in artifacts.items()}
 

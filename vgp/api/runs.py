@@ -1,13 +1,14 @@
 """Starts a run on this machine, goes on with one that was stopped, or opens one that has ended."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from vgp.api import run_progress as shown
 from vgp.api.parameter_values import in_python, texts
 from vgp.api.run import Run, RunFailed, opened
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import load as load_settings
 from vgp.settings import repository_of
@@ -18,7 +19,7 @@ from vgp.workflow.local.process import Event
 
 def run(
     pipeline: str = "training",
-    parameters: Mapping[str, Any] | None = None,
+    parameters: JsonObject | None = None,
     *,
     nproc: int | None = None,
     nodes: int | None = None,

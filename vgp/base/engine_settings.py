@@ -6,7 +6,7 @@ PREPARE_ENGINES='{"memory_gb": 4, "bigquery": {"max_gb": 500}}' python -m vgp.st
 import json
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,6 +14,9 @@ from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import MOST_LETTERS, quoted
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 VARIABLE = "PREPARE_ENGINES"
 EXAMPLE = '{"memory_gb": 4, "bigquery": {"project": "my-project", "max_gb": 500}}'
@@ -107,7 +110,7 @@ def engines(environment: Mapping[str, str] = os.environ) -> Engines:
         raise UserError("\n".join(f"{VARIABLE}: {_sentence(problem)}" for problem in error.errors())) from None
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: "ErrorDetails") -> str:
     *tables, name = map(str, problem["loc"]) if problem["loc"] else [""]
     where = ".".join([*tables, name])
     match problem["type"]:
@@ -119,7 +122,7 @@ def _sentence(problem: Any) -> str:
     return f"{where} is {_shown(problem['input'])}; it {message}."
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return quoted(value) if isinstance(value, str) else json.dumps(value)[:MOST_LETTERS]
 
 

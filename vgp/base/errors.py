@@ -1,7 +1,5 @@
 """The two expected ways in which a command ends badly."""
 
-from typing import Any
-
 
 class RequestError(ValueError):
     """The request is wrong: says what was given, the rule it breaks, and the choices or the fix."""
@@ -16,7 +14,7 @@ class RequestError(ValueError):
 class WorkFailed(Exception):
     """The request was right and the work failed. `result`, if any, is what --json prints."""
 
-    def __init__(self, message: str, *, result: Any = None, exit_code: int = 1) -> None:
+    def __init__(self, message: str, *, result: object = None, exit_code: int = 1) -> None:
         super().__init__(message)
         self.result = result
         self.exit_code = exit_code

@@ -5,10 +5,16 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
+
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+    from google.auth.transport.requests import AuthorizedSession
+    from requests import Response
 
 # ---- what Secret Manager keeps, read as the account that the process runs as
 
@@ -55,7 +61,7 @@ READ_S = 120.0
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
-def read(host: str, path: str) -> dict[str, Any]:
+def read(host: str, path: str) -> JsonObject:
     """The JSON object at `path` of `host`, such as us-central1-aiplatform or secretmanager; transient failures again.
 
     Raises:
@@ -77,7 +83,7 @@ def holds(host: str, path: str) -> bool:
     return True
 
 
-def write(host: str, path: str, body: Mapping[str, Any]) -> None:
+def write(host: str, path: str, body: Mapping[str, object]) -> None:
     """Sends what may be sent twice: it is tried again, and what is there already (409) is as good. Raises as `read`."""
     answer = _send("POST", host, path, json=body)
     if answer.status_code != 409:
@@ -85,7 +91,7 @@ def write(host: str, path: str, body: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def session() -> Iterator[Any]:
+def session() -> "Iterator[AuthorizedSession]":
     """A `requests` session as the step's account. Raises google.auth.exceptions.GoogleAuthError."""
     import google.auth
     from google.auth.transport.requests import AuthorizedSession
@@ -108,14 +114,14 @@ def is_transient(error: Exception) -> bool:
                       | ChunkedEncodingError)  # fmt: skip
 
 
-def patient() -> Any:
+def patient() -> "Retry":
     """A policy for reads: what `is_transient` says is tried again for two minutes."""
     from google.api_core import retry
 
     return retry.Retry(is_transient, initial=0.5, maximum=15.0, multiplier=2.0, timeout=READ_S)
 
 
-def _send(method: str, host: str, path: str, **body: Any) -> Any:
+def _send(method: str, host: str, path: str, **body: object) -> "Response":
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
 

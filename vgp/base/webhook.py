@@ -13,7 +13,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Any
 from urllib.parse import urlsplit
 
 from vgp.base.retry import Pauses, poll
@@ -80,7 +79,7 @@ def is_public(address: Address) -> bool:
     return is_public(inner) if inner else address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def post(url: str, body: Mapping[str, Any], key: str) -> int:
+def post(url: str, body: Mapping[str, object], key: str) -> int:
     """Sends the body; returns the status of the answer, 2xx. The same `key` says that it is the same message.
 
     Raises:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
 from vgp.base.text.figures import dollars, facts, listed, table
@@ -38,7 +38,7 @@ def price_table(titles: tuple[str, ...], prices: Iterable[tuple[tuple[str, ...],
     return table((*titles, *paid, "price of"), lines, right=paid, whole=("region", *paid))
 
 
-def price_sources(prices: Iterable[Price]) -> dict[str, dict[str, Any]]:
+def price_sources(prices: Iterable[Price]) -> dict[str, JsonObject]:
     """Name of a source -> page, date and words, of every price."""
     return {key: source(key) for key in sorted({key for price in prices for key in price.sources})}
 
@@ -85,7 +85,7 @@ def card(machine: Machine, as_of: date) -> RenderableType:
     return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
-def as_json(machine: Machine, as_of: date) -> dict[str, Any]:
+def as_json(machine: Machine, as_of: date) -> JsonObject:
     """Everything that the catalog knows about the machine; prices and quotas of what is not retired."""
     return {
         "machine_type": machine.name,
@@ -189,7 +189,7 @@ def _quota_facts(quota: Quota) -> Iterator[tuple[str, str]]:
     yield "confidence", f"{quota.confidence} (of the names)"
 
 
-def _accelerator_json(gpu: Accelerator, machine: Machine, as_of: date) -> dict[str, Any]:
+def _accelerator_json(gpu: Accelerator, machine: Machine, as_of: date) -> JsonObject:
     return {
         "name": gpu.name,
         "counts": list(machine.choices[gpu.name]),
@@ -203,7 +203,7 @@ def _accelerator_json(gpu: Accelerator, machine: Machine, as_of: date) -> dict[s
     }
 
 
-def _price_json(combination: Combination, price: Price) -> dict[str, Any]:
+def _price_json(combination: Combination, price: Price) -> JsonObject:
     return {
         "accelerator_type": combination.accelerator_type,
         "accelerator_count": combination.count,
@@ -217,7 +217,7 @@ def _price_json(combination: Combination, price: Price) -> dict[str, Any]:
     }
 
 
-def _quota_json(quota: Quota) -> dict[str, Any]:
+def _quota_json(quota: Quota) -> JsonObject:
     return {
         "for": quota.what,
         "metric": quota.metric,

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
 from vgp.base.text.figures import above, dollars, listed, table
@@ -56,7 +57,7 @@ def why_none(need: Need) -> str:
     return "\n  ".join(lines)
 
 
-def as_json(offer: Offer) -> dict[str, Any]:
+def as_json(offer: Offer) -> JsonObject:
     combination, price, accelerator = offer.combination, offer.price, offer.combination.accelerator
     end = accelerator.end_of_support if accelerator else None
     return {

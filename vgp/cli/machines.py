@@ -2,10 +2,11 @@
 
 import json
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import dollars, usd
 from vgp.base.text.times import day
@@ -38,7 +39,7 @@ def ladder_text(proposal: Proposal) -> str:
     return "\n".join(lines)
 
 
-def ladder_json(proposal: Proposal) -> dict[str, Any]:
+def ladder_json(proposal: Proposal) -> JsonObject:
     return {
         "deadline": _duration(proposal.deadline_s),
         "max_usd": None if proposal.max_usd is None else round(proposal.max_usd, 2),

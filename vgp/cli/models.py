@@ -4,10 +4,11 @@ clean."""
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.cli import options
 from vgp.cli.options import Environment, Json, SettingsFile, at_first_use, confirm, print_json, say
 
@@ -239,7 +240,7 @@ def _change(
     flags: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Changes the record, brings Vertex AI's registry after it, and says what was done."""
-    told: dict[str, Any] = registered_models.change(place, verb, *words, model=model, why=why, options=flags)
+    told: JsonObject = registered_models.change(place, verb, *words, model=model, why=why, options=flags)
     if as_json:
         print_json(told)
     else:

@@ -1,9 +1,10 @@
 """The verbs over a repository of one's own: new project, new table, update."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.cli.options import Json, SettingsFile, at_first_use, console, print_json, repository_of, say
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def table(
     )
 
 
-def _columns(made: dict[str, Any]) -> "Table":
+def _columns(made: JsonObject) -> "Table":
     """What each column is to the task, and why: what is left out last."""
     from rich.text import Text
 

@@ -1,9 +1,10 @@
 """The verbs that start runs, and the one that looks before: preflight, submit, rerun."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.cli.options import (
     Environment,
@@ -210,9 +211,7 @@ def _refuse_timeout(timeout: float | None, *, wait: bool) -> None:
         raise RequestError("--timeout ends the waiting of --wait: give both, or neither. The run itself is not ended.")
 
 
-def _conclude(
-    loaded: "Settings", result: dict[str, Any], *, wait: bool, timeout_s: float | None, as_json: bool
-) -> None:
+def _conclude(loaded: "Settings", result: JsonObject, *, wait: bool, timeout_s: float | None, as_json: bool) -> None:
     """Follows a run that goes on, or prints what is known; the exit code says whether something was started."""
     if wait and not result["over"]:
         follow_run(loaded, result["name"], as_json=as_json, timeout_s=timeout_s)

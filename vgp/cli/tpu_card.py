@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import Any
 
 from rich.console import Group, RenderableType
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
 from vgp.base.text.figures import facts
 from vgp.cli.machine_card import WAYS, price_sources, price_table
@@ -35,7 +35,7 @@ def card(name: str, as_of: date) -> RenderableType:
     return Group(*parts, "", "[bold]sources[/]", *sources)
 
 
-def as_json(name: str) -> dict[str, Any]:
+def as_json(name: str) -> JsonObject:
     """Everything that the catalog knows about the TPU machine; null = no page tells it."""
     machine, prices = tpu_machines.machines().get(name), list(_prices(name))
     return {
@@ -93,7 +93,7 @@ def _slices(name: str) -> Iterator[tuple[str, str | None, int, str | None, Itera
         yield f"{kind} x {board.pod}", kind, board.pod, None, sorted(board.pod_regions)
 
 
-def _machine_json(machine: TpuMachine) -> dict[str, Any]:
+def _machine_json(machine: TpuMachine) -> JsonObject:
     return {
         "generation": machine.generation,
         "accelerator": machine.accelerator,
@@ -106,11 +106,11 @@ def _machine_json(machine: TpuMachine) -> dict[str, Any]:
     }
 
 
-def _boards_json() -> dict[str, Any]:
+def _boards_json() -> JsonObject:
     return {"accelerators": list(map(_board_json, tpu_machines.boards().values()))}
 
 
-def _board_json(board: TpuBoard) -> dict[str, Any]:
+def _board_json(board: TpuBoard) -> JsonObject:
     return {
         "name": board.accelerator,
         "counts": list(board.counts),

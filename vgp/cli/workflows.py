@@ -1,11 +1,12 @@
 """The verbs over workflows: list, compile, run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vgp.base.documents.bounded_text import refuse_address
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.cli.options import (
     Environment,
@@ -56,7 +57,7 @@ def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
         say(f"{repository.folder} holds no workflow yet: write a file with a @dsl.pipeline function there.")
 
 
-def _table(rows: list[dict[str, Any]]) -> "Table":
+def _table(rows: list[JsonObject]) -> "Table":
     from rich.text import Text
 
     cells: list[tuple[str | Text, ...]] = []
@@ -95,7 +96,7 @@ def compile_(
         print_json(results)
 
 
-def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> dict[str, Any]:
+def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> JsonObject:
     terminal, report = console(as_json), compiled.report
     say(f"{path}  sha256:{compiled.spec.digest[:12]}", stderr=as_json)
     terminal.print(cost_bound.steps_table(report.steps, width=terminal.width, dated=False))

@@ -11,10 +11,10 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 
 NPROC_VARIABLE = "TRAINING_NPROC"
@@ -55,7 +55,7 @@ def cluster(environment: Mapping[str, str]) -> Cluster:
         ) from None
 
 
-def _parsed(spec: dict[str, Any]) -> Cluster:
+def _parsed(spec: JsonObject) -> Cluster:
     pools, task = spec["cluster"], spec["task"]
     chief, _, port = str(pools[_TRAINING_POOLS[0]][0]).rpartition(":")
     before = {name: sum(len(pools.get(p, ())) for p in _TRAINING_POOLS[:i]) for i, name in enumerate(_TRAINING_POOLS)}

@@ -13,11 +13,12 @@ A dataset of files as they are (`vgp.data.tasks.files`) holds these, and its man
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vgp.base.documents import json_text
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files
 
@@ -90,14 +91,14 @@ class Manifest(Frozen):
     format: Literal[3] = 3
     #: `module:Class` of the task that wrote it, and the options it was given.
     task: str
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     #: How the rows were split, for people: what decided (`by`), and the windows or shares that were taken.
     split: dict[str, str] = {}
     columns: tuple[Column, ...]
     #: `train`, `test` and whatever other split the task makes.
     splits: dict[str, tuple[ShardFile, ...]]
     #: What the task's `combine` returned: JSON values only.
-    statistics: dict[str, Any] = {}
+    statistics: JsonObject = {}
     #: Rows read, rows dropped and why: shown in the report.
     rows_read: int = 0
     rows_dropped: dict[str, int] = {}

@@ -6,10 +6,13 @@ https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.mod
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base import google_api
 from vgp.base.documents.json_text import JsonObject
+
+if TYPE_CHECKING:
+    from google.auth.transport.requests import AuthorizedSession
 
 # ---- one version of our registry as Vertex AI takes it: where its files lie, what serves it, and how it is found again
 
@@ -150,7 +153,7 @@ class ModelService:
         requests.RequestException: there was no answer; what was sent may have been done.
     """
 
-    def __init__(self, session: Any, base: str, project: str, region: str) -> None:
+    def __init__(self, session: "AuthorizedSession", base: str, project: str, region: str) -> None:
         self.session, self.base = session, base
         self.parent = f"projects/{project}/locations/{region}"
 

@@ -5,10 +5,11 @@ Each is a file named by the checksum of its bytes: written once, and verified wh
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import Field, JsonValue
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import files, pinned, storage
 from vgp.base.storage.objects import Folder
@@ -95,7 +96,7 @@ class Request(Frozen):
 
     data: str
     task: str
-    task_options: dict[str, Any]
+    task_options: JsonObject
     #: A folder, or what names a version of the registry (`vgp.registry.reigning`).
     champion: str
     #: Where that registry is, and the model's name in it; "" = by the run's place, by the task.

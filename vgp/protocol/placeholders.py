@@ -6,7 +6,6 @@ An author writes them in a pipeline's code. A value that comes from outside is t
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 # ---- the name that stands in a component for the one image of the steps
 
@@ -21,16 +20,16 @@ RULE = (
 )
 
 
-def within(value: Any) -> bool:
+def within(value: object) -> bool:
     """Whether a text in `value` would be replaced."""
     return any(_REPLACED.search(text) for text in texts(value))
 
 
-def texts(value: Any) -> Iterator[str]:
+def texts(value: object) -> Iterator[str]:
     """Every text of a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):
-        inner: Iterable[Any] = [*value, *value.values()] if isinstance(value, Mapping) else value
+        inner: Iterable[object] = [*value, *value.values()] if isinstance(value, Mapping) else value
         for each in inner:
             yield from texts(each)

@@ -165,7 +165,7 @@ class Summary:
         report = next((step.pages["report"] for step in reversed(self.steps) if "report" in step.pages), "")
         return {key: link for key, link in (("run", run_page(self.name)), ("report", object_page(report))) if link}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The documented form: docs/notifications.md."""
         failed = self.failed[0] if self.failed else None
         message = failed.error if failed else self.error
@@ -197,7 +197,7 @@ class Summary:
             "links": self.links,
         }
 
-    def _step(self, step: Step) -> dict[str, Any]:
+    def _step(self, step: Step) -> JsonObject:
         usd = self.usd(step)
         return {
             "step": step.name,

@@ -4,6 +4,7 @@ import argparse
 import json
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import exits
 
 ROOT = "the folder of the registry: on this machine, or gs://bucket/folder"
@@ -55,7 +56,7 @@ def _change() -> argparse.ArgumentParser:
 
 
 @exits
-def run(values: dict[str, Any]) -> None:
+def run(values: JsonObject) -> None:
     """Does what the parsed arguments say, and prints it."""
     from vgp.registry import shown, verbs
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -24,7 +24,7 @@ from vgp.data import task_names
 _LONGEST = 63
 
 
-def chosen(given: str, task: str, options: Mapping[str, Any] | None = None) -> str:
+def chosen(given: str, task: str, options: Mapping[str, object] | None = None) -> str:
     """The name that was given, else the task's.
 
     That is `flights` of the task flights, `churn-model` of `my_tasks.churn:ChurnModel`, and of the task of any table
@@ -46,7 +46,7 @@ def check(given: str) -> None:
         )
 
 
-def _of_task(task: str, options: Mapping[str, Any]) -> str:
+def _of_task(task: str, options: Mapping[str, object]) -> str:
     full = task_names.spec(task)
     if full == task_names.SHIPPED["table"] and options.get("declaration"):
         from vgp.data.tasks.table.parsing import parse
@@ -121,7 +121,7 @@ class Version(Frozen):
 
     @field_validator("metrics", mode="before")
     @classmethod
-    def _numbers(cls, metrics: Any) -> Any:
+    def _numbers(cls, metrics: object) -> object:
         if not isinstance(metrics, dict):
             return metrics
         return {name: value for name, value in metrics.items() if not isinstance(value, float) or math.isfinite(value)}

@@ -1,14 +1,14 @@
 """What there is to tell of a registry: plain values for JSON, and as lines for a terminal."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.registry import changes, versions
 from vgp.registry.documents import CHAMPION, Event, Record, Version
 from vgp.registry.registry import Registry
 from vgp.registry.sweep import Copy
 
-Values = dict[str, Any]
+Values = JsonObject
 
 
 def model(record: Record) -> Values:

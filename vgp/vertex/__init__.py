@@ -1,5 +1,8 @@
 """Vertex AI: whatever talks to Google Cloud.
 
+A function that asks Google raises WorkFailed where Google refuses or cannot be reached (google_errors.py); its
+docstring names the other errors.
+
 clients.py            Google's generated clients, made from the settings; how long a call may take
 rest.py               the APIs that have no generated REST client here
 google_errors.py      Google's errors as what happened and what to do

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.errors import RequestError
 from vgp.protocol.moment import EPOCH_DAYS
@@ -22,6 +22,9 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.leftovers import LEASE, WORKERS, Group, Item, Needed, Root, calling, items, listed, needed
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket
 
 #: A result is taken from the cache until its epoch ends, and the run that took it goes on for a while.
 LEAST_DAYS = 2 * EPOCH_DAYS
@@ -85,7 +88,6 @@ def plan(settings: Settings, older_than: timedelta, *, later: timedelta = timede
 
     Raises:
         RequestError: no bucket or project is set.
-        WorkFailed: Google refused or could not be reached.
     """
     root = Root.of(settings)
     number = _project_number(settings)
@@ -158,7 +160,7 @@ def remove(plan: Plan, tell: Callable[[Removed], None] = lambda removed: None) -
     return removed
 
 
-def _remove_checkpoints(root: Root, bucket: Any, group: Group, pool: ThreadPoolExecutor, removed: Removed) -> None:
+def _remove_checkpoints(root: Root, bucket: "Bucket", group: Group, pool: ThreadPoolExecutor, removed: Removed) -> None:
     """Manifests before parts, so that what a kill leaves is no checkpoint; and only what the plan has seen."""
     lease = bucket.blob(f"{root.prefix}{group.folder}/{LEASE}")
     root.path(lease.name)
@@ -181,7 +183,7 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def _hold(lease: Any, old: Item | None) -> bool:
+def _hold(lease: "Blob", old: Item | None) -> bool:
     """Takes the lease of a folder that nobody holds, as vgp/train/checkpoint/holder.py writes one."""
     from google.api_core.exceptions import PreconditionFailed
 
@@ -195,7 +197,7 @@ def _hold(lease: Any, old: Item | None) -> bool:
     return True
 
 
-def _delete(root: Root, bucket: Any, batch: list[Item], pool: ThreadPoolExecutor, removed: Removed) -> None:
+def _delete(root: Root, bucket: "Bucket", batch: list[Item], pool: ThreadPoolExecutor, removed: Removed) -> None:
     for item in batch:
         root.path(item.name)
     for item, gone in zip(batch, pool.map(lambda item: _deleted(bucket, item), batch), strict=True):
@@ -204,7 +206,7 @@ def _delete(root: Root, bucket: Any, batch: list[Item], pool: ThreadPoolExecutor
         removed.changed += not gone
 
 
-def _deleted(bucket: Any, item: Item) -> bool:
+def _deleted(bucket: "Bucket", item: Item) -> bool:
     """Whether the object is gone; not so if it was written anew."""
     from google.api_core.exceptions import NotFound, PreconditionFailed
 

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import Cell, plural, table
 from vgp.base.text.times import rfc3339
 from vgp.vertex.cleaning import Decision, Plan, Removed
@@ -66,7 +66,7 @@ def _row(plan: Plan, decisions: list[Decision], what: str) -> list[Cell]:
     return [mark, what, f"{objects:,}", size(count), f"{days}d", first.why]
 
 
-def as_json(plan: Plan, removed: Removed | None) -> dict[str, Any]:
+def as_json(plan: Plan, removed: Removed | None) -> JsonObject:
     """The plan, and what was deleted; None: nothing was to be."""
     groups = [
         {

@@ -7,13 +7,30 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from vgp import __version__
 from vgp.base.errors import RequestError
 from vgp.base.google_api import is_label, is_private
 from vgp.settings import Settings
 
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+    from google.auth.credentials import Credentials
+    from google.auth.transport.requests import AuthorizedSession
+    from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
+    from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
+    from google.cloud.artifactregistry_v1 import ArtifactRegistryClient
+    from google.cloud.cloudquotas_v1 import CloudQuotasClient
+    from google.cloud.kms_v1 import KeyManagementServiceClient
+    from google.cloud.logging import Client as LoggingClient
+    from google.cloud.resourcemanager_v3 import ProjectsClient
+    from google.cloud.service_usage_v1 import ServiceUsageClient
+    from google.cloud.storage import Client as StorageClient
+
+Client = TypeVar("Client")
 USER_AGENT = f"vertex-gpu-pipelines/{__version__}"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Seconds that one attempt of a call may take, and that a call with its retries may take.
@@ -22,70 +39,78 @@ ATTEMPT_S, CALL_S = 30.0, 120.0
 TOLD_AFTER = 4
 
 
-def pipeline_service(settings: Settings) -> Any:
+class CallOptions(TypedDict):
+    """The arguments that every call of Google's clients takes."""
+
+    retry: "Retry | None"
+    #: Seconds that one attempt may take.
+    timeout: float
+
+
+def pipeline_service(settings: Settings) -> "PipelineServiceClient":
     """Client of pipeline jobs."""
     from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
 
     return _client(PipelineServiceClient, settings, "aiplatform")
 
 
-def schedule_service(settings: Settings) -> Any:
+def schedule_service(settings: Settings) -> "ScheduleServiceClient":
     """Client of schedules."""
     from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
 
     return _client(ScheduleServiceClient, settings, "aiplatform")
 
 
-def job_service(settings: Settings) -> Any:
+def job_service(settings: Settings) -> "JobServiceClient":
     """Client of custom jobs."""
     from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 
     return _client(JobServiceClient, settings, "aiplatform")
 
 
-def metadata_service(settings: Settings) -> Any:
+def metadata_service(settings: Settings) -> "MetadataServiceClient":
     """Client of ML Metadata: experiments."""
     from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
 
     return _client(MetadataServiceClient, settings, "aiplatform")
 
 
-def artifact_registry(settings: Settings) -> Any:
+def artifact_registry(settings: Settings) -> "ArtifactRegistryClient":
     """Client of Artifact Registry: packages, versions and tags."""
     from google.cloud.artifactregistry_v1 import ArtifactRegistryClient
 
     return _client(ArtifactRegistryClient, settings, "artifactregistry")
 
 
-def quotas(settings: Settings) -> Any:
+def quotas(settings: Settings) -> "CloudQuotasClient":
     """Client of the Cloud Quotas API."""
     from google.cloud.cloudquotas_v1 import CloudQuotasClient
 
     return _client(CloudQuotasClient, settings, "cloudquotas")
 
 
-def service_usage(settings: Settings) -> Any:
+def service_usage(settings: Settings) -> "ServiceUsageClient":
     """Client that tells which APIs are enabled."""
     from google.cloud.service_usage_v1 import ServiceUsageClient
 
     return _client(ServiceUsageClient, settings, "serviceusage")
 
 
-def projects(settings: Settings) -> Any:
+def projects(settings: Settings) -> "ProjectsClient":
     """Client of Resource Manager: projects and their policies."""
     from google.cloud.resourcemanager_v3 import ProjectsClient
 
     return _client(ProjectsClient, settings, "cloudresourcemanager")
 
 
-def keys(settings: Settings) -> Any:
+def keys(settings: Settings) -> "KeyManagementServiceClient":
     """Client of Cloud KMS."""
     from google.cloud.kms_v1 import KeyManagementServiceClient
 
     return _client(KeyManagementServiceClient, settings, "cloudkms")
 
 
-def logging(settings: Settings) -> Any:
+def logging(settings: Settings) -> "LoggingClient":
     """Client of Cloud Logging, over HTTP as everything here."""
     from google.api_core.client_info import ClientInfo
     from google.cloud.logging import Client
@@ -99,7 +124,7 @@ def logging(settings: Settings) -> Any:
     )
 
 
-def storage(settings: Settings) -> Any:
+def storage(settings: Settings) -> "StorageClient":
     """Client of Cloud Storage. Honours STORAGE_EMULATOR_HOST, as Google's library does."""
     from google.api_core.client_info import ClientInfo
     from google.cloud.storage import Client
@@ -112,7 +137,7 @@ def storage(settings: Settings) -> Any:
     return Client(project=project(settings), credentials=credentials(), client_info=info, client_options=options)
 
 
-def session(settings: Settings) -> Any:
+def session(settings: Settings) -> "AuthorizedSession":
     """A `requests` session with credentials, for what has no generated REST client."""
     from google.auth.transport.requests import AuthorizedSession
 
@@ -169,7 +194,7 @@ def bucket(settings: Settings) -> str:
 
 
 @cache
-def credentials() -> Any:
+def credentials() -> "Credentials":
     """Application Default Credentials, or what gcloud's own variables say instead: a token, or none at all.
 
     Raises:
@@ -198,7 +223,7 @@ def credentials() -> Any:
         ) from None
 
 
-def principal(held: Any) -> str:
+def principal(held: object) -> str:
     """Who the credentials are, as a policy names them. A user's do not tell, unless gcloud wrote it there: empty."""
     email = getattr(held, "service_account_email", None)
     if email and email != "default":
@@ -212,8 +237,8 @@ def caller() -> str:
     return principal(credentials()) if credentials.cache_info().currsize else ""
 
 
-def reading() -> dict[str, Any]:
-    """Arguments of every call that may be repeated: reads, and creates under an id of our own."""
+def repeating() -> "Retry":
+    """Returns the retry of every call that may be repeated: reads, and creates under an id of our own."""
     from google.api_core import exceptions, retry
     from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
 
@@ -221,10 +246,14 @@ def reading() -> dict[str, Any]:
         exceptions.TooManyRequests, exceptions.InternalServerError, exceptions.BadGateway,
         exceptions.ServiceUnavailable, exceptions.GatewayTimeout, ConnectionError, Timeout, ChunkedEncodingError,
     )  # fmt: skip
-    policy = retry.Retry(
+    return retry.Retry(
         retry.if_exception_type(*again), initial=0.5, maximum=15.0, multiplier=2.0, timeout=CALL_S, on_error=_note()
     )
-    return {"retry": policy, "timeout": ATTEMPT_S}
+
+
+def reading() -> CallOptions:
+    """Returns the arguments of a call that may be repeated."""
+    return {"retry": repeating(), "timeout": ATTEMPT_S}
 
 
 def _note() -> Callable[[Exception], None]:
@@ -240,12 +269,12 @@ def _note() -> Callable[[Exception], None]:
     return note
 
 
-def once() -> dict[str, Any]:
+def once() -> CallOptions:
     """Arguments of a call that must not be repeated: Google gives the id, so a repetition would make another one."""
     return {"retry": None, "timeout": ATTEMPT_S}
 
 
-def _client(kind: Callable[..., Any], settings: Settings, api: str) -> Any:
+def _client(kind: Callable[..., Client], settings: Settings, api: str) -> Client:
     import requests
     from google.api_core.client_options import ClientOptions
     from google.api_core.gapic_v1.client_info import ClientInfo

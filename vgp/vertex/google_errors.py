@@ -1,7 +1,7 @@
 """Google's errors as what happened and what to do."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
@@ -72,7 +72,12 @@ def explained(doing: str, settings: Settings) -> Iterator[None]:
 
 
 def advice(
-    message: str, settings: Settings, *, code: int | None = None, details: Any = (), machines: StepRow | None = None
+    message: str,
+    settings: Settings,
+    *,
+    code: int | None = None,
+    details: Iterable[object] = (),
+    machines: StepRow | None = None,
 ) -> str:
     """What to do about an error message of Google's; empty where only the message can tell.
 
@@ -176,7 +181,7 @@ def _usual(error: Exception) -> str:
     return ""
 
 
-def _permission(message: str, details: Any, settings: Settings) -> str:
+def _permission(message: str, details: Iterable[object], settings: Settings) -> str:
     told = [permission for detail in details if (permission := _metadata(detail).get("permission"))]
     services = {name.split(".")[0] for held in roles().values() for name in held}
     named = next(
@@ -194,7 +199,7 @@ def _permission(message: str, details: Any, settings: Settings) -> str:
     return f"{named} is missing: the role {role}{target} holds it."
 
 
-def _disabled_service(message: str, details: Any) -> str | None:
+def _disabled_service(message: str, details: Iterable[object]) -> str | None:
     for detail in details:
         if _part(detail, "reason") == "SERVICE_DISABLED":
             return _metadata(detail).get("service")
@@ -202,11 +207,11 @@ def _disabled_service(message: str, details: Any) -> str | None:
     return service.group(1) if service else None
 
 
-def _metadata(detail: Any) -> dict[str, str]:
+def _metadata(detail: object) -> dict[str, str]:
     return dict(_part(detail, "metadata") or {})
 
 
-def _part(detail: Any, name: str) -> Any:
+def _part(detail: object, name: str) -> Any:
     """A field of an error's detail, which is a message over gRPC and JSON over REST."""
     return detail.get(name) if isinstance(detail, dict) else getattr(detail, name, None)
 
@@ -216,7 +221,7 @@ def _code(error: Exception) -> int | None:
     return int(code) if code is not None and not callable(code) else None
 
 
-def _first_line(error: Any) -> str:
+def _first_line(error: object) -> str:
     """What Google says, without the URL that its clients put before it; of a lost connection, to whom and why."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if lost := _LOST.search(line):

@@ -17,8 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
@@ -27,6 +28,10 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import ENDED
 from vgp.vertex.schedules import schedule_list
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Client as StorageClient
+    from requests import Response
 
 LEASE = "lease.json"
 _KINDS = {
@@ -120,14 +125,14 @@ def listed(root: Root) -> tuple[list[Group], datetime]:
     return list(groups.values()), now
 
 
-def items(client: Any, root: Root, prefix: str) -> list[Item]:
+def items(client: "StorageClient", root: Root, prefix: str) -> list[Item]:
     """The objects below a prefix, all pages."""
     fields = "items(name,generation,size,updated),nextPageToken"
     blobs = client.list_blobs(root.bucket, prefix=prefix, fields=fields, **calling())
     return [Item(blob.name, int(blob.generation), int(blob.size or 0), blob.updated) for blob in blobs]
 
 
-def calling() -> dict[str, Any]:
+def calling() -> JsonObject:
     """Arguments of every call: storage's own retry. A deletion of one generation may be repeated."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
@@ -135,11 +140,11 @@ def calling() -> dict[str, Any]:
     return {"retry": retry, "timeout": clients.ATTEMPT_S}
 
 
-def _time(client: Any, bucket: str) -> datetime:
+def _time(client: "StorageClient", bucket: str) -> datetime:
     """By hand, since Google's client tells no header of an answer."""
     url = client._connection.build_api_url(path=f"/b/{bucket}/o", query_params={"maxResults": 1, "fields": "kind"})
 
-    def ask() -> Any:
+    def ask() -> "Response":
         from google.api_core.exceptions import from_http_response
 
         response = client._http.request("GET", url, timeout=clients.ATTEMPT_S)
@@ -225,7 +230,7 @@ def _contents(root: Root, groups: list[Group]) -> list[str]:
 
     def read(group: Group) -> str:
         try:
-            data: Any = bucket.blob(group.items[0].name).download_as_bytes(**calling())
+            data: bytes = bucket.blob(group.items[0].name).download_as_bytes(**calling())
         except NotFound:  # deleted meanwhile
             return ""
         return str(data.decode(errors="replace"))

@@ -1,17 +1,17 @@
 """Registered models as a person sees them: the list, a version in full, versions side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import Cell, facts, plural, table, took
 from vgp.base.text.printable import one_line, printable
 from vgp.base.text.times import local
 
-Values = Mapping[str, Any]
+Values = JsonObject
 
 #: Columns of metrics in the list: more do not fit beside the rest.
 _METRICS = 3
@@ -201,7 +201,7 @@ def _difference(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f"{after - before:+.4g}"
 
 
-def _fact(value: Any) -> str:
+def _fact(value: object) -> str:
     return "" if value is None else one_line(str(value))
 
 

@@ -1,7 +1,7 @@
 """Reads that outlast the network: repeated until Google answers, with a line when it drops and one when it is back."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vgp.base.clock import Clock
 from vgp.base.retry import Failure, Pauses, retry
@@ -57,7 +57,7 @@ def passing(error: BaseException | None) -> bool:
     return isinstance(error, (*lost, exceptions.TooManyRequests, exceptions.ServerError))
 
 
-def _reason(error: Any) -> str:
+def _reason(error: Exception) -> str:
     from google.api_core import exceptions
 
     if isinstance(error, exceptions.GoogleAPICallError):

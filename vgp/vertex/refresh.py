@@ -8,10 +8,10 @@ import copy
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.machines.catalog import catalog, fresh_figures, skus
 from vgp.settings import Settings
@@ -60,7 +60,7 @@ def refresh(settings: Settings, *, write: bool, console: Console, folder: Path =
     return 0
 
 
-def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
+def _skus(settings: Settings) -> Iterator[JsonObject]:
     """https://cloud.google.com/billing/docs/reference/rest/v1/services.skus/list"""
     query = {"currencyCode": "USD", "pageSize": 5000}
     for service in (skus.COMPUTE_ENGINE, skus.VERTEX_AI):
@@ -68,7 +68,7 @@ def _skus(settings: Settings) -> Iterator[dict[str, Any]]:
             yield from page.get("skus", ())
 
 
-def _machine_types(settings: Settings) -> Iterator[dict[str, Any]]:
+def _machine_types(settings: Settings) -> Iterator[JsonObject]:
     """https://cloud.google.com/compute/docs/reference/rest/v1/machineTypes/aggregatedList"""
     path = f"compute/v1/projects/{settings.project}/aggregated/machineTypes"
     for page in _pages(settings, "compute", path, {"maxResults": 500}):
@@ -76,5 +76,5 @@ def _machine_types(settings: Settings) -> Iterator[dict[str, Any]]:
             yield from scope.get("machineTypes", ())
 
 
-def _pages(settings: Settings, api: str, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _pages(settings: Settings, api: str, path: str, query: JsonObject) -> Iterator[JsonObject]:
     return rest.pages(settings, api, path, query=query, retry=clients.reading()["retry"], timeout=PAGE_S)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import listed
 from vgp.base.text.google_names import cut_uri
@@ -74,7 +74,7 @@ def find_place(file: Path | None, environment: str | None, *, registry: str | No
     return Place(own, repository, settings)
 
 
-def ask(place: Place, verb: str, *words: str, model: str | None = None, options: Sequence[str] = ()) -> dict[str, Any]:
+def ask(place: Place, verb: str, *words: str, model: str | None = None, options: Sequence[str] = ()) -> JsonObject:
     """What `python -m vgp.steps models VERB` tells.
 
     Args:
@@ -99,7 +99,7 @@ def ask(place: Place, verb: str, *words: str, model: str | None = None, options:
 
 def change(
     place: Place, verb: str, *words: str, model: str | None, why: str | None, options: Sequence[str] = ()
-) -> dict[str, Any]:
+) -> JsonObject:
     """The same for a verb that changes the record: it keeps who did it, and why.
 
     Of the registry of a project, Vertex AI's is brought after it: `vertex` says what was done there.
@@ -119,7 +119,7 @@ def change(
         raise WorkFailed(f"{told['said']}; {failure}\n  Repeat the command: it changes nothing twice.") from None
 
 
-def listing(place: Place, model: str | None) -> dict[str, Any]:
+def listing(place: Place, model: str | None) -> JsonObject:
     """Every model with its versions; of the registry of a project also what Vertex AI does not show of each yet."""
     told = ask(place, "list", model=model)
     if not place.settings:
@@ -181,7 +181,7 @@ def differences(settings: Settings, root: str, model: str) -> list[str]:
         return model_registry.differences(registry_record(settings, root, model), service)
 
 
-def registry_record(settings: Settings, root: str, model: str) -> dict[str, Any]:
+def registry_record(settings: Settings, root: str, model: str) -> JsonObject:
     """The record of the model in its JSON form; each version lies where the registry does, also if that was moved.
 
     Raises:

@@ -3,13 +3,18 @@
 rest.call(settings, "iam", f"v1/projects/-/serviceAccounts/{email}", **clients.reading())
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.settings import Settings
 from vgp.vertex import clients
+
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+    from requests import Response
 
 
 def call(
@@ -17,11 +22,11 @@ def call(
     api: str,
     path: str,
     *,
-    query: Mapping[str, Any] | None = None,
-    body: Any = None,
-    retry: Any = None,
+    query: JsonObject | None = None,
+    body: object = None,
+    retry: "Retry | None" = None,
     timeout: float = clients.ATTEMPT_S,
-) -> dict[str, Any]:
+) -> JsonObject:
     """The JSON object that the API answers: to a POST if there is a body, else to a GET.
 
     `retry` and `timeout` (seconds) are those of clients.reading() or clients.once(), as for generated clients.
@@ -32,14 +37,14 @@ def call(
     """
     import requests
 
-    def send() -> dict[str, Any]:
+    def send() -> JsonObject:
         answer = _answer(settings, api, path, query, body, timeout)
         content = answer.json()
         if not isinstance(content, dict):
             raise requests.JSONDecodeError("no JSON object", answer.text[:80], 0)
         return content
 
-    content: dict[str, Any] = retry(send)() if retry else send()
+    content: JsonObject = retry(send)() if retry else send()
     return content
 
 
@@ -55,9 +60,10 @@ def now(settings: Settings, api: str, path: str, fields: str = "name") -> dateti
     """
     from google.api_core import exceptions
 
-    how = clients.reading()
     try:
-        answer = how["retry"](lambda: _answer(settings, api, path, {"fields": fields}, None, how["timeout"]))()
+        answer = clients.repeating()(
+            lambda: _answer(settings, api, path, {"fields": fields}, None, clients.ATTEMPT_S)
+        )()
     except exceptions.NotFound as error:
         answer = error.response
     try:
@@ -67,7 +73,9 @@ def now(settings: Settings, api: str, path: str, fields: str = "name") -> dateti
     return told if told.tzinfo else told.replace(tzinfo=UTC)
 
 
-def _answer(settings: Settings, api: str, path: str, query: Mapping[str, Any] | None, body: Any, timeout: float) -> Any:
+def _answer(
+    settings: Settings, api: str, path: str, query: JsonObject | None, body: object, timeout: float
+) -> "Response":
     from google.api_core import exceptions
 
     url, method = f"{clients.endpoint(settings, api)}/{path}", "GET" if body is None else "POST"
@@ -79,8 +87,8 @@ def _answer(settings: Settings, api: str, path: str, query: Mapping[str, Any] | 
 
 
 def pages(
-    settings: Settings, api: str, path: str, *, query: Mapping[str, Any], retry: Any = None, timeout: float
-) -> Iterator[dict[str, Any]]:
+    settings: Settings, api: str, path: str, *, query: JsonObject, retry: "Retry | None" = None, timeout: float
+) -> Iterator[JsonObject]:
     """Every page of a list."""
     token = ""
     while True:

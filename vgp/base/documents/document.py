@@ -213,13 +213,13 @@ def _problem(error: yaml.YAMLError, above: int) -> str:
     return f"{text[:300]} (line {above + mark.line + 1}, column {mark.column + 1})"
 
 
-def _paths(data: Any, repeating: Repeating) -> tuple[FieldPath, ...]:
+def _paths(data: object, repeating: Repeating) -> tuple[FieldPath, ...]:
     """Where the mappings stand that give a key more than once, with that key; the first MAX_REPEATED."""
     keys: dict[int, list[Any]] = {}
     for mapping, key in repeating:
         keys.setdefault(id(mapping), []).append(key)
     paths: list[FieldPath] = []
-    waiting: list[tuple[FieldPath, Any]] = [((), data)] if keys else []
+    waiting: list[tuple[FieldPath, object]] = [((), data)] if keys else []
     while waiting and keys and len(paths) < MAX_REPEATED:
         path, value = waiting.pop()
         paths += [(*path, key) for key in keys.pop(id(value), ())]

@@ -20,7 +20,7 @@ class Change:
     """Another value for a field; `old` None: the field is missing. `barred`: why it must not be made."""
 
     path: FieldPath
-    old: Any
+    old: object
     new: str | int
     barred: str = ""
 

@@ -11,6 +11,7 @@ from vgp.base.documents.bounded_text import FieldPath
 
 if TYPE_CHECKING:  # not every reader of JSON has a model
     from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
 
 #: A JSON object from outside, such as an answer of Google's APIs or a spec: its reader checks the fields that it uses.
 JsonObject: TypeAlias = dict[str, Any]
@@ -48,20 +49,20 @@ def parse_json(text: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a key is given twice")
     return members
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: "ErrorDetails") -> str:
     """Such as `history.2.loss: Input should be a valid number`."""
     where = ".".join(map(str, problem["loc"]))
     return f"{where}: {problem['msg']}" if where else str(problem["msg"])
 
 
-Repeating = list[tuple[dict[Any, Any], Any]]
+Repeating = list[tuple[dict[Any, Any], object]]
 
 #: Longer numbers stay texts: nothing here is counted in more than fifteen digits.
 MAX_DIGITS = 400
@@ -78,7 +79,7 @@ def loads(text: str) -> tuple[Any, Repeating]:
     """
     repeating: Repeating = []
 
-    def collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def collected(pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
         if len(value) < len(pairs):
             counts = Counter(key for key, _ in pairs)
@@ -117,7 +118,7 @@ def with_texts(data: Any, change: Callable[[str], Any]) -> Any:
     return change(data) if isinstance(data, str) else data
 
 
-def levels(data: Any) -> int:
+def levels(data: object) -> int:
     """How deep the data is nested."""
     depth, level = 0, [data] if isinstance(data, dict | list) else []
     while level:

@@ -186,7 +186,7 @@ class Node:
         return replace(self, dangling=f"nothing fills in {match.group()[:80]}")
 
 
-def _loads(text: str) -> Any:
+def _loads(text: str) -> object:
     """What a JSON text says; None where it is none. Deeper than a file may be counts as none."""
     spend("characters", len(text))
     try:
@@ -202,7 +202,7 @@ def spellings(name: str) -> tuple[str, str, str]:
     return name, snake, snake.replace("_", "-")
 
 
-def whole_number(value: Any) -> int | None:
+def whole_number(value: object) -> int | None:
     """4, 4.0, '4' and '4.0' are four; None for what is no whole number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -213,7 +213,7 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -8,9 +8,9 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents.bounded_text import Unreadable, read
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 
 #: Settings have a few kB, and four levels.
@@ -23,12 +23,12 @@ _TEXT = re.compile(
 _NAMES = re.compile(r"[^\n=,\[\]{}]++")
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> JsonObject:
     """The values of a file; raises Unreadable."""
     return loads(read(path, MAX_BYTES), str(path))
 
 
-def loads(text: str, file: str) -> dict[str, Any]:
+def loads(text: str, file: str) -> JsonObject:
     """The values of a text; raises Unreadable: it is no TOML, or nested too deeply. `file` is how it is called."""
     try:
         if levels(text) > MAX_LEVELS:

@@ -57,7 +57,7 @@ class Level:
     key: Words = ()
     expects_key: bool = True
 
-    def enter(self, event: Any) -> tuple[Words, bool]:
+    def enter(self, event: yaml.Event) -> tuple[Words, bool]:
         """Where the event stands, and whether its line is that of the place."""
         if self.index is not None:
             self.index += 1
@@ -121,11 +121,11 @@ class _Container:
     value: Any
     anchor: str | None
     before: tuple[int, int]
-    key: Any = _OPEN
+    key: object = _OPEN
     merged: list[dict[Any, Any]] = field(default_factory=list)
 
 
-def events(text: str) -> Iterator[Any]:
+def events(text: str) -> Iterator[yaml.Event]:
     """The events of the text, one at a time; raises yaml.YAMLError."""
     loader = yaml.CSafeLoader(text)
     try:
@@ -157,13 +157,13 @@ class _Reader:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.root: Any = None
+        self.root: object = None
         self.repeating: Repeating = []
         self.stack: list[_Container] = []
-        self.anchors: dict[str, tuple[Any, int, int]] = {}
+        self.anchors: dict[str, tuple[object, int, int]] = {}
         self.values = self.characters = 0
 
-    def take(self, event: Any) -> None:
+    def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
             self.count(1, len(event.value))
             self.put(_scalar(event), event.anchor, 1, len(event.value))
@@ -181,7 +181,7 @@ class _Reader:
         else:
             self.close()
 
-    def open(self, event: Any) -> None:
+    def open(self, event: yaml.Event) -> None:
         if event.tag not in (None, "!", f"{_TAG}map", f"{_TAG}seq"):
             problem = f"the tag {event.tag} is none of plain YAML"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
@@ -200,7 +200,7 @@ class _Reader:
             done.value.setdefault(key, value)
         self.put(done.value, done.anchor, self.values - done.before[0], self.characters - done.before[1])
 
-    def put(self, value: Any, anchor: str | None, values: int, characters: int) -> None:
+    def put(self, value: object, anchor: str | None, values: int, characters: int) -> None:
         """A whole value: into the container that is open, and under its anchor."""
         if anchor:
             self.anchors[anchor] = (value, values, characters)
@@ -218,7 +218,7 @@ class _Reader:
             key, parent.key = parent.key, _OPEN
             self.pair(parent, key, value)
 
-    def pair(self, parent: _Container, key: Any, value: Any) -> None:
+    def pair(self, parent: _Container, key: object, value: Any) -> None:
         if key is not _MERGE:
             if key in parent.value:
                 self.repeating.append((parent.value, key))
@@ -241,7 +241,7 @@ class _Reader:
             raise TooMuch(f"The document has more than {what}, its aliases written out.")
 
 
-def _scalar(event: Any) -> Any:
+def _scalar(event: yaml.ScalarEvent) -> object:
     """null, a truth value, number, date or text. What looks like a number or date and is none stays a text."""
     if event.tag in (None, "!"):
         if event.tag or not event.implicit[0] or len(event.value) > MAX_DIGITS:
@@ -251,11 +251,11 @@ def _scalar(event: Any) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _plain(text: str) -> Any:
+def _plain(text: str) -> object:
     return _built(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False)), text)
 
 
-def _built(tag: str, text: str) -> Any:
+def _built(tag: str, text: str) -> object:
     if tag == f"{_TAG}merge":
         return _MERGE
     if tag in (f"{_TAG}str", f"{_TAG}value") or (len(text) > MAX_DIGITS and tag != f"{_TAG}binary"):

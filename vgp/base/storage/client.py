@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, cast
 
 from vgp.base.exits import ProcessFailed, StoreDown, UserError
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Bucket, Client
 
 #: Seconds for which reading from a store that does not answer is tried again; then the step fails.
 READ_DEADLINE_S = 120.0
@@ -22,20 +25,36 @@ WRITERS = "(It takes roles/storage.objectUser on the bucket.)"
 NOTICE_S = 10.0
 
 
+Result = TypeVar("Result")
+
+
+class Trying(Protocol):
+    """Makes a call patient: repeated while the store does not answer."""
+
+    def __call__(self, call: Callable[[], Result], /) -> Callable[[], Result]: ...
+
+
+class Limits(TypedDict):
+    """Arguments of a call of Google's client: how it is repeated, and seconds that one attempt may take."""
+
+    retry: Trying
+    timeout: float
+
+
 class Denied(ProcessFailed, ConnectionError):
     """The store answers, and refuses: trying again changes nothing, a permission does."""
 
 
-def client() -> Any:
+def client() -> "Client":
     return _client(os.getpid())
 
 
-def bucket(name: str) -> Any:
+def bucket(name: str) -> "Bucket":
     return client().bucket(name)
 
 
 @cache
-def _client(process: int) -> Any:
+def _client(process: int) -> "Client":
     """One for each process: a forked one must not use its parent's connections."""
     from google.cloud.storage import Client
 
@@ -43,18 +62,18 @@ def _client(process: int) -> Any:
         return Client()
 
 
-def reading(path: str) -> Callable[[Any], Any]:
+def reading(path: str) -> Trying:
     """The patience of whatever reads."""
     return patient(1, READ_DEADLINE_S, path)
 
 
-def patient(first_pause_s: float, deadline_s: float, what: str) -> Callable[[Any], Any]:
+def patient(first_pause_s: float, deadline_s: float, what: str) -> Trying:
     """The client's own way to try again, with this first pause and end, and one warning when it takes long."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     retry = DEFAULT_RETRY.with_delay(initial=first_pause_s).with_timeout(deadline_s)
 
-    def trying(call: Callable[[], Any]) -> Callable[[], Any]:
+    def trying(call: Callable[[], Result]) -> Callable[[], Result]:
         began, said = time.monotonic(), False
 
         def note(error: Exception) -> None:
@@ -64,7 +83,7 @@ def patient(first_pause_s: float, deadline_s: float, what: str) -> Callable[[Any
                 text = f"warning: {what} cannot be reached ({error}); trying again for up to {deadline_s:.0f} s"
                 print(text, file=sys.stderr, flush=True)
 
-        return cast(Callable[[], Any], retry(call, on_error=note))
+        return cast(Callable[[], Result], retry(call, on_error=note))
 
     return trying
 

@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgp.base.exits import ProcessFailed, UserError
+
+if TYPE_CHECKING:
+    from google.cloud import dataflow_v1beta3 as dataflow
+    from google.cloud.dataflow_v1beta3 import JobsV1Beta3Client, MessagesV1Beta3Client, MetricsV1Beta3Client
 
 Answer = TypeVar("Answer")
 
@@ -117,14 +121,14 @@ class Jobs:
                 counted[metric.name.name] = max(counted.get(metric.name.name, 0), int(metric.scalar))
         return counted
 
-    def _listed(self, **query: Any) -> list[Job]:
+    def _listed(self, **query: object) -> list[Job]:
         from google.cloud.dataflow_v1beta3 import ListJobsRequest
 
         request = ListJobsRequest(project_id=self.project, location=self.region, **query)
         with self._explained("dataflow.jobs.list"):
             return [_job(job) for job in self._call(self._jobs.list_jobs, request)]
 
-    def _call(self, method: Callable[..., Answer], request: Any) -> Answer:
+    def _call(self, method: Callable[..., Answer], request: object) -> Answer:
         from google.api_core.exceptions import ServerError, TooManyRequests
         from google.api_core.retry import Retry, if_exception_type
         from requests import ConnectionError, Timeout
@@ -138,19 +142,19 @@ class Jobs:
             yield
 
     @cached_property
-    def _jobs(self) -> Any:
+    def _jobs(self) -> "JobsV1Beta3Client":
         from google.cloud.dataflow_v1beta3 import JobsV1Beta3Client
 
         return _client(JobsV1Beta3Client)
 
     @cached_property
-    def _messages(self) -> Any:
+    def _messages(self) -> "MessagesV1Beta3Client":
         from google.cloud.dataflow_v1beta3 import MessagesV1Beta3Client
 
         return _client(MessagesV1Beta3Client)
 
     @cached_property
-    def _metrics(self) -> Any:
+    def _metrics(self) -> "MetricsV1Beta3Client":
         from google.cloud.dataflow_v1beta3 import MetricsV1Beta3Client
 
         return _client(MetricsV1Beta3Client)
@@ -216,17 +220,17 @@ def project() -> str:
     return str(named)
 
 
-def _client(kind: Any) -> Any:
+def _client(kind: Callable[..., Answer]) -> Answer:
     from google.api_core.client_options import ClientOptions
 
     endpoint = os.environ.get(ENDPOINT_VARIABLE, "").rstrip("/")
     return kind(transport="rest", client_options=ClientOptions(api_endpoint=endpoint) if endpoint else None)
 
 
-def _job(job: Any) -> Job:
+def _job(job: "dataflow.Job") -> Job:
     state = job.current_state.name.removeprefix("JOB_STATE_")
     return Job(job.id, job.name, state, job.create_time, dict(job.labels))
 
 
-def _is_error(message: Any) -> bool:
+def _is_error(message: "dataflow.JobMessage") -> bool:
     return bool(message.message_importance.name == "JOB_MESSAGE_ERROR")

@@ -6,12 +6,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 import google_crc32c
 
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import client, inflate, storage
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
 
 #: Of a request, so that a lost one is sent again and not the whole object.
 CHUNK_BYTES = 32 << 20
@@ -78,7 +81,7 @@ def opened(path: str, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _described(path: str) -> Any:
+def _described(path: str) -> "Blob":
     """The object as it is now, or as it was pinned; what is read from it is of this generation."""
     blob = storage.described(path)
     if blob is None:
@@ -98,7 +101,7 @@ def _gone(path: str) -> UserError:
     )
 
 
-def _fetched(blob: Any, path: str, target: Path) -> int:
+def _fetched(blob: "Blob", path: str, target: Path) -> int:
     """Writes the bytes as they are stored; returns their CRC-32C, as read back from the file."""
     with open(target, "wb") as file:
         while file.tell() < blob.size:
@@ -109,7 +112,7 @@ def _fetched(blob: Any, path: str, target: Path) -> int:
     return checksum(target)
 
 
-def _chunk(blob: Any, path: str, start: int) -> bytes:
+def _chunk(blob: "Blob", path: str, start: int) -> bytes:
     from google.api_core.exceptions import NotFound, RequestRangeNotSatisfiable
 
     pinned = blob.bucket.blob(blob.name, generation=blob.generation)

@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage.files import Version
 from vgp.base.text.printable import quoted
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket
 
 # ---- places that nothing is read from: why, and the way to one that is
 
@@ -73,7 +77,7 @@ class Past:
         """Whether all that was listed is the state of the moment."""
         return bool(self.shown) and all(self.shown.values())
 
-    def live(self, bucket: str, versions: Sequence[Any], described: Callable[[], Any]) -> list[Any]:
+    def live(self, bucket: str, versions: Sequence["Blob"], described: Callable[[], "Bucket"]) -> list["Blob"]:
         """Of all versions of objects, those that were live at the moment; if that cannot be told, those of now."""
         if bucket not in self.shown:
             self.shown[bucket] = self._keeps_versions(versions, described)
@@ -82,7 +86,7 @@ class Past:
         born = (blob for blob in versions if blob.time_created <= self.moment)
         return [blob for blob in born if blob.time_deleted is None or blob.time_deleted > self.moment]
 
-    def _keeps_versions(self, versions: Sequence[Any], described: Callable[[], Any]) -> bool:
+    def _keeps_versions(self, versions: Sequence["Blob"], described: Callable[[], "Bucket"]) -> bool:
         """Whether every version that was live at the moment is still there."""
         from google.api_core.exceptions import Forbidden
 
@@ -92,7 +96,7 @@ class Past:
             return any(blob.time_deleted for blob in versions)
         return bool(bucket.versioning_enabled) and all(self._spares(rule) for rule in bucket.lifecycle_rules)
 
-    def _spares(self, rule: Any) -> bool:
+    def _spares(self, rule: JsonObject) -> bool:
         """Whether a rule of the bucket's lifecycle leaves the versions of the moment.
 
         https://cloud.google.com/storage/docs/lifecycle

@@ -11,13 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import Buffer
 
 from vgp.base.storage import files
-from vgp.base.storage.client import bucket, explained, os_errors, patient, starts_anew
+from vgp.base.storage.client import Limits, bucket, explained, os_errors, patient, starts_anew
 from vgp.base.storage.storage import is_remote, split
+
+if TYPE_CHECKING:
+    from google.api_core.page_iterator import HTTPIterator
+    from google.cloud.storage import Blob
 
 #: What the name of an object begins with that is made and deleted, to find out whether that can be done.
 PROBE = ".writable-"
@@ -178,16 +182,17 @@ class Folder:
         with os_errors(f"{self.path}/{name}"):
             return bytes(self._blob(name).download_as_bytes(checksum="crc32c", **self._limits()))
 
-    def _blob(self, name: str, **kwargs: Any) -> Any:
+    def _blob(self, name: str, **kwargs: int) -> "Blob":
         return bucket(self.bucket).blob(self.prefix + name, **kwargs)
 
-    def _list(self, **kwargs: Any) -> Any:
+    def _list(self, **kwargs: str | int) -> "HTTPIterator":
         fields = "items(name),nextPageToken"
-        return bucket(self.bucket).list_blobs(
+        listing: HTTPIterator = bucket(self.bucket).list_blobs(
             prefix=self.prefix, delimiter="/", fields=fields, **kwargs, **self._limits()
         )
+        return listing
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> Limits:
         return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}
 
 

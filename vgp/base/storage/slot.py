@@ -8,11 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.exits import UserError
-from vgp.base.storage.client import bucket, os_errors, patient, permitted
+from vgp.base.storage.client import Limits, bucket, os_errors, patient, permitted
 from vgp.base.storage.storage import split
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+    from requests import Response
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,7 @@ class Slot:
         blob = self._blob()
         url = blob.client._connection.build_api_url(path=blob.path, query_params={"fields": "generation,updated,size"})
 
-        def ask() -> Any:
+        def ask() -> "Response":
             response = blob.client._http.request("GET", url, timeout=self.stall_s)
             if response.status_code not in (200, 404):
                 raise from_http_response(response)
@@ -128,8 +132,8 @@ class Slot:
             with permitted(self.path, done):
                 yield
 
-    def _blob(self, **kwargs: Any) -> Any:
+    def _blob(self, **kwargs: int) -> "Blob":
         return bucket(self.bucket).blob(self.name, **kwargs)
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self) -> Limits:
         return {"retry": patient(self.first_pause_s, self.deadline_s, self.path), "timeout": self.stall_s}

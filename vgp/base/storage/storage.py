@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.exits import UserError
 from vgp.base.storage import client, files, finding, pinned
 from vgp.base.storage.finding import File as File
 from vgp.base.storage.finding import Past, find_local, glob_regex
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
 
 WILDCARDS = frozenset("*?[")
 
@@ -177,7 +180,7 @@ def plain(path: str) -> str:
     return generation_of(path)[0]
 
 
-def described(path: str) -> Any:
+def described(path: str) -> "Blob | None":
     """The blob at gs://bucket/name, as it is now, or at gs://bucket/name#generation; None if there is none."""
     versions = [generation_of(path), (path, 0)]  # the second for a name that itself ends in `#` and digits
     retry = client.reading(path)
@@ -219,7 +222,7 @@ def _find_remote(pattern: str, suffixes: Sequence[str]) -> list[File]:
     return named
 
 
-def _listed(pattern: str, name: str, **query: Any) -> list[File]:
+def _listed(pattern: str, name: str, **query: str) -> list[File]:
     past = _past.get()
     fields = "items(name,size,generation,timeCreated,timeDeleted),nextPageToken"
     with client.explained(pattern):

@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from vgp.protocol.launching.request import say
 
@@ -42,7 +41,7 @@ class Folders:
             except OSError as error:
                 say(f"the folder {folder} cannot be made ({error.strerror}); the command starts all the same.")
 
-    def leave(self, facts: dict[str, Any]) -> None:
+    def leave(self, facts: dict[str, object]) -> None:
         """What later steps want to know."""
         content = {**facts, "checkpoint_folder": self.variables["AIP_CHECKPOINT_DIR"].rstrip("/")}
         try:

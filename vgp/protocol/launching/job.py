@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import time
-from typing import Any
 
 from vgp.protocol.launching.following import Following
 from vgp.protocol.launching.meeting import Meeting
@@ -140,7 +139,7 @@ class Job:
                 rank.signal(self.asked)
         return 0
 
-    def _stop(self, number: int, frame: Any) -> None:
+    def _stop(self, number: int, frame: object) -> None:
         """Told are the processes alone: what they have started, such as loaders of data, is theirs to end."""
         now = time.monotonic()
         if not self.asked:

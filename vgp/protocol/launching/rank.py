@@ -85,7 +85,7 @@ class Rank:
         """Its words and variables. The program is looked for here, before anything starts."""
         node = self.node
         number = node.nodes + node.index if node.number is None else node.number
-        words: dict[str, Any] = {"nodes": node.nodes, "node": number, "processes": self.processes}
+        words: dict[str, object] = {"nodes": node.nodes, "node": number, "processes": self.processes}
         words.update(folders.paths, chief=node.chief, port=node.port)
         words.update(parameters)
         self.command = filled(command, words)

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
 
 
 class Mistake(Exception):
@@ -46,7 +45,7 @@ def parameters(options: argparse.Namespace) -> dict[str, str]:
     return {**texts, **{name: number(text) for name, text in numbers.items()}}
 
 
-def filled(words: list[str], values: Mapping[str, Any]) -> list[str]:
+def filled(words: list[str], values: Mapping[str, object]) -> list[str]:
     """The words with each {name} of a value in its place; other braces stay."""
     pattern = re.compile("{(" + "|".join(map(re.escape, values)) + ")}")
     return [pattern.sub(lambda match: str(values[match.group(1)]), word) for word in words] if values else words

@@ -6,10 +6,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, storage
 from vgp.data import bundle, task_names, tasks
@@ -27,7 +27,7 @@ class Served:
     #: What each prediction says that it is by: the version's number, or the beginning of the weights' checksum.
     version: str
 
-    def answer(self, question: Question) -> list[dict[str, Any]]:
+    def answer(self, question: Question) -> list[JsonObject]:
         """A prediction for each row, in their order.
 
         Raises:

@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError, exits
 from vgp.base.text.printable import printable
 from vgp.serve.endpoint import model
@@ -89,7 +90,7 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-Handler = Callable[[Request, Any], Awaitable[Response]]
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 async def _mistake(_: Request, error: Exception) -> Response:
@@ -132,7 +133,7 @@ def add(verbs: Any) -> None:
 
 
 @exits
-def run(values: dict[str, Any]) -> None:
+def run(values: JsonObject) -> None:
     """Serves what the parsed arguments say."""
     asked = request(**values)
 

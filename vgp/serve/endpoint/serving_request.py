@@ -7,8 +7,8 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
 
@@ -25,8 +25,8 @@ EXAMPLE = '{"instances": [{"column": value, ...}, ...]}'
 class Question:
     """Rows to predict, and the rows before them that a task may look back on."""
 
-    rows: list[dict[str, Any]]
-    history: list[dict[str, Any]] | None = None
+    rows: list[JsonObject]
+    history: list[JsonObject] | None = None
 
 
 def not_json(content_type: str, encoding: str) -> str:
@@ -62,7 +62,7 @@ def question(body: bytes) -> Question:
     )
 
 
-def _json(body: bytes) -> dict[str, Any]:
+def _json(body: bytes) -> JsonObject:
     try:
         given = json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -77,12 +77,12 @@ def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no JSON; a missing value is null")
 
 
-def _require_keys(given: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+def _require_keys(given: JsonObject, known: tuple[str, ...], where: str) -> None:
     if other := sorted(set(given) - set(known)):
         raise UserError(f"{where} has {quoted(other[0])}; it may have {' and '.join(known)}.")
 
 
-def _rows(value: Any, where: str) -> list[dict[str, Any]]:
+def _rows(value: object, where: str) -> list[JsonObject]:
     if not isinstance(value, list):
         raise UserError(f"{where}: a list of objects, one for each row.")
     for number, row in enumerate(value):

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import ibis.expr.operations as ops
@@ -34,7 +33,7 @@ class Database:
         self._roots: dict[int, tuple[duckdb.DuckDBPyConnection, str]] = {}
         self._printed: dict[ops.Node, str] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """A copy opens its own."""
         return Database, ()
 

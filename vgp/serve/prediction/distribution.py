@@ -7,10 +7,11 @@ The measure and its marks are those of the report (`vgp.evaluation.drift`); all 
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.data import columns as bins
 from vgp.data.bundle import ModelCard
 from vgp.data.columns import elements
@@ -67,7 +68,7 @@ def distribution(task: Task, rows: NewRows, parts: Iterator[Part], scratch: Path
     return spread.told(rows.labelled, {name: value for name, value in figures.items() if name != "rows"})
 
 
-def _labelled(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> dict[str, Any] | None:
+def _labelled(task: Task, rows: NewRows, spread: "_Spread", part: Part) -> JsonObject | None:
     """The rows of a part whose label is known, as evaluation saves them."""
     spread.add(part.predicted)
     columns = rows.read(part.number)

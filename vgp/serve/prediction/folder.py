@@ -13,7 +13,7 @@ often, its bytes are the same.
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -184,5 +184,5 @@ def shard_name(number: int) -> str:
     return f"predictions-{number:05}.parquet"
 
 
-def as_json(values: Any) -> bytes:
+def as_json(values: object) -> bytes:
     return (json.dumps(values, indent=1, sort_keys=True) + "\n").encode()

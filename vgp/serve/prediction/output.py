@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,9 @@ from vgp.base.text.printable import listed
 from vgp.data.columns import elements
 from vgp.data.task import Task
 from vgp.serve.prediction.folder import KEY, Asked, Predicted, Written, as_json, shard_name
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import Client, LoadJob
 
 # ---- Parquet objects into a table of BigQuery: one load job that replaces it, so that no repeat doubles a row
 
@@ -106,14 +109,14 @@ def _location(table: TableName) -> str:
     return str(dataset.location)
 
 
-def _wait(job: Any, table: TableName) -> None:
+def _wait(job: "LoadJob", table: TableName) -> None:
     with client.explained(table.uri):
         client.wait(job, Pauses(PAUSE_S, PAUSE_S))
         if job.error_result:
             raise job.exception()
 
 
-def _client() -> Any:
+def _client() -> "Client":
     return client.client(client.project(engines().bigquery.project))
 
 

@@ -8,11 +8,11 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.storage import download, pinned
 from vgp.base.text.printable import listed
@@ -65,7 +65,7 @@ class Prediction:
     page: bytes
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> JsonObject:
         """Of the artifact."""
         asked = self.written.request
         return {"rows": asked.rows, "shards": len(asked.shards), "model": asked.model, "version": asked.version or 0}

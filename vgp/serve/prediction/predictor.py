@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import Preempted
 from vgp.data import bundle, tasks
 from vgp.data.bundle import ModelCard
@@ -130,7 +131,7 @@ class Predictor:
 
     def raw(
         self, rows: Sequence[Mapping[str, Any]], history: Sequence[Mapping[str, Any]] | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """What the model predicts of each row, as JSON has it.
 
         Classes: `class`, the most probable one, and `probabilities` by name. A regression: `mean`, and `quantiles` by
@@ -154,7 +155,7 @@ class Predictor:
         ]
         return [self._spoken(values) for values in np.concatenate(parts)]
 
-    def _spoken(self, values: np.ndarray) -> dict[str, Any]:
+    def _spoken(self, values: np.ndarray) -> JsonObject:
         """One row's predictions: floats (C,), (1 + Q,), or one."""
         if self.task.likelihood:
             return {"loss": float(values)}

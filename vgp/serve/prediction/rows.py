@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vgp.base import engine_settings as settings
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.data.bundle import ModelCard
@@ -174,7 +175,7 @@ def _of_shards(task: Task, card: ModelCard, data: str, shard_rows: int, workers:
     return cutting.write(task, card, _numbered(task, tables, values), values, shard_rows, task.sources)
 
 
-def _left(task: Task, statistics: Mapping[str, Any], numbered: tuple[int, Any]) -> Path:
+def _left(task: Task, statistics: JsonObject, numbered: tuple[int, Any]) -> Path:
     """The rows of one shard of the input, in a file."""
     number, shard = numbered
     try:

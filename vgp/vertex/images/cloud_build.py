@@ -5,10 +5,10 @@ https://cloud.google.com/build/docs/api/reference/rest/v1/projects.locations.bui
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
 from urllib.parse import quote
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text import google_names
 from vgp.base.text.printable import one_line, printable
@@ -27,13 +27,13 @@ LOOK_S = 3.0
 _API = "cloudbuild"
 _RUNNING = ("STATUS_UNKNOWN", "PENDING", "QUEUED", "WORKING")
 
-Build = dict[str, Any]
+Build = JsonObject
 
 
 class Log:
     """Reads what came since it was last asked. A log that cannot be read is said so once, and stops nothing."""
 
-    def __init__(self, settings: Settings, build: dict[str, Any]) -> None:
+    def __init__(self, settings: Settings, build: JsonObject) -> None:
         bucket, folder = google_names.cut_uri(build["logsBucket"])
         name = "/".join(filter(None, [folder.rstrip("/"), f"log-{build['id']}.txt"]))
         self._url = f"{clients.endpoint(settings, 'storage')}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"

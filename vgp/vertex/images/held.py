@@ -8,10 +8,10 @@ import ast
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -24,7 +24,7 @@ _CLASS = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def refuse_missing(settings: Settings, spec: PipelineSpec, values: Mapping[str, Any]) -> None:
+def refuse_missing(settings: Settings, spec: PipelineSpec, values: JsonObject) -> None:
     """Raises RequestError: code of this machine that the image of the settings is not built with, and the fix.
 
     Nothing is said of another image, nor of a repository without a Dockerfile.

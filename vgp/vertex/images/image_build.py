@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from rich.console import Console
 
 from vgp.base import whole_files
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text import google_names
 from vgp.settings import FILE_NAME, Settings, write_value
@@ -52,14 +52,14 @@ class Order:
     source: Source
     tags: tuple[str, ...]
     #: For Cloud Build.
-    configuration: dict[str, Any]
+    configuration: JsonObject
 
     @property
     def reference(self) -> str:
         return f"{untagged(self.image)}:{self.tags[0]}"
 
 
-def build(settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True) -> dict[str, Any]:
+def build(settings: Settings, options: Options, *, root: Path, console: Console, write: bool = True) -> JsonObject:
     """Has Cloud Build build the image of the repository `root` unless it is there, and writes its digest.
 
     Returns:
@@ -88,7 +88,7 @@ def build(settings: Settings, options: Options, *, root: Path, console: Console,
     }  # fmt: skip
 
 
-def plan(settings: Settings, options: Options, *, root: Path, console: Console) -> dict[str, Any]:
+def plan(settings: Settings, options: Options, *, root: Path, console: Console) -> JsonObject:
     """What `build` would ask for, as a file, and the gcloud command that asks for the same; what --json prints.
 
     Raises:
@@ -153,7 +153,7 @@ def _existing(settings: Settings, order: Order) -> str | None:
     return next((digest for digest in digests if digest), None)
 
 
-def _build(settings: Settings, order: Order, console: Console) -> dict[str, Any]:
+def _build(settings: Settings, order: Order, console: Console) -> JsonObject:
     stored = upload(settings, order.source.digest, archive(order.source))
     started = cloud_build.start(settings, {**order.configuration, "source": {"storageSource": stored}})
     _tell(console, f"build {started['id']}: {started.get('logUrl', '')}")
@@ -164,7 +164,7 @@ def _tell(console: Console, line: str) -> None:
     console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _pushed(settings: Settings, order: Order, finished: dict[str, Any]) -> str:
+def _pushed(settings: Settings, order: Order, finished: JsonObject) -> str:
     """The digest that Cloud Build names, if it is what Artifact Registry has."""
     pushed = cloud_build.pushed(finished, order.reference)
     stored = registered_digest(settings, order.image, order.tags[0])
@@ -249,7 +249,7 @@ def registered_digest(settings: Settings, image: Image, tag: str) -> str | None:
     """
     from google.api_core import exceptions
 
-    client: Any = clients.artifact_registry(settings)
+    client = clients.artifact_registry(settings)
     name = f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{tag}"
     with explained(f"look up {image.path}:{tag}", settings):
         try:

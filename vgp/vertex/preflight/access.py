@@ -7,8 +7,9 @@ organization cannot be seen here, and is said to be unknown rather than wrong.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -16,6 +17,10 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.permissions import holders, needed, role_for
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, patience
+
+if TYPE_CHECKING:
+    from google.api_core.iam import Policy as StoragePolicy
+    from google.iam.v1.policy_pb2 import Policy as IamPolicy
 
 JOBS = needed("runner", "project", "aiplatform")
 LOGS = needed("runner", "project", "logging")
@@ -47,18 +52,18 @@ class Policy:
     bindings: tuple[Binding, ...] = ()
 
     @classmethod
-    def of_message(cls, policy: Any) -> "Policy":
+    def of_message(cls, policy: "IamPolicy") -> "Policy":
         """From google.iam.v1.Policy."""
         bindings = [Binding(b.role, frozenset(b.members), bool(b.condition.expression)) for b in policy.bindings]
         return cls(tuple(bindings))
 
     @classmethod
-    def of_storage(cls, policy: Any) -> "Policy":
+    def of_storage(cls, policy: "StoragePolicy") -> "Policy":
         """From Cloud Storage's client."""
         return cls.of_json({"bindings": policy.bindings})
 
     @classmethod
-    def of_json(cls, policy: dict[str, Any]) -> "Policy":
+    def of_json(cls, policy: JsonObject) -> "Policy":
         bindings = policy.get("bindings", ())
         return cls(tuple(Binding(b["role"], frozenset(b["members"]), bool(b.get("condition"))) for b in bindings))
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients, rest
@@ -52,7 +51,7 @@ def project(settings: Settings, known: Project) -> Iterator[Finding]:
     """Whether the project is there and active; notes its number in `known`."""
     from google.api_core import exceptions
 
-    def finding(level: Any, seen: str, hint: str = "") -> Finding:
+    def finding(level: Level, seen: str, hint: str = "") -> Finding:
         return Finding("account.project", known.id, level, seen, hint)
 
     try:
@@ -110,7 +109,7 @@ def _lacks(known: Project, role: str, refused: Sequence[Call], missing: set[str]
     return Finding("account.permissions", known.principal, level, f"lacks {', '.join(names)}: {', '.join(verbs)}", hint)
 
 
-def _kind(held: Any) -> str:
+def _kind(held: object) -> str:
     kinds = {
         "google.oauth2.service_account": "service account key",
         "google.oauth2.credentials": "signed in with gcloud",

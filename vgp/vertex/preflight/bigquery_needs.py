@@ -3,12 +3,12 @@
 Tables are named by defaults of the pipeline's parameters, and by the parameters of its schedules.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
 from vgp.check.container_facts import engines_of_steps
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -83,7 +83,7 @@ def _table(
     yield replace(finding, hint=f"bq query --use_legacy_sql=false '{grant}'") if finding.hint else finding
 
 
-def _size(uri: str, table: Mapping[str, Any], max_gb: float) -> Finding:
+def _size(uri: str, table: JsonObject, max_gb: float) -> Finding:
     if table.get("type") != "TABLE":
         return Finding("bigquery.table", uri, "ok", f"is there, a {str(table.get('type', '')).lower()}")
     gigabytes = int(table.get("numBytes") or 0) / 2**30
@@ -118,7 +118,7 @@ def _near(dataset: str, bucket: str) -> bool:
     return here == there or there.startswith(_AREAS.get(here, (here,))) or here.startswith(_AREAS.get(there, (there,)))
 
 
-def _policy(dataset: Mapping[str, Any], owner: str) -> Policy:
+def _policy(dataset: JsonObject, owner: str) -> Policy:
     """The dataset's list of access as a policy: https://cloud.google.com/bigquery/docs/reference/rest/v2/datasets#access"""
     bindings = []
     for entry in dataset.get("access", ()):
@@ -128,7 +128,7 @@ def _policy(dataset: Mapping[str, Any], owner: str) -> Policy:
     return Policy.of_json({"bindings": bindings})
 
 
-def _member(entry: Mapping[str, Any], owner: str) -> str:
+def _member(entry: JsonObject, owner: str) -> str:
     if email := str(entry.get("userByEmail", "")):
         return f"{'serviceAccount' if email.endswith('gserviceaccount.com') else 'user'}:{email}"
     if special := str(entry.get("specialGroup", "")):

@@ -4,13 +4,12 @@ https://cloud.google.com/vertex-ai/docs/general/cmek
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.access import KEYS, Policies, Policy, Thing, agents
 from vgp.vertex.preflight.account import Project
-from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+from vgp.vertex.preflight.preflight_questions import Finding, Level, Question, patience, skipped
 from vgp.vertex.resource_names import short
 
 
@@ -58,5 +57,5 @@ def _gcloud(verb: str, name: str, argument: str = "") -> str:
     return f"gcloud kms keys {verb} {what} --keyring {ring} --location {location} --project {project}"
 
 
-def _finding(name: str, level: Any, seen: str, hint: str = "") -> Finding:
+def _finding(name: str, level: Level, seen: str, hint: str = "") -> Finding:
     return Finding("key.exists", short(name), level, seen, hint)

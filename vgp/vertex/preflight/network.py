@@ -4,8 +4,8 @@ https://cloud.google.com/vertex-ai/docs/general/vpc-peering
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.check_finding import StepRow
 from vgp.settings import Settings
 from vgp.vertex import rest
@@ -47,7 +47,7 @@ def _exists(settings: Settings, name: str, steps: Sequence[StepRow]) -> Iterator
     yield Finding("network.peering", name, "error", seen, hint)
 
 
-def _routes(settings: Settings, name: str, network: Any, steps: Sequence[StepRow]) -> Iterator[Finding]:
+def _routes(settings: Settings, name: str, network: JsonObject, steps: Sequence[StepRow]) -> Iterator[Finding]:
     """A network is global; what lies behind a VPN or Interconnect is reached from other regions by global routes only.
 
     https://cloud.google.com/vpc/docs/vpc#routing_for_hybrid_networks

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.printable import one_line, printable
 from vgp.settings import Settings
@@ -65,9 +66,9 @@ def skipped(check: str, subject: str, why: str) -> Question:
     return Question(check, subject, lambda: [Finding(check, subject, "skipped", why)])
 
 
-def patience() -> dict[str, Any]:
+def patience() -> clients.CallOptions:
     """Arguments of every call: repeated like all reading, for a shorter time."""
-    return {"retry": clients.reading()["retry"].with_timeout(QUESTION_S), "timeout": ATTEMPT_S}
+    return {"retry": clients.repeating().with_timeout(QUESTION_S), "timeout": ATTEMPT_S}
 
 
 def answered(
@@ -100,7 +101,7 @@ def answers(settings: Settings, question: Question) -> list[Finding]:
     return findings
 
 
-def findings_json(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
+def findings_json(name: str, findings: Sequence[Finding]) -> JsonObject:
     """The findings, and how many there are of each level."""
     return {"pipeline": name, "counts": counts(findings), "findings": [finding.as_json() for finding in findings]}
 

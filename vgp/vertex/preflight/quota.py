@@ -13,7 +13,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from vgp.base.text.figures import listed
@@ -25,6 +25,9 @@ from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+
+if TYPE_CHECKING:
+    from google.cloud.cloudquotas_v1 import QuotaInfo
 
 #: Metric, the quota's id where it is known, and region.
 _Quota = tuple[str, str | None, str]
@@ -163,7 +166,7 @@ def _limits(
     """https://cloud.google.com/docs/quotas/reference/rest/v1/projects.locations.services.quotaInfos/list"""
     parent = f"projects/{project.id}/locations/global/services/{_SERVICE}"
     listed = clients.quotas(settings).list_quota_infos(parent=parent, **patience())
-    by_metric: dict[str, list[Any]] = {need.metric: [] for need in needed}
+    by_metric: dict[str, list[QuotaInfo]] = {need.metric: [] for need in needed}
     for info in listed:
         if info.metric in by_metric:
             by_metric[info.metric].append(info)
@@ -180,7 +183,7 @@ def _refused(row: StepRow, limits: Mapping[tuple[str, str], int]) -> _Rungs:
     return {} if own[1] or all(quotas for _, quotas in rungs) else {rung: quotas for rung, quotas in rungs if quotas}
 
 
-def _least(need: Need, infos: Sequence[Any]) -> tuple[int, str] | None:
+def _least(need: Need, infos: Sequence["QuotaInfo"]) -> tuple[int, str] | None:
     """The least limit of a quota in its region, and the quota's id."""
     found = [(value, info.quota_id) for info in infos if (value := limit(info, need.region)) is not None]
     return min(found, default=None)
@@ -204,7 +207,7 @@ def _judged(need: Need, least: tuple[int, str] | None, refused: _Rungs, project:
     return Finding("quota.limit", subject, "warning", f"{seen}: one will wait for the other", hint)
 
 
-def limit(info: Any, region: str) -> int | None:
+def limit(info: "QuotaInfo", region: str) -> int | None:
     """The limit that a QuotaInfo sets in a region; negative: none; None: it says nothing of this region.
 
     Values for a region go before those for all: https://cloud.google.com/docs/quotas/reference/rest/v1/DimensionsInfo

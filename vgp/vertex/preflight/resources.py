@@ -6,7 +6,6 @@ They are read from the compiled pipeline, so from every rung of every ladder, an
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.dag import table
@@ -79,7 +78,7 @@ def _named(settings: Settings, project: Project, spec: PipelineSpec) -> Iterator
             yield str(attachment), region
 
 
-def _jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
+def _jobs(settings: Settings, spec: PipelineSpec) -> Iterator[tuple[Mapping[str, object], str]]:
     """The fields of every job with its region: of a ladder's rungs, and of what Google's wrapper is given."""
     for component in spec.components.values():
         told = spec_ladder.plan(table(spec.executor(component), "container"))

@@ -3,11 +3,12 @@
 https://cloud.google.com/storage/docs/lifecycle#conditions, https://cloud.google.com/storage/docs/bucket-lock
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import google_names
 from vgp.base.text.figures import listed, took
 from vgp.check.check_finding import StepRow
@@ -18,6 +19,9 @@ from vgp.vertex import clients
 from vgp.vertex.preflight.access import OBJECTS, Policies, Policy, Thing, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience, skipped
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Bucket
 
 #: A result of the epoch's first day is taken on its last, by a run that goes on for a while.
 NEEDED_DAYS = 2 * EPOCH_DAYS
@@ -36,7 +40,7 @@ class Lock:
     fix: str
 
 
-def locks(bucket: Any) -> Lock | None:
+def locks(bucket: "Bucket") -> Lock | None:
     """A retention policy, or a hold that every new object gets; `bucket` is as Google's client has it."""
     if bucket.retention_period:
         policy = f"a retention policy of {took(bucket.retention_period)}"
@@ -48,7 +52,7 @@ def locks(bucket: Any) -> Lock | None:
     return None
 
 
-def too_soon(bucket: Any, folder: str, today: date | None = None) -> list[str]:
+def too_soon(bucket: "Bucket", folder: str, today: date | None = None) -> list[str]:
     """In words, every rule of the bucket that deletes below `folder` before `NEEDED_DAYS` are over.
 
     `bucket` is as Google's client has it. Deleting what another object replaced harms nobody.
@@ -60,7 +64,7 @@ def too_soon(bucket: Any, folder: str, today: date | None = None) -> list[str]:
     return [_words(c) for c in deleting if _of_ours(c, folder, classes) and _soon(c, day)]
 
 
-def _of_ours(condition: Mapping[str, Any], folder: str, classes: set[str] | None) -> bool:
+def _of_ours(condition: JsonObject, folder: str, classes: set[str] | None) -> bool:
     """Whether a rule may be about an object below the folder that nothing has replaced yet."""
     if condition.get("isLive") is False or condition.get("numNewerVersions") or not condition.keys().isdisjoint(_NEVER):
         return False
@@ -71,7 +75,7 @@ def _of_ours(condition: Mapping[str, Any], folder: str, classes: set[str] | None
     return not prefixes or any(prefix.startswith(folder) or folder.startswith(prefix) for prefix in prefixes)
 
 
-def _soon(condition: Mapping[str, Any], today: date) -> bool:
+def _soon(condition: JsonObject, today: date) -> bool:
     """Whether an object that is younger than it has to become may meet the times of the rule."""
     before = condition.get("createdBefore")
     day = before if isinstance(before, date) else date.fromisoformat(before) if before else None
@@ -79,20 +83,20 @@ def _soon(condition: Mapping[str, Any], today: date) -> bool:
     return not old and int(condition.get("age") or 0) <= NEEDED_DAYS
 
 
-def _classes(bucket: Any, rules: Iterable[Mapping[str, Any]]) -> set[str] | None:
+def _classes(bucket: "Bucket", rules: Iterable[JsonObject]) -> set[str] | None:
     """The storage classes that an object may get; None: all, as Autoclass likes."""
     if bucket.autoclass_enabled:
         return None
     return {bucket.storage_class or "STANDARD", *_moved(rules)}
 
 
-def _moved(rules: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _moved(rules: Iterable[JsonObject]) -> Iterator[str]:
     for rule in rules:
         if rule["action"]["type"] == "SetStorageClass":
             yield rule["action"]["storageClass"]
 
 
-def _words(condition: Mapping[str, Any]) -> str:
+def _words(condition: JsonObject) -> str:
     """`age 7, matchesPrefix runs/`"""
     shown = {key: ", ".join(value) if isinstance(value, list) else value for key, value in condition.items()}
     return "; ".join(f"{key} {value}" for key, value in shown.items()) or "no condition"
@@ -146,7 +150,7 @@ def _create(settings: Settings, project: Project) -> str:
     )
 
 
-def _owner(uri: str, bucket: Any, project: Project) -> Finding:
+def _owner(uri: str, bucket: "Bucket", project: Project) -> Finding:
     """A bucket of that name may be a stranger's, who would get the data."""
     owner = str(bucket.project_number or "")
     if not owner or not project.number:
@@ -158,7 +162,7 @@ def _owner(uri: str, bucket: Any, project: Project) -> Finding:
     return Finding("bucket.owner", uri, "error", seen, hint)
 
 
-def _region(uri: str, bucket: Any, settings: Settings) -> Finding:
+def _region(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
     location = str(bucket.location or "").lower()
     if location == settings.region:
         return Finding("bucket.region", uri, "ok", f"is in {location}")
@@ -169,7 +173,7 @@ def _region(uri: str, bucket: Any, settings: Settings) -> Finding:
     return Finding("bucket.region", uri, "error", seen, hint)
 
 
-def _egress(uri: str, bucket: Any, settings: Settings, steps: Sequence[StepRow]) -> Iterator[Finding]:
+def _egress(uri: str, bucket: "Bucket", settings: Settings, steps: Sequence[StepRow]) -> Iterator[Finding]:
     """Jobs in other regions than the runs' may read and write the bucket; what leaves its region is billed."""
     near = {settings.region, str(bucket.location or "").lower(), *_regions(bucket)}
     rows = [row for step in steps for row in step.every if row.region and row.region not in near]
@@ -180,7 +184,7 @@ def _egress(uri: str, bucket: Any, settings: Settings, steps: Sequence[StepRow])
         yield Finding("bucket.egress", f"{uri} -> {region}", "warning", seen, hint)
 
 
-def _regions(bucket: Any) -> list[str]:
+def _regions(bucket: "Bucket") -> list[str]:
     """The regions of a dual-region; of a multi-region those that have it near.
 
     https://cloud.google.com/storage/docs/locations
@@ -200,7 +204,7 @@ def _own_registry(settings: Settings) -> Finding:
     return Finding("registry.own", root, "warning", seen, settings.registry_fix)
 
 
-def _access(uri: str, bucket: Any) -> Finding:
+def _access(uri: str, bucket: "Bucket") -> Finding:
     rules = bucket.iam_configuration
     if not rules.uniform_bucket_level_access_enabled:
         hint = f"gcloud storage buckets update {uri} --uniform-bucket-level-access"
@@ -211,7 +215,7 @@ def _access(uri: str, bucket: Any) -> Finding:
     return Finding("bucket.access", uri, "ok", "uniform, never public")
 
 
-def _retention(uri: str, bucket: Any, settings: Settings) -> Finding:
+def _retention(uri: str, bucket: "Bucket", settings: Settings) -> Finding:
     """Files that a result in the cache points at have to be there, and others have to be replaced all the time."""
     if kept := locks(bucket):
         seen = (

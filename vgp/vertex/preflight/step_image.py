@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from vgp.settings import Settings
@@ -11,6 +11,9 @@ from vgp.vertex import clients
 from vgp.vertex.preflight.access import IMAGES, Policies, Policy, Thing, agents, runner
 from vgp.vertex.preflight.account import Project
 from vgp.vertex.preflight.preflight_questions import Finding, Question, patience
+
+if TYPE_CHECKING:
+    from google.cloud.artifactregistry_v1 import ArtifactRegistryClient, DockerImage
 
 _NAME = re.compile(
     r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/:@]+)/(?P<path>[^:@]+)"
@@ -91,12 +94,12 @@ def _exists(settings: Settings, name: str, image: Image) -> Iterator[Finding]:
     yield Finding("image.digest", name, "warning", seen, f'In pipelines.toml: image = "{image.at(digest)}"')
 
 
-def _digest(client: Any, image: Image) -> str:
+def _digest(client: "ArtifactRegistryClient", image: Image) -> str:
     tag = client.get_tag(name=f"{image.parent}/packages/{quote(image.path, safe='')}/tags/{image.tag}", **patience())
     return str(tag.version.rsplit("/", 1)[-1])
 
 
-def _size(stored: Any) -> str:
+def _size(stored: "DockerImage") -> str:
     uploaded = f", uploaded {stored.upload_time:%Y-%m-%d}" if stored.upload_time else ""
     size = f" ({stored.image_size_bytes / 1e9:.1f} GB{uploaded})" if stored.image_size_bytes else ""
     return f"is there{size}"

@@ -10,11 +10,12 @@ then the finished steps are found in the cache, and training goes on from its ch
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.google_names import is_bucket_uri
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import placeholders
@@ -27,6 +28,10 @@ from vgp.vertex.runs.pipeline_job import ATTEMPT, PINNED_BY, PINS, REQUEST, crea
 from vgp.vertex.runs.remote_run import Run, read
 from vgp.vertex.runs.start_policy import ENDED, Policy, end, failed
 
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.types import PipelineJob
+
 #: The newest runs of the request among which the highest attempt is looked for; beyond them it is found by trying.
 _LOOKED_AT = 100
 _EPOCH = timedelta(days=EPOCH_DAYS)
@@ -36,7 +41,7 @@ STEP, OUTPUT = "resolve", "uri"
 _DONE = ("succeeded", "cached")
 
 
-def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = None) -> tuple[Any, bool]:
+def start(settings: Settings, body: JsonObject, policy: Policy | None = None) -> tuple["PipelineJob", bool]:
     """The PipelineJob that answers the request, and whether this call started it.
 
     Raises:
@@ -57,7 +62,9 @@ def start(settings: Settings, body: Mapping[str, Any], policy: Policy | None = N
     return job, False
 
 
-def _answering(client: Any, settings: Settings, body: Mapping[str, Any], first: str) -> tuple[Any, int]:
+def _answering(
+    client: "PipelineServiceClient", settings: Settings, body: JsonObject, first: str
+) -> tuple["PipelineJob | None", int]:
     """The run that stands for the request, and the highest of its attempts; (None, 0) if it has none.
 
     That is one which is open, else the one that ended last. A list may lack what was created a moment ago: the first
@@ -75,7 +82,7 @@ def _answering(client: Any, settings: Settings, body: Mapping[str, Any], first: 
     return job, number
 
 
-def _runs(client: Any, settings: Settings, body: Mapping[str, Any]) -> Any:
+def _runs(client: "PipelineServiceClient", settings: Settings, body: JsonObject) -> Iterable["PipelineJob"]:
     """The runs of the request, newest first; those of --id are among them."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -89,18 +96,18 @@ def _runs(client: Any, settings: Settings, body: Mapping[str, Any]) -> Any:
     return client.list_pipeline_jobs(request=request, **clients.reading())
 
 
-def _recency(job: Any) -> tuple[bool, Any]:
+def _recency(job: "PipelineJob") -> tuple[bool, datetime]:
     return job.state.name not in ENDED, end(job)
 
 
-def _is_of_another_caller(job: Any, asked: datetime, policy: Policy) -> bool:
+def _is_of_another_caller(job: "PipelineJob", asked: datetime, policy: Policy) -> bool:
     """Whether the attempt, whose id was taken, is that of somebody who asked at the same time: it answers, even if it
     failed at once. An older one is one that the list did not have.
     """
     return policy.if_exists != "new" and bool(job.create_time >= asked)
 
 
-def _attempt(body: Mapping[str, Any], number: int, before: Any) -> dict[str, Any]:
+def _attempt(body: JsonObject, number: int, before: "PipelineJob | None") -> JsonObject:
     """The job of one attempt; it goes on with what the one `before` had pinned."""
     job = {**body, "labels": {**body["labels"], ATTEMPT: str(number)}}
     return going_on(job, read(before)) if before else job
@@ -138,7 +145,7 @@ def _at_fault(run: Run) -> bool:
     return PINNED_BY in run.labels and bool(failed) and not done
 
 
-def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
+def going_on(body: JsonObject, run: Run) -> JsonObject:
     """The job `body` with the pins of an earlier run, or to be pinned anew where that has none.
 
     Pins that the caller gave stay; so does a pipeline that knows no pins.
@@ -155,7 +162,7 @@ def going_on(body: Mapping[str, Any], run: Run) -> dict[str, Any]:
     return {**job, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
 
-def unpinned(body: Mapping[str, Any]) -> dict[str, Any]:
+def unpinned(body: JsonObject) -> JsonObject:
     """The job without pins, and without the label that says whose they were."""
     config = body.get("runtimeConfig", {})
     values = {key: value for key, value in config.get("parameterValues", {}).items() if key != PINS}
@@ -163,12 +170,12 @@ def unpinned(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**body, "labels": labels, "runtimeConfig": {**config, "parameterValues": values}}
 
 
-def _takes(body: Mapping[str, Any]) -> bool:
+def _takes(body: JsonObject) -> bool:
     """Whether the pipeline has a parameter for pins."""
     declared = PipelineSpec(body["pipelineSpec"]).parameters.get(PINS)
     return declared is not None and declared.type == "STRING"
 
 
-def _is_given(body: Mapping[str, Any]) -> bool:
+def _is_given(body: JsonObject) -> bool:
     """Whether the job has pins of the caller's own."""
     return PINS in body.get("runtimeConfig", {}).get("parameterValues", {}) and PINNED_BY not in body["labels"]

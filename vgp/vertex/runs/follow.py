@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
@@ -41,7 +41,7 @@ class Outcome:
     """How the waiting ended. `result` is what --json prints."""
 
     exit_code: int
-    result: dict[str, Any]
+    result: JsonObject
 
 
 class _Late(Exception):
@@ -199,7 +199,6 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refused or could not be reached.
     """
     from google.api_core.exceptions import BadRequest
 
@@ -220,7 +219,7 @@ def cancel(settings: Settings, reference: str) -> tuple[Run, bool]:
         return read(client.get_pipeline_job(name=run.name, **clients.reading())), True
 
 
-def cancelled_json(settings: Settings, run: Run, asked: bool) -> dict[str, Any]:
+def cancelled_json(settings: Settings, run: Run, asked: bool) -> JsonObject:
     """For --json: the run, and whether this call asked for its end."""
     link = resource_names.run_link(settings, run.id)
     return {"id": run.id, "name": run.name, "state": run.state, "asked": asked, "url": link}

@@ -7,9 +7,10 @@ https://cloud.google.com/vertex-ai/docs/training/monitor-debug-interactive-shell
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import took
 from vgp.base.text.printable import one_line
@@ -21,6 +22,9 @@ from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
 from vgp.vertex.runs.run_logs import known
 from vgp.vertex.runs.step_jobs import job_link, started_by, with_ways
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import CustomJob
 
 #: Seconds between two looks.
 _LOOK_S = 5.0
@@ -39,7 +43,7 @@ class Shells:
     link: str
     uris: dict[str, str]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"run": self.run, "step": self.step, "job": self.job, "url": self.link, "shells": self.uris}
 
 
@@ -106,7 +110,7 @@ def _step(run: Run, name: str) -> Step:
     return going[0]
 
 
-def _job(settings: Settings, run: Run, step: Step) -> Any:
+def _job(settings: Settings, run: Run, step: Step) -> "CustomJob | None":
     """The custom job that works for the step now; None where there is none yet."""
     climbing = [way.job for way in run.ways if way.step == step.task and way.job]
     name = climbing[-1] if climbing else started_by(settings, run, step)
@@ -117,7 +121,7 @@ def _job(settings: Settings, run: Run, step: Step) -> Any:
     return client.get_custom_job(name=name, **clients.once())
 
 
-def _uris(job: Any, step: Step, run: Run) -> dict[str, str]:
+def _uris(job: "CustomJob", step: Step, run: Run) -> dict[str, str]:
     """Raises RequestError: there will be none."""
     if not job.job_spec.enable_web_access:
         raise RequestError(
@@ -138,7 +142,7 @@ def _in_order(machine: str) -> list[int | str]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", machine)]
 
 
-def _waits(job: Any, step: Step) -> str:
+def _waits(job: "CustomJob | None", step: Step) -> str:
     if job is None:
         return f"{step.name} is {step.state}; waiting for its job"
     state = job.state.name.removeprefix("JOB_STATE_").lower()

@@ -4,12 +4,12 @@ Google keeps them in ML Metadata and repeats them in the run: artifacts in `outp
 `output:NAME` in the metadata of the step's execution.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import rfc3339
 from vgp.settings import Settings
 from vgp.vertex import resource_names
@@ -37,7 +37,10 @@ class Artifact:
     uri: str
     #: Its resource name in ML Metadata.
     resource: str
-    metadata: Mapping[str, Any]
+    metadata: JsonObject
+
+    def as_json(self) -> JsonObject:
+        return {name: getattr(self, name) for name in ("step", "name", "type", "uri", "url", "metadata")}
 
     @property
     def url(self) -> str:
@@ -54,12 +57,12 @@ def artifacts(run: Run) -> list[Artifact]:
     return [artifact for step in run.steps for artifact in _artifacts(step)]
 
 
-def metrics(run: Run) -> dict[str, Any]:
+def metrics(run: Run) -> JsonObject:
     """`evaluate.auc` -> value: every scalar of the metrics artifacts; curves and matrices are left out.
 
     Where two artifacts of a step have the same metric, its name holds theirs: evaluate.challenger.auc.
     """
-    scalars: dict[str, Any] = {}
+    scalars: JsonObject = {}
     for step in run.steps:
         rows = [
             (artifact.name, key, value)
@@ -76,7 +79,7 @@ def metrics(run: Run) -> dict[str, Any]:
     return scalars
 
 
-def returned(run: Run) -> dict[str, Any]:
+def returned(run: Run) -> JsonObject:
     """`evaluate.Output` -> value: what the steps returned."""
     return {
         f"{step.name}.{key}": value
@@ -86,7 +89,7 @@ def returned(run: Run) -> dict[str, Any]:
     }
 
 
-def values(step: Step) -> dict[str, Any]:
+def values(step: Step) -> JsonObject:
     """The values that a step returned, by name."""
     if step.detail is None:
         return {}
@@ -104,7 +107,7 @@ def _artifacts(step: Step) -> list[Artifact]:
     ]
 
 
-def _json(message: Any) -> dict[str, Any]:
+def _json(message: Any) -> JsonObject:
     """The metadata of an artifact or execution."""
     from google.protobuf import json_format
 
@@ -116,7 +119,7 @@ def short_type(title: str) -> str:
     return resource_names.short(title).rsplit(".", 1)[-1]
 
 
-def brief_report(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
+def brief_report(settings: Settings, run: Run, now: datetime) -> JsonObject:
     """A row of `vgp runs`."""
     return {
         "id": run.id,
@@ -135,7 +138,7 @@ def brief_report(settings: Settings, run: Run, now: datetime) -> dict[str, Any]:
     }
 
 
-def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict[str, Any]:
+def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> JsonObject:
     """The whole run. Dollars are an estimate by list prices; null where a price is not known.
 
     `words`, `nothing_new`, `since` and `decision` are those of the run's summary: docs/notifications.md.
@@ -161,11 +164,11 @@ def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> dict
         "parameters": parameters(run),
         "metrics": metrics(run),
         "outputs": returned(run),
-        "artifacts": [_artifact_report(artifact) for artifact in artifacts(run)],
+        "artifacts": [artifact.as_json() for artifact in artifacts(run)],
     }
 
 
-def parameters(run: Run) -> dict[str, dict[str, Any]]:
+def parameters(run: Run) -> dict[str, JsonObject]:
     """Name -> value in this run, default, and whether they differ."""
     rows = {}
     for name in sorted({*run.spec.parameters, *run.arguments}):
@@ -175,7 +178,7 @@ def parameters(run: Run) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _step_report(step: Step, rows: Rows, now: datetime) -> dict[str, Any]:
+def _step_report(step: Step, rows: Rows, now: datetime) -> JsonObject:
     spent = run_cost.spent(step, rows, now)
     return {
         "step": step.name,
@@ -188,11 +191,6 @@ def _step_report(step: Step, rows: Rows, now: datetime) -> dict[str, Any]:
         "custom_jobs": list(step.jobs),
         "error": step.error,
     }
-
-
-def _artifact_report(artifact: Artifact) -> dict[str, Any]:
-    names_ = ("step", "name", "type", "uri", "url", "metadata")
-    return {name: getattr(artifact, name) for name in names_}
 
 
 def _rounded(seconds: float | None) -> float | None:

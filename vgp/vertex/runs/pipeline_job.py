@@ -5,9 +5,10 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp import __version__
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is, switched
 from vgp.protocol import commit
@@ -15,6 +16,10 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.remote_run import whole
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: The label that tells our runs and schedules from others.
 MANAGED_BY = ("managed-by", "vertex-gpu-pipelines")
@@ -34,15 +39,15 @@ _LABEL, _ID_HEAD, _ID_NAME = 63, 35, 10
 
 def body(
     settings: Settings,
-    spec: Mapping[str, Any],
-    values: Mapping[str, Any],
+    spec: Mapping[str, object],
+    values: JsonObject,
     *,
     caching: bool | None = None,
     labels: Mapping[str, str] | None = None,
     template_uri: str | None = None,
     key: str = "",
     code: str = "",
-) -> dict[str, Any]:
+) -> JsonObject:
     """The PipelineJob as the REST API takes it, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.pipelineJobs
 
     `values` are parameters that were checked against the spec. `caching` overrides every step's; None leaves the
@@ -82,13 +87,13 @@ def _registry(settings: Settings, spec: PipelineSpec) -> dict[str, str]:
     return {"registry": root} if root and registry_is(spec, others) else {}
 
 
-def digest(request: Any) -> str:
+def digest(request: object) -> str:
     """What stands for a request in ids and labels: equal for equal JSON."""
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def job_id(body: Mapping[str, Any], *, chosen: str | None = None) -> str:
+def job_id(body: JsonObject, *, chosen: str | None = None) -> str:
     """The id of the run: `chosen`, or one that follows from the request, `training-2026-11-21-26127078f4d132249daf`.
 
     The same request gives the same id, so a repeated submission finds the run that it started before.
@@ -101,12 +106,12 @@ def job_id(body: Mapping[str, Any], *, chosen: str | None = None) -> str:
     return f"{head[:_ID_HEAD]}-{body['labels'][REQUEST][:20]}"
 
 
-def _plain(spec: Mapping[str, Any]) -> str:
+def _plain(spec: Mapping[str, object]) -> str:
     """The pipeline's name in letters that ids and labels may have."""
     return re.sub(r"[^a-z0-9-]", "-", PipelineSpec(spec).name.lower())
 
 
-def message(body: Mapping[str, Any]) -> Any:
+def message(body: JsonObject) -> "PipelineJob":
     """`body` as Google's message; fields that it does not have are refused."""
     from google.cloud.aiplatform_v1.types import PipelineJob
     from google.protobuf import json_format
@@ -116,12 +121,11 @@ def message(body: Mapping[str, Any]) -> Any:
     return job
 
 
-def create(settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[Any, bool]:
+def create(settings: Settings, body: JsonObject, job_id: str) -> tuple["PipelineJob", bool]:
     """The PipelineJob of exactly this id, and whether this call started it. However often called, one run is started.
 
     Raises:
         RequestError: the id belongs to a run of another request.
-        WorkFailed: Google refused, or could not be reached.
     """
     client = clients.pipeline_service(settings)
     with explained(f"start {job_id}", settings):
@@ -129,7 +133,9 @@ def create(settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[An
         return (job, False) if job and same(job, body) else created(client, settings, body, job_id)
 
 
-def created(client: Any, settings: Settings, body: Mapping[str, Any], job_id: str) -> tuple[Any, bool]:
+def created(
+    client: "PipelineServiceClient", settings: Settings, body: JsonObject, job_id: str
+) -> tuple["PipelineJob", bool]:
     """The PipelineJob of an id that seems to be free, and whether this call started it, with Google's own errors.
 
     A create whose answer was lost is repeated under the same id. Google then says that the id exists, and the label
@@ -144,13 +150,13 @@ def created(client: Any, settings: Settings, body: Mapping[str, Any], job_id: st
     try:
         return client.create_pipeline_job(request=request, **clients.reading()), True
     except exceptions.Conflict:
-        job = find(client, settings, job_id)
-        if job is None:
+        there = find(client, settings, job_id)
+        if there is None:
             raise
-        return job, same(job, body) and job.labels.get(SUBMISSION) == submission
+        return there, same(there, body) and there.labels.get(SUBMISSION) == submission
 
 
-def find(client: Any, settings: Settings, job_id: str) -> Any:
+def find(client: "PipelineServiceClient", settings: Settings, job_id: str) -> "PipelineJob | None":
     """The PipelineJob; None if there is none."""
     from google.api_core import exceptions
 
@@ -160,7 +166,7 @@ def find(client: Any, settings: Settings, job_id: str) -> Any:
         return None
 
 
-def same(job: Any, body: Mapping[str, Any]) -> bool:
+def same(job: "PipelineJob", body: JsonObject) -> bool:
     """True: the job is a run of this request.
 
     Raises:
@@ -173,7 +179,7 @@ def same(job: Any, body: Mapping[str, Any]) -> bool:
 
 
 def _labels(
-    settings: Settings, spec: Mapping[str, Any], request: Mapping[str, str], asked: Mapping[str, str]
+    settings: Settings, spec: Mapping[str, object], request: Mapping[str, str], asked: Mapping[str, str]
 ) -> dict[str, str]:
     taken = [key for key in asked if key in _IDENTITY]
     if taken:

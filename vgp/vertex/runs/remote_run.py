@@ -8,16 +8,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment
 from vgp.check.spec.dag import Component, Task
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol.capacity.way import Way
 from vgp.protocol.summary import Summary, summary_of
 from vgp.vertex import resource_names
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob, PipelineTaskDetail
 
 #: PipelineTaskDetail.State -> our word, where lower case would not do.
 _TASK_STATES = {
@@ -58,7 +62,7 @@ class Step:
     #: What its ladder has cost, where somebody asked for that and it is known.
     ladder_usd: float | None = None
     #: The PipelineTaskDetail.
-    detail: Any = field(default=None, compare=False, repr=False)
+    detail: "PipelineTaskDetail | None" = field(default=None, compare=False, repr=False)
 
     def seconds(self, now: datetime) -> float | None:
         """How long it has been running, or ran; None if it did not."""
@@ -81,7 +85,7 @@ class _Place:
     loop: bool = False
 
 
-def steps_of(spec: PipelineSpec, details: Sequence[Any], run_id: str, *, over: bool) -> list[Step]:
+def steps_of(spec: PipelineSpec, details: Sequence["PipelineTaskDetail"], run_id: str, *, over: bool) -> list[Step]:
     """The steps of a run from its spec and its PipelineTaskDetails, in DAG order. `over`: the run has ended."""
     tree = _Tree(details)
     top = tree.children.pop(0, [])
@@ -91,7 +95,7 @@ def steps_of(spec: PipelineSpec, details: Sequence[Any], run_id: str, *, over: b
     return list(islice(tree.level(root, top), _MAX_STEPS))
 
 
-def _is_the_run(detail: Any, run_id: str) -> bool:
+def _is_the_run(detail: "PipelineTaskDetail", run_id: str) -> bool:
     """Whether the task stands for the whole run, as its execution in ML Metadata does."""
     return detail.task_name == run_id or detail.execution.schema_title in ("system.Run", "system.PipelineRun")
 
@@ -99,17 +103,17 @@ def _is_the_run(detail: Any, run_id: str) -> bool:
 class _Tree:
     """The tasks that Google lists, below those that they are part of."""
 
-    def __init__(self, details: Sequence[Any]) -> None:
+    def __init__(self, details: Sequence["PipelineTaskDetail"]) -> None:
         known = {detail.task_id for detail in details}
-        self.children: dict[int, list[Any]] = {}
+        self.children: dict[int, list[PipelineTaskDetail]] = {}
         for detail in sorted(details, key=lambda detail: (_seconds(detail), detail.task_id)):
             parent = detail.parent_task_id if detail.parent_task_id in known - {detail.task_id} else 0
             self.children.setdefault(parent, []).append(detail)
 
-    def level(self, place: _Place, details: Sequence[Any]) -> Iterator[Step]:
+    def level(self, place: _Place, details: Sequence["PipelineTaskDetail"]) -> Iterator[Step]:
         """The steps of one DAG. Tasks that its spec does not know come last."""
         tasks = place.group.tasks
-        by_name: dict[str, list[Any]] = {name: [] for name in tasks}
+        by_name: dict[str, list[PipelineTaskDetail]] = {name: [] for name in tasks}
         for detail in details:
             by_name.setdefault(detail.task_name, []).append(detail)
         turns = place.loop and by_name.keys() != tasks.keys()
@@ -120,7 +124,7 @@ class _Tree:
                 label = f"{name}[{number}]" if len(listed) > 1 else name
                 yield from self._task(detail, place, label)
 
-    def _task(self, detail: Any, place: _Place, label: str) -> Iterator[Step]:
+    def _task(self, detail: "PipelineTaskDetail", place: _Place, label: str) -> Iterator[Step]:
         task = place.group.tasks.get(detail.task_name)
         # A task that is not in the spec is an iteration of the loop around it, and holds the same tasks.
         group = task.component if task else place.group
@@ -158,7 +162,7 @@ def _absent_state(group: str, around: str) -> str:
     return "not run" if group in _OVER else around
 
 
-def _step(detail: Any, name: str, path: str) -> Step:
+def _step(detail: "PipelineTaskDetail", name: str, path: str) -> Step:
     state = _TASK_STATES.get(detail.state.name, detail.state.name.lower())
     step = Step(
         name, state, path, detail.task_name, moment(detail.start_time), moment(detail.end_time), detail.error.message,
@@ -168,7 +172,7 @@ def _step(detail: Any, name: str, path: str) -> Step:
     return replace(step, retrying=failed[-1]) if failed and state in ("pending", "running") else step
 
 
-def _jobs(detail: Any) -> tuple[str, ...]:
+def _jobs(detail: "PipelineTaskDetail") -> tuple[str, ...]:
     """The jobs of the step itself, and the one that a step of Google's components started (`gcp_resources`)."""
     listed = _own(detail)
     if detail.state.name != "SKIPPED":  # the outputs of a cached step name the job of an earlier run
@@ -176,7 +180,7 @@ def _jobs(detail: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(number for number in map(resource_names.short, listed) if number.isdigit()))
 
 
-def _own(detail: Any) -> list[str]:
+def _own(detail: "PipelineTaskDetail") -> list[str]:
     """A job for each try, the failed ones first."""
     container, custom = detail.executor_detail.container_detail, detail.executor_detail.custom_job_detail
     listed = [*container.failed_main_jobs, container.main_job, *custom.failed_jobs, custom.job]
@@ -193,7 +197,7 @@ def _started(metadata: Any) -> list[str]:
         return []
 
 
-def _seconds(detail: Any) -> float:
+def _seconds(detail: "PipelineTaskDetail") -> float:
     return float(detail.create_time.timestamp()) if detail.create_time else 0.0
 
 
@@ -211,10 +215,10 @@ class Run:
     labels: Mapping[str, str]
     #: The compiled pipeline, and the values of its parameters that the run was started with.
     spec: PipelineSpec
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     steps: tuple[Step, ...]
     #: The PipelineJob.
-    job: Any = field(compare=False, repr=False)
+    job: "PipelineJob" = field(compare=False, repr=False)
     #: The ways up its ladders, where somebody asked for them.
     ways: tuple[Way, ...] = ()
 
@@ -250,12 +254,12 @@ class Run:
         return [step for step in self.steps if step.state == "failed"]
 
 
-def read(job: Any) -> Run:
+def read(job: "PipelineJob") -> Run:
     """The run of a PipelineJob message."""
     from google.protobuf import json_format
 
     message = type(job).pb(job)
-    spec = PipelineSpec(whole(json_format.MessageToDict(message.pipeline_spec)))
+    spec = _spec(message.pipeline_spec.SerializeToString(deterministic=True))
     state = _RUN_STATES.get(job.state.name, job.state.name.removeprefix("PIPELINE_STATE_").lower())
     return Run(
         name=job.name, state=state, created=moment(job.create_time), started=moment(job.start_time),
@@ -263,6 +267,14 @@ def read(job: Any) -> Run:
         spec=spec, arguments=_arguments(json_format.MessageToDict(message.runtime_config)), job=job,
         steps=tuple(steps_of(spec, job.job_detail.task_details, resource_names.short(job.name), over=state in ENDED)),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def _spec(serialized: bytes) -> PipelineSpec:
+    """Returns the compiled pipeline of a Struct; a run that is followed has the same one at every look."""
+    from google.protobuf import json_format, struct_pb2
+
+    return PipelineSpec(whole(json_format.MessageToDict(struct_pb2.Struct.FromString(serialized))))
 
 
 def whole(value: Any) -> Any:
@@ -274,7 +286,7 @@ def whole(value: Any) -> Any:
     return [whole(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(config: JsonObject) -> JsonObject:
     """Parameter values, those of kfp 1.8 too: {"parameters": {"epochs": {"intValue": "3"}}}."""
     old = {name: next(iter(value.values()), None) for name, value in config.get("parameters", {}).items()}
     return {**old, **whole(config.get("parameterValues", {}))}

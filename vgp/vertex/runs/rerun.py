@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from vgp.base.documents.document import Document
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.checker import check
@@ -44,8 +44,8 @@ def body(
     *,
     from_failed: bool = False,
     members: Members = dict,
-    expanded: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-) -> dict[str, Any]:
+    expanded: Callable[[JsonObject], JsonObject] = dict,
+) -> JsonObject:
     """The PipelineJob of the second run.
 
     `from_failed`: whether it goes on with the pins of the old run, and takes its finished steps: those that the spec
@@ -92,7 +92,6 @@ def rerun(
     Raises:
         RequestError: there is no such run, it goes on under a moving name, a parameter is wrong, or the run can cost
             more than `max_usd`.
-        WorkFailed: Google refused or could not be reached.
     """
     old = run_search.find(settings, reference)
     if run_search.is_latest(reference) and not old.over:
@@ -112,7 +111,7 @@ def rerun(
     return Started(settings, read(job), fresh, policy, of=old.id, from_failed=from_failed)
 
 
-def _changed(run: Run, texts: Sequence[str], members: Members) -> dict[str, Any]:
+def _changed(run: Run, texts: Sequence[str], members: Members) -> JsonObject:
     """The values of `--set`, checked against the spec; the old run's values stand in for the others."""
     parameters = {
         name: replace(parameter, has_default=True, default=run.arguments[name]) if name in run.arguments else parameter

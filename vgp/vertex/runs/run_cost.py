@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.document import Document
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import plural, usd
 from vgp.base.text.printable import one_line
@@ -32,6 +33,9 @@ from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 Rows = Mapping[str, tuple[StepRow, ...]]
 
@@ -133,7 +137,7 @@ class Amounts:
         text = f"at least {text}" if self.partly else text
         return f"{text}, median {usd(statistics.median(self.usd))}" if len(self.usd) > 2 and low != high else text
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         figures = {"min": min(self.usd), "median": statistics.median(self.usd), "max": max(self.usd)}
         return {
             "runs": len(self.usd),
@@ -166,7 +170,7 @@ class LastRuns:
             return f"last {plural(len(amounts.usd), 'run')}{which}: {amounts.words} (list prices)"
         return f"{replace(self, without=None).words}; {len(self.without.usd)} that did not: {self.without.words}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         parts = {"ran": self.ran, "without": self.without}
         return {
             "step": self.step,
@@ -198,11 +202,11 @@ def _asked(settings: Settings, pipeline: str, without: str) -> LastRuns:
         return LastRuns(unknown=one_line(f"{type(error).__name__}: {error}", 200))
 
 
-def _jobs(settings: Settings, pipeline: str) -> list[Any]:
+def _jobs(settings: Settings, pipeline: str) -> list["PipelineJob"]:
     """The newest jobs with their tasks: most lists have them, else each is asked for."""
     client = clients.pipeline_service(settings)
     only = run_search.expression(run_search.Filter(pipeline=pipeline, states=("succeeded",)), datetime.now(UTC))
-    quickly = {"retry": None, "timeout": WITHIN_S}
+    quickly = clients.CallOptions(retry=None, timeout=WITHIN_S)
     request = run_search.newest_first(settings, only, _FIELDS, NEWEST)
     newest = islice(client.list_pipeline_jobs(request=request, **quickly), NEWEST)
     return [job if job.job_detail.task_details else client.get_pipeline_job(name=job.name, **quickly) for job in newest]

@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import one_line, printable
@@ -28,6 +29,9 @@ from vgp.vertex.runs import run_search
 from vgp.vertex.runs.remote_run import Run, Step, read
 from vgp.vertex.runs.run_search import quoted, since
 from vgp.vertex.runs.step_jobs import with_started, with_started_if_told
+
+if TYPE_CHECKING:
+    from google.cloud.logging import Client as LoggingClient
 
 #: https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
 SEVERITIES = ("DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
@@ -116,7 +120,7 @@ class Entry:
     #: Google's id of it.
     id: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         shown = {name: getattr(self, name) for name in ("step", "replica", "severity", "message")}
         return {"time": rfc3339(self.time), **shown}
 
@@ -148,7 +152,6 @@ def of_run(
 
     Raises:
         RequestError: there is no such run or step, or the step has not run.
-        WorkFailed: Google refused or could not be reached.
     """
     run = with_started_if_told(settings, run_search.find(settings, reference))
     steps = known(run, selection.step) if selection.step else None
@@ -163,7 +166,6 @@ def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock 
 
     Raises:
         RequestError: there is no such step, or it has not run.
-        WorkFailed: Google refused or could not be reached.
     """
     if selection.limit < 0:
         raise RequestError(f"--limit {selection.limit}: give a number of lines, or 0 for all.")
@@ -171,7 +173,7 @@ def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock 
     texts = expressions(run, selection.steps(run), begin=begin, severity=selection.severity)
     client = clients.logging(settings)
     with explained("read the logs", settings):
-        again = clients.reading()["retry"]
+        again = clients.repeating()
         read_all = [entry for text in texts for entry in again(_list)(client, run, text, selection.limit)]
     ordered = sorted(read_all, key=_order)
     return ordered[-selection.limit :] if selection.limit else ordered
@@ -203,7 +205,7 @@ def following(
 
 
 def _new(
-    patience: Patience, client: Any, run: Run, selection: Selection, begin: datetime | None, seen: set[str]
+    patience: Patience, client: "LoggingClient", run: Run, selection: Selection, begin: datetime | None, seen: set[str]
 ) -> list[Entry]:
     """Entries that were not seen before; the first time, no more than the newest `limit`."""
     try:
@@ -219,7 +221,7 @@ def _new(
     return new[-limit:] if limit else new
 
 
-def _list(client: Any, run: Run, text: str, limit: int) -> list[Entry]:
+def _list(client: "LoggingClient", run: Run, text: str, limit: int) -> list[Entry]:
     """Newest first where only some are wanted; all pages."""
     order = "timestamp desc" if limit else "timestamp asc"
     steps = {job: step.name for step in run.steps for job in step.jobs}
@@ -244,7 +246,7 @@ def _order(entry: Entry) -> tuple[datetime, str]:
     return entry.time, entry.id
 
 
-def _message(payload: Any) -> str:
+def _message(payload: object) -> str:
     """Text as it is, the message of a structured entry, else the entry as JSON."""
     if not isinstance(payload, Mapping):
         return "" if payload is None else str(payload)

@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text import times
 from vgp.base.text.figures import table, took
@@ -33,7 +34,6 @@ def look(settings: Settings, reference: str) -> tuple[Run, Rows]:
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refused or could not be reached.
     """
     run = with_started_if_told(settings, run_search.find(settings, reference))
     run = step_jobs.with_ways_if_told(settings, run)
@@ -97,7 +97,7 @@ def _parameters(run: Run) -> list[list[str]]:
     ]
 
 
-def _values(values: dict[str, Any]) -> list[list[str]]:
+def _values(values: JsonObject) -> list[list[str]]:
     return [[" ", name, _shown(value)] for name, value in values.items()]
 
 
@@ -120,7 +120,7 @@ def _columns(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     value = abridged(value)
     shown = f"{value:.6g}" if isinstance(value, float) else value if isinstance(value, str) and value else ""
     return one_line(shown or json.dumps(value, ensure_ascii=False), _MOST)
@@ -140,7 +140,7 @@ class Row:
     def differs(self) -> bool:
         return len({_key(value) for value in self.values}) > 1
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"section": self.section, "name": self.name, "values": list(self.values), "differs": self.differs}
 
 
@@ -149,12 +149,11 @@ def find_runs(settings: Settings, references: Sequence[str]) -> list[Run]:
 
     Raises:
         RequestError: there is no such run.
-        WorkFailed: Google refused or could not be reached.
     """
     return [run_search.find(settings, reference) for reference in references]
 
 
-def comparison_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> dict[str, Any]:
+def comparison_json(settings: Settings, several: Sequence[Run], rows: Sequence[Row]) -> JsonObject:
     """For --json: the runs with their pages, and every row."""
     links = [{"id": run.id, "url": resource_names.run_link(settings, run.id)} for run in several]
     return {"runs": links, "rows": [row.as_json() for row in rows]}
@@ -177,7 +176,7 @@ def comparison_rows(several: Sequence[Run], now: datetime) -> list[Row]:
     ]
 
 
-def _digest(spec: Mapping[str, Any]) -> str:
+def _digest(spec: Mapping[str, object]) -> str:
     """SHA-256 of the compiled pipeline in one textual form, so that equal pipelines have equal digests."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -228,11 +227,11 @@ def _about(several: Sequence[Run], now: datetime) -> list[Row]:
     ]
 
 
-def _parameter_values(run: Run) -> dict[str, Any]:
+def _parameter_values(run: Run) -> JsonObject:
     return {name: row["value"] for name, row in outputs.parameters(run).items()}
 
 
-def _side_by_side(section: str, several: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _side_by_side(section: str, several: Sequence[JsonObject]) -> list[Row]:
     keys = dict.fromkeys(name for values in several for name in sorted(values))
     return [Row(section, name, tuple(values.get(name) for values in several)) for name in keys]
 
@@ -244,6 +243,6 @@ def _cells(row: Row) -> list[Text]:
     return [Text(one_line(text, _MOST_COMPARED), "" if row.differs else "dim") for text in shown]
 
 
-def _key(value: Any) -> str:
+def _key(value: object) -> str:
     """1 and 1.0 are one value, true and 1 are two."""
     return json.dumps(whole(value), sort_keys=True)

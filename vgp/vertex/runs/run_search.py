@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.times import duration
@@ -16,6 +17,10 @@ from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
 from vgp.vertex.runs.remote_run import Run, read
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceClient
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: What `--state` takes.
 STATES = ("queued", "pending", "running", "succeeded", "failed", "cancelling", "cancelled", "paused")
@@ -31,7 +36,7 @@ _FIELDS = (
 #: What becomes of its tasks.
 _STEPS = ("job_detail.task_details",)
 #: Makes the arguments of a call: its retry and its timeout.
-Calls = Callable[[], dict[str, Any]]
+Calls = Callable[[], clients.CallOptions]
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
@@ -55,13 +60,12 @@ def find(settings: Settings, reference: str) -> Run:
 
     Raises:
         RequestError: there is no such run, or several begin like this.
-        WorkFailed: Google refused or could not be reached.
     """
     with explained(f"look for the run {reference}", settings):
         return read(look_for(settings, reference))
 
 
-def look_for(settings: Settings, reference: str, *, calls: Calls = clients.reading) -> Any:
+def look_for(settings: Settings, reference: str, *, calls: Calls = clients.reading) -> "PipelineJob":
     """The PipelineJob of `reference`, with Google's own errors."""
     from google.api_core.exceptions import NotFound
 
@@ -96,7 +100,6 @@ def listed(
 
     Raises:
         RequestError: a filter that cannot be.
-        WorkFailed: Google refused or could not be reached.
     """
     text = expression(only, now or datetime.now(UTC))
     if limit < 0:
@@ -176,12 +179,17 @@ def _label(text: str) -> str:
 
 
 def _jobs(
-    client: Any, settings: Settings, text: str, calls: Calls, page_size: int = _PAGE, fields: Sequence[str] = _FIELDS
-) -> Iterator[Any]:
+    client: "PipelineServiceClient",
+    settings: Settings,
+    text: str,
+    calls: Calls,
+    page_size: int = _PAGE,
+    fields: Sequence[str] = _FIELDS,
+) -> Iterator["PipelineJob"]:
     yield from client.list_pipeline_jobs(request=newest_first(settings, text, fields, page_size), **calls())
 
 
-def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size: int) -> dict[str, Any]:
+def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size: int) -> JsonObject:
     """The request of a list of the runs that the filter `text` takes, each with these fields only."""
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -191,7 +199,7 @@ def newest_first(settings: Settings, text: str, fields: Sequence[str], page_size
     }  # fmt: skip
 
 
-def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> str:
+def _newest(client: "PipelineServiceClient", settings: Settings, reference: str, calls: Calls) -> str:
     pipeline = reference.partition(":")[2]
     text = f"pipeline_name={quoted(pipeline)}" if pipeline else ""
     job = next(_jobs(client, settings, text, calls, page_size=1), None)
@@ -201,7 +209,7 @@ def _newest(client: Any, settings: Settings, reference: str, calls: Calls) -> st
     return str(job.name)
 
 
-def _beginning(client: Any, settings: Settings, beginning: str, calls: Calls) -> str:
+def _beginning(client: "PipelineServiceClient", settings: Settings, beginning: str, calls: Calls) -> str:
     """The one run whose id begins so."""
     text = f"pipeline_job_user_id:{quoted(f'{beginning}*')}"
     ids = [resource_names.short(job.name) for job in _jobs(client, settings, text, calls)]

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.retry import Pauses, poll
 from vgp.check import cost_bound
@@ -31,6 +32,9 @@ from vgp.vertex.runs.start_policy import ENDED, IfExists, Started, chosen
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.metadata_service import MetadataServiceClient
 
 #: As Google's SDK writes them, so that its experiments and the console's are the same ones.
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
@@ -64,14 +68,13 @@ class Options:
 
 def submit(
     name: str, parameters: Sequence[str], *, settings: Settings, options: Options, console: Console
-) -> dict[str, Any]:
+) -> JsonObject:
     """Starts a run of the pipeline `name`, or finds the one that stands for the same request.
 
     Returns its id, link and state, and whether it was started.
 
     Raises:
         RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
-        WorkFailed: Google refused or could not be reached.
     """
     policy = chosen(
         id=options.id, key=options.key, window=options.window, retry=options.retry, if_exists=options.if_exists,
@@ -104,9 +107,7 @@ def submit(
     return {**started.as_json(), "state": job.state.name, **costs}
 
 
-def _request(
-    name: str, parameters: Sequence[str], settings: Settings, options: Options
-) -> tuple[dict[str, Any], Report]:
+def _request(name: str, parameters: Sequence[str], settings: Settings, options: Options) -> tuple[JsonObject, Report]:
     """The PipelineJob that is asked for, and what its check found."""
     labels = _labels(options.labels)
     spec, uri, report = _specification(name, settings, options)
@@ -165,7 +166,7 @@ def associate(settings: Settings, job_name: str, experiment: str, *, patience_s:
         client.add_context_children(request={"context": parent, "child_contexts": [context]}, **clients.reading())
 
 
-def _experiment(client: Any, settings: Settings, experiment: str) -> str:
+def _experiment(client: "MetadataServiceClient", settings: Settings, experiment: str) -> str:
     """Resource name of the experiment's context."""
     from google.api_core import exceptions
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.times import duration, rfc3339
 from vgp.check.spec.pipeline_spec import cached
@@ -11,6 +12,9 @@ from vgp.settings import Settings
 from vgp.vertex import resource_names
 from vgp.vertex.runs.pipeline_job import ATTEMPT, KEY, PINNED_BY, PINS
 from vgp.vertex.runs.remote_run import Run
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: After these nothing more happens to a run.
 ENDED = ("PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED")
@@ -44,7 +48,7 @@ class Policy:
         """Whether an attempt leaves aside what the one before had pinned."""
         return self.if_exists == "new" and not self.retry
 
-    def answers(self, job: Any, now: datetime) -> bool:
+    def answers(self, job: "PipelineJob", now: datetime) -> bool:
         """Whether the PipelineJob stands for the request, at a time of Google's clock."""
         if self.if_exists == "new":
             return False
@@ -55,14 +59,15 @@ class Policy:
         return self.window is None or now - end(job) <= self.window
 
 
-def failed(job: Any) -> bool:
+def failed(job: "PipelineJob") -> bool:
     """Whether the PipelineJob failed or was cancelled."""
     return job.state.name in ENDED[1:]
 
 
-def end(job: Any) -> Any:
+def end(job: "PipelineJob") -> datetime:
     """When the PipelineJob ended; of an open one, when it was last heard of."""
-    return job.end_time or job.update_time or job.create_time
+    moment: datetime = job.end_time or job.update_time or job.create_time
+    return moment
 
 
 def chosen(
@@ -124,7 +129,7 @@ class Started:
         number = self.run.labels.get(ATTEMPT, "")
         return int(number) if number.isdigit() else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         labels = self.run.labels
         return {
             "id": self.run.id,

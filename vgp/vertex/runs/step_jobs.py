@@ -18,8 +18,8 @@ from vgp.base.errors import WorkFailed
 from vgp.base.text.figures import table, took, usd
 from vgp.base.text.printable import one_line
 from vgp.base.text.times import local, price_dates
-from vgp.protocol.capacity import job_service, way
-from vgp.protocol.capacity.way import MOST, Attempt, Way
+from vgp.protocol.capacity import job_service
+from vgp.protocol.capacity.way import MOST, Attempt, Way, has_ladder, of_run
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -86,16 +86,12 @@ def _with(step: Step, run: Run, started: dict[str, list[str]]) -> Step:
 
 
 def with_ways(settings: Settings, run: Run) -> Run:
-    """The run with the ways up its ladders; a run without any asks for nothing.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
-    if not way.has_ladder(run.spec.content):
+    """The run with the ways up its ladders; a run without any asks for nothing."""
+    if not has_ladder(run.spec.content):
         return run
     root = run.job.runtime_config.gcs_output_directory
     with explained(f"read the ladders of {run.id}", settings):
-        found = way.of_run(clients.storage(settings), root, run.id)
+        found = of_run(clients.storage(settings), root, run.id)
     return replace(run, ways=found, steps=tuple(replace(step, ladder_usd=_usd(step, run, found)) for step in run.steps))
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import dropwhile, islice, takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.clock import Clock
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.spec.pipeline_spec import PipelineSpec
@@ -25,6 +26,9 @@ from vgp.vertex.runs.start_policy import Policy
 from vgp.vertex.schedules import declared_schedule, fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, marks
 from vgp.vertex.schedules.nights import CANCELLED, FAILED, MISSED, NIGHT, WAITING, Night, backfilled, label, nights
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
 
 #: The parameter that a run sees its data as of.
 AS_OF = "as_of"
@@ -76,7 +80,6 @@ def backfill(
     Raises:
         RequestError: there is no such schedule, its pipeline has no `as_of`, a night has not come yet, there is none,
             or there are more than MOST without `yes`.
-        WorkFailed: Google refused or could not be reached.
     """
     (declaration,) = declared_schedule.read_declarations(settings, [name])
     _refuse_without_as_of(declaration)
@@ -141,7 +144,7 @@ class _Work:
         self.waiting = self.waiting[room:]
         return bool(room)
 
-    def started(self, time: datetime) -> tuple[Any, bool]:
+    def started(self, time: datetime) -> tuple["PipelineJob", bool]:
         before = self.made.before.get(time)
         request = body(self.settings, self.made.declaration, time)
         if before and before.run:
@@ -149,7 +152,7 @@ class _Work:
             request = attempts.going_on(request, whole)
         return attempts.start(self.settings, request, Policy(window=None, retry=self.made.retry))
 
-    def others(self) -> set[Any]:
+    def others(self) -> set[str]:
         """Open runs with the schedule's label that are no nights of this backfill."""
         ours = {run.name for run in self.runs.values()}
         return {
@@ -170,7 +173,7 @@ class _Work:
         self.tell(f"{self.made.local(time):%a %Y-%m-%d %H:%M %Z}  {text}{more}")
 
 
-def body(settings: Settings, declaration: Declaration, time: datetime) -> dict[str, Any]:
+def body(settings: Settings, declaration: Declaration, time: datetime) -> JsonObject:
     """The PipelineJob of a night: the schedule's own, as of that time and under a key of its own."""
     job = declaration.job
     values = {**job["runtimeConfig"]["parameterValues"], AS_OF: f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"}

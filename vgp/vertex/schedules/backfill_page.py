@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text.figures import plural, table, usd
 from vgp.base.text.google_names import cut_uri
@@ -78,7 +79,7 @@ def planned(made: Backfill) -> RenderableType:
     return table(("night", "would be", "run"), [(_when(made, time), *_plan(made, time)) for time in made.times], gap=2)
 
 
-def plan_json(made: Backfill) -> dict[str, Any]:
+def plan_json(made: Backfill) -> JsonObject:
     """The same for --json."""
     rows = [
         {**_row(made, time), "would": _plan(made, time)[0], "run": _plan(made, time)[1] or None} for time in made.times
@@ -100,7 +101,7 @@ def done(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> Re
     )
 
 
-def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> dict[str, Any]:
+def done_json(settings: Settings, made: Backfill, runs: Mapping[datetime, Run]) -> JsonObject:
     """The same for --json."""
     rows = [
         {
@@ -132,7 +133,7 @@ def _plan(made: Backfill, time: datetime) -> tuple[str, str]:
     return f"left: {before.kind}", run
 
 
-def _row(made: Backfill, time: datetime) -> dict[str, Any]:
+def _row(made: Backfill, time: datetime) -> JsonObject:
     return {"time": rfc3339(time), "local": made.local(time).isoformat()}
 
 

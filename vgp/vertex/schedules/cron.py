@@ -12,13 +12,12 @@ cronsim reads the fields. Its own stepping loses or adds runs where clocks chang
 (Lord Howe, Havana, Beirut; cronsim 2.8), so the calendar is walked here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -26,6 +25,7 @@ from pydantic import ValidationError
 
 from vgp.base.documents import toml_text
 from vgp.base.documents.bounded_text import Unreadable
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.folder_comparison import Recurring
 from vgp.check.spec.dag import table
 from vgp.settings.schedule_settings import Schedule
@@ -212,7 +212,7 @@ def monthly_runs(file: Path, now: datetime) -> list[Recurring]:
     return [_recurring(name, value, now) for name, value in _named(settings)]
 
 
-def _named(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _named(settings: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     top = table(settings, "schedules")
     yield from top.items()
     for environment, own in table(settings, "environments").items():
@@ -221,7 +221,7 @@ def _named(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"{name} ({environment})", {**table(top, name), **table(value)}
 
 
-def _recurring(name: str, value: Any, now: datetime) -> Recurring:
+def _recurring(name: str, value: object, now: datetime) -> Recurring:
     try:
         schedule = Schedule.model_validate(value)
         month = Cron(schedule.cron, schedule.time_zone).per_month(now)

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.check.check_finding import StepRow
@@ -20,6 +21,9 @@ from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.templates.template import resolve
 from vgp.workflow.compiling import source_commit, workflow_files
 from vgp.workflow.compiling.compile import checked, compiled
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: The labels that, with managed-by, mark a schedule as ours. `environment` may be a label of the settings' own.
 LABEL, ENVIRONMENT = "schedule", "schedule-environment"
@@ -43,7 +47,7 @@ class Declaration:
     name: str
     declared: Schedule
     #: google.cloud.aiplatform_v1.Schedule, without a resource name.
-    message: Any
+    message: "LiveSchedule"
     #: The machines of a run.
     steps: Sequence[StepRow] = ()
     #: Those of the steps that may take the result of an earlier run.
@@ -51,7 +55,7 @@ class Declaration:
     #: What a person should know besides.
     notes: Sequence[str] = ()
     #: The PipelineJob of its runs, as JSON.
-    job: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    job: JsonObject = field(default_factory=dict, repr=False)
 
     @property
     def pipeline(self) -> str:
@@ -128,8 +132,8 @@ def _template(settings: Settings, schedule: Schedule) -> _Template:
 def declaration(
     settings: Settings,
     name: str,
-    spec: Mapping[str, Any],
-    values: Mapping[str, Any],
+    spec: Mapping[str, object],
+    values: JsonObject,
     *,
     steps: Sequence[StepRow] = (),
     template_uri: str | None = None,
@@ -188,7 +192,7 @@ def display_name(settings: Settings, name: str) -> str:
     return f"{name} ({settings.environment})" if settings.environment else name
 
 
-def _fields(settings: Settings, name: str, declared: Schedule, job: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _fields(settings: Settings, name: str, declared: Schedule, job: JsonObject, now: datetime) -> JsonObject:
     shown = display_name(settings, name)
     sent = {
         "displayName": shown,
@@ -224,7 +228,7 @@ def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def filled(spec: PipelineSpec, schedule: Schedule, values: Mapping[str, Any]) -> dict[str, Any]:
+def filled(spec: PipelineSpec, schedule: Schedule, values: JsonObject) -> JsonObject:
     """The values, with what follows from the schedule for parameters that the workflow has and nobody has given."""
     known = {CHAMPION: _AUTO, NIGHTS: nights(schedule)}
     missing = {name: value for name, value in known.items() if name in spec.parameters and name not in values}

@@ -9,13 +9,18 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vgp.base.documents.json_text import JsonView
+from vgp.base.documents.json_text import JsonObject, JsonView
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.protocol import commit
+from vgp.vertex.runs.remote_run import whole
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.schedule_list import job_of_schedule
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: Where a run has no service account, Google fills in this one.
 _DEFAULT_ACCOUNT = re.compile(r"[0-9]+-compute@developer\.gserviceaccount\.com")
@@ -40,8 +45,8 @@ class Change:
 
     #: As the settings name it: cron, parameters.epochs, labels.team; `pipeline` is the template.
     field: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
     @property
     def path(self) -> str:
@@ -57,7 +62,7 @@ class Change:
         return self.after is not None or self.field.startswith(("parameters.", "labels."))
 
 
-def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Change]:
+def changes(declared: "LiveSchedule", live: "LiveSchedule", *, now: datetime | None = None) -> list[Change]:
     """The differences between two Schedule messages, in the order in which they are shown."""
     now = now or datetime.now(UTC)
     after, before = _flat(declared, now), _flat(live, now)
@@ -75,15 +80,15 @@ def changes(declared: Any, live: Any, *, now: datetime | None = None) -> list[Ch
     ]
 
 
-def spec(schedule: Any) -> PipelineSpec:
+def spec(schedule: "LiveSchedule") -> PipelineSpec:
     """The pipeline's spec that the schedule runs, with integers as integers."""
     from google.protobuf import json_format
 
     message = type(schedule).pb(schedule).create_pipeline_job_request.pipeline_job.pipeline_spec
-    return PipelineSpec(_integers(json_format.MessageToDict(message)))
+    return PipelineSpec(whole(json_format.MessageToDict(message)))
 
 
-def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
+def _flat(schedule: "LiveSchedule", now: datetime) -> JsonObject:
     start, passed = schedule.start_time, max(now.timestamp(), _seconds(schedule.create_time))
     return {
         "display_name": schedule.display_name,
@@ -100,7 +105,7 @@ def _flat(schedule: Any, now: datetime) -> dict[str, Any]:
     }
 
 
-def _of_job(job: Any) -> dict[str, Any]:
+def _of_job(job: "PipelineJob") -> JsonObject:
     from google.protobuf import json_format
 
     config = type(job).pb(job).runtime_config
@@ -112,12 +117,12 @@ def _of_job(job: Any) -> dict[str, Any]:
         "run_folder": config.gcs_output_directory.rstrip("/"),
         "failure_policy": job.runtime_config.failure_policy.name,
         "template": job.template_uri or None,
-        **{f"parameters.{k}": _integers(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
+        **{f"parameters.{k}": whole(json_format.MessageToDict(v)) for k, v in config.parameter_values.items()},
         **{f"labels.{k}": v for k, v in job.labels.items()},
     }
 
 
-def _added_by_google(key: str, declared: dict[str, Any]) -> bool:
+def _added_by_google(key: str, declared: JsonObject) -> bool:
     return key not in declared and key.removeprefix("labels.").startswith(_GOOGLES_LABELS)
 
 
@@ -127,15 +132,6 @@ def _without_empty(value: Any) -> Any:
         kept = {key: _without_empty(inner) for key, inner in value.items()}
         return {key: inner for key, inner in kept.items() if inner not in ("", False, None, [], {})}
     return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _integers(value: Any) -> Any:
-    """A Struct has doubles only: 3.0 is 3."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _integers(inner) for key, inner in value.items()}
-    return [_integers(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _digest(plain: JsonView) -> str:

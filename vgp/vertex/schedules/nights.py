@@ -9,13 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.text.times import moment
 from vgp.check.spec.pipeline_spec import PipelineSpec, cached
 from vgp.vertex.runs.remote_run import Run, Step, steps_of
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.cron import Cron
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: What a night may have come to.
 RAN, NOTHING_NEW, OPEN, WAITING = "ran", "nothing new", "open", "waiting"
@@ -59,7 +62,9 @@ def of_label(labels: Mapping[str, str]) -> datetime | None:
         return None
 
 
-def nights(schedule: Any, spec: PipelineSpec, runs: Iterable[Run], since: datetime, now: datetime) -> list[Night]:
+def nights(
+    schedule: "LiveSchedule", spec: PipelineSpec, runs: Iterable[Run], since: datetime, now: datetime
+) -> list[Night]:
     """The nights of a live schedule from `since` until now, oldest first.
 
     `spec` is what it runs; `runs` are those with its label: its own, their reruns, and those of backfills.
@@ -101,7 +106,7 @@ def scheduled(run: Run) -> datetime | None:
     return None
 
 
-def _times(schedule: Any, since: datetime, now: datetime) -> list[datetime]:
+def _times(schedule: "LiveSchedule", since: datetime, now: datetime) -> list[datetime]:
     """The run times of the schedule while it was there, as far as its own end allows."""
     first = max(filter(None, [since, moment(schedule.create_time), moment(schedule.start_time)]))
     end = min(filter(None, [now, moment(schedule.end_time)]))
@@ -140,7 +145,9 @@ def _repeated(runs: Sequence[Run], started: Mapping[datetime, Run]) -> dict[date
     return result
 
 
-def _sure(schedule: Any, times: Sequence[datetime], started: Mapping[datetime, Run], runs: Sequence[Run]) -> datetime:
+def _sure(
+    schedule: "LiveSchedule", times: Sequence[datetime], started: Mapping[datetime, Run], runs: Sequence[Run]
+) -> datetime:
     """From when on a time without a run was missed.
 
     An update may have changed the cron: before it, only where the runs that there were fit the present one.
@@ -170,7 +177,7 @@ def _kind(run: Run, steps: Sequence[Step], pinned: Sequence[str]) -> str:
     return NOTHING_NEW if states == {"cached"} else RAN
 
 
-def _without_run(schedule: Any, time: datetime, runs: Sequence[Run]) -> Night:
+def _without_run(schedule: "LiveSchedule", time: datetime, runs: Sequence[Run]) -> Night:
     pause, resumed = moment(schedule.last_pause_time), moment(schedule.last_resume_time)
     if pause and time >= pause and (schedule_list.state_of(schedule) == "paused" or (resumed and resumed > time)):
         return Night(time, MISSED, why="the schedule was paused")

@@ -9,7 +9,7 @@ once, all keep the same one, the oldest, and delete the others.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
@@ -23,6 +23,10 @@ from vgp.vertex.schedules import fields, schedule_control, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration, read_declarations, refuse_undeclared
 from vgp.vertex.schedules.fields import Change
 from vgp.vertex.schedules.schedule_plan import Action, difference, never_runs, plan, replaces
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: Rounds after which somebody else is undoing what is done here.
 ROUNDS = 12
@@ -50,7 +54,6 @@ def plan_all(settings: Settings, names: Sequence[str] = (), *, prune: bool = Fal
 
     Raises:
         RequestError: as `read_declarations`.
-        WorkFailed: Google refused or could not be reached.
     """
     undeclared = [name for name in names if name not in settings.schedules]
     if undeclared and prune:
@@ -121,13 +124,15 @@ def prune(settings: Settings, name: str, resources: Sequence[str]) -> Outcome:
     return Outcome(name, ["deleted"])
 
 
-def _only(settings: Settings, declaration: Declaration, outcome: Outcome, pause: Callable[[float], None]) -> Any:
+def _only(
+    settings: Settings, declaration: Declaration, outcome: Outcome, pause: Callable[[float], None]
+) -> "LiveSchedule | None":
     """The one schedule with the mark, made if there is none; None if none is to be made.
 
     Whoever creates looks again afterwards: of two that race, the one who looks last sees both. A creation without an
     answer may still come about, so there is one look more after a while.
     """
-    created: dict[str, Any] = {}
+    created: dict[str, LiveSchedule] = {}
     doubtful = False
     for attempt in range(TRIES):
         last = attempt == TRIES - 1
@@ -147,21 +152,23 @@ def _only(settings: Settings, declaration: Declaration, outcome: Outcome, pause:
     return next(iter(created.values()))
 
 
-def _oldest(settings: Settings, declaration: Declaration, created: dict[str, Any], outcome: Outcome) -> Any:
+def _oldest(
+    settings: Settings, declaration: Declaration, created: dict[str, "LiveSchedule"], outcome: Outcome
+) -> "LiveSchedule | None":
     """The oldest of those with the mark, the others deleted; None if there is none.
 
     `created` are those of this command: whether a list shows at once what was created is not documented.
     """
     listed = {schedule.name: schedule for schedule in schedule_list.existing_schedules(settings)}
-    oldest, *surplus = schedule_list.ours(settings, {**created, **listed}.values()).get(declaration.name) or [None]
-    for duplicate in surplus:
+    ours = schedule_list.ours(settings, {**created, **listed}.values()).get(declaration.name, [])
+    for duplicate in ours[1:]:
         schedule_control.remove(settings, duplicate.name)
         created.pop(duplicate.name, None)
         outcome.did.append(f"deleted the duplicate {resource_names.short(duplicate.name)}")
-    return oldest
+    return next(iter(ours), None)
 
 
-def _created(settings: Settings, declaration: Declaration, *, last: bool) -> Any:
+def _created(settings: Settings, declaration: Declaration, *, last: bool) -> "LiveSchedule | None":
     """Sends the creation once; None if what became of it is not known."""
     parent, client = resource_names.location(settings), clients.schedule_service(settings)
     try:
@@ -195,7 +202,7 @@ def _brought(settings: Settings, declaration: Declaration, name: str, outcome: O
 
 
 def _change(
-    settings: Settings, declaration: Declaration, schedule: Any, changes: Sequence[Change], outcome: Outcome
+    settings: Settings, declaration: Declaration, schedule: "LiveSchedule", changes: Sequence[Change], outcome: Outcome
 ) -> None:
     """Pauses before, and resumes after the fields are changed: no run starts from the old ones."""
     outcome.resource = schedule.name
@@ -213,7 +220,7 @@ def _change(
         outcome.did.append("resumed")
 
 
-def _updated(settings: Settings, declaration: Declaration, name: str, changes: Sequence[Change]) -> Any:
+def _updated(settings: Settings, declaration: Declaration, name: str, changes: Sequence[Change]) -> "LiveSchedule":
     from google.cloud.aiplatform_v1.types import Schedule
     from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -224,6 +231,6 @@ def _updated(settings: Settings, declaration: Declaration, name: str, changes: S
     return client.update_schedule(schedule=new, update_mask=mask, **clients.reading())
 
 
-def _completed_meanwhile(client: Any, before: Any) -> bool:
+def _completed_meanwhile(client: "ScheduleServiceClient", before: "LiveSchedule") -> bool:
     now = client.get_schedule(name=before.name, **clients.reading())
     return schedule_list.state_of(now) == "completed" and schedule_list.state_of(before) != "completed"

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.nearest import did_you_mean
 from vgp.settings import Settings
@@ -13,16 +14,19 @@ from vgp.vertex.google_errors import explained
 from vgp.vertex.schedules import schedule_list
 from vgp.vertex.schedules.schedule_list import last_run
 
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.services.schedule_service import ScheduleServiceClient
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
+
 #: Seconds that Google may take to delete a schedule.
 DELETE_S = 120.0
 
 
-def find(settings: Settings, name: str) -> list[Any]:
+def find(settings: Settings, name: str) -> list["LiveSchedule"]:
     """The schedules of ours that `name` means (as declared, or an id), the oldest first; empty if there is none.
 
     Raises:
         RequestError: the name is that of a schedule that is not ours, or of another environment.
-        WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
         schedules = schedule_list.existing_schedules(settings)
@@ -39,7 +43,7 @@ def find(settings: Settings, name: str) -> list[Any]:
     return meant
 
 
-def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[dict[str, Any]]:
+def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | None = None) -> list[JsonObject]:
     """Pauses or resumes the schedule `name`: `target` is paused or active. What is so already stays.
 
     Args:
@@ -47,7 +51,6 @@ def set_state(settings: Settings, name: str, target: str, *, catch_up: bool | No
 
     Raises:
         RequestError: there is none, it is not ours, or it is completed.
-        WorkFailed: Google refused or could not be reached.
     """
     schedules = find(settings, name)
     if not schedules:
@@ -76,7 +79,6 @@ def delete(settings: Settings, name: str, *, confirm: Callable[[], None] = lambd
 
     Raises:
         RequestError: it is not ours, or there never was one, as far as can be known.
-        WorkFailed: Google refused or could not be reached.
     """
     resources = [schedule.name for schedule in find(settings, name)]
     if resources:
@@ -111,7 +113,7 @@ def remove(settings: Settings, resource: str) -> None:
         client.delete_schedule(name=resource, **clients.reading()).result(timeout=DELETE_S)
 
 
-def declared_state(settings: Settings, changes: Sequence[dict[str, Any]]) -> str | None:
+def declared_state(settings: Settings, changes: Sequence[JsonObject]) -> str | None:
     """What the next `apply` would make of a state that was set by hand: None if it leaves it."""
     for change in changes:
         declared = settings.schedules.get(change["name"])
@@ -121,7 +123,7 @@ def declared_state(settings: Settings, changes: Sequence[dict[str, Any]]) -> str
     return None
 
 
-def _repeatable(call: Callable[[], Any], client: Any, resource: str, target: str) -> None:
+def _repeatable(call: Callable[[], object], client: "ScheduleServiceClient", resource: str, target: str) -> None:
     """A pause or resume whose answer was lost was done all the same: its repetition is refused, and the state tells."""
     from google.api_core import exceptions
 
@@ -132,7 +134,7 @@ def _repeatable(call: Callable[[], Any], client: Any, resource: str, target: str
             raise
 
 
-def _catch_up(settings: Settings, schedule: Any, flag: bool | None) -> bool:
+def _catch_up(settings: Settings, schedule: "LiveSchedule", flag: bool | None) -> bool:
     mark = schedule_list.mark_of(schedule)
     declared = settings.schedules.get(mark.name) if mark else None
     return flag if flag is not None else bool(declared and declared.catch_up)
@@ -154,7 +156,7 @@ def _unknown(settings: Settings, name: str) -> RequestError:
     return RequestError(f"there is no schedule {name!r}. {choices}")
 
 
-def _refuse_others(settings: Settings, schedule: Any) -> None:
+def _refuse_others(settings: Settings, schedule: "LiveSchedule") -> None:
     mark = schedule_list.mark_of(schedule)
     link = resource_names.schedule_link(settings, resource_names.short(schedule.name))
     shown = f"{schedule.display_name!r} ({resource_names.short(schedule.name)})"

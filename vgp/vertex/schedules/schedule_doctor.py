@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import plural
 from vgp.base.text.nearest import did_you_mean
@@ -38,6 +39,9 @@ from vgp.vertex.schedules.nights import (
     last_good,
     nights,
 )
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 #: Failed runs whose steps are asked for one by one, where the list has told none.
 _ASKED = 3
@@ -106,7 +110,7 @@ class Diagnosis:
         told = [line for step in night.failed for line in advice(step.error, self.settings).splitlines()]
         return [*dict.fromkeys(told), f"vgp show {night.run.id}", f"vgp rerun {night.run.id} --from-failed"]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         good = self.last_good
         return {
             "name": self.name,
@@ -123,7 +127,7 @@ class Diagnosis:
             "nights": [self._night(night) for night in self.nights],
         }
 
-    def _night(self, night: Night) -> dict[str, Any]:
+    def _night(self, night: Night) -> JsonObject:
         row = {
             "time": rfc3339(night.time),
             "local": self.local(night.time).isoformat(),
@@ -142,7 +146,6 @@ def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnos
 
     Raises:
         RequestError: there is no schedule of such a name, or `since` is no time.
-        WorkFailed: Google refused or could not be reached.
     """
     with explained("examine the schedules", settings):
         now = rest.now(
@@ -156,7 +159,9 @@ def examine(settings: Settings, only: Sequence[str], since: str) -> list[Diagnos
     return [_diagnosis(settings, name, ours.get(name), begin, now) for name in (only or known)]
 
 
-def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since: datetime, now: datetime) -> Diagnosis:
+def _diagnosis(
+    settings: Settings, name: str, ours: Sequence["LiveSchedule"] | None, since: datetime, now: datetime
+) -> Diagnosis:
     declared = settings.schedules.get(name)
     if not ours:
         assert declared
@@ -182,7 +187,7 @@ def _diagnosis(settings: Settings, name: str, ours: Sequence[Any] | None, since:
     )
 
 
-def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence[Any]) -> list[str]:
+def _problems(name: str, declared: Schedule | None, state: str, ours: Sequence["LiveSchedule"]) -> list[str]:
     problems = []
     if declared and state == "paused" and not declared.paused:
         when = moment(ours[0].last_pause_time)

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.times import moment, rfc3339
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
@@ -14,6 +15,10 @@ from vgp.vertex.runs.remote_run import Run
 from vgp.vertex.runs.run_search import Filter, listed
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.declared_schedule import ENVIRONMENT, LABEL, marks
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import PipelineJob
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 STATES = {1: "active", 2: "paused", 3: "completed"}
 
@@ -27,7 +32,7 @@ class Mark:
     environment: str | None
 
 
-def mark_of(schedule: Any) -> Mark | None:
+def mark_of(schedule: "LiveSchedule") -> Mark | None:
     """The mark of a schedule that this tool made; None for every other."""
     labels = job_of_schedule(schedule).labels
     if labels.get(MANAGED_BY[0]) != MANAGED_BY[1] or not labels.get(LABEL):
@@ -35,25 +40,25 @@ def mark_of(schedule: Any) -> Mark | None:
     return Mark(labels[LABEL], labels.get(ENVIRONMENT) or None)
 
 
-def job_of_schedule(schedule: Any) -> Any:
+def job_of_schedule(schedule: "LiveSchedule") -> "PipelineJob":
     """What every run of the schedule is: a PipelineJob; an empty one for a schedule of notebooks."""
     return schedule.create_pipeline_job_request.pipeline_job
 
 
-def state_of(schedule: Any) -> str:
+def state_of(schedule: "LiveSchedule") -> str:
     """active, paused or completed."""
     return STATES.get(int(schedule.state), "unknown")
 
 
-def existing_schedules(settings: Settings) -> list[Any]:
+def existing_schedules(settings: Settings) -> list["LiveSchedule"]:
     """Every schedule of the project and region, whoever made it, the oldest first."""
     client = clients.schedule_service(settings)
     return sorted(client.list_schedules(parent=resource_names.location(settings), **clients.reading()), key=_age)
 
 
-def ours(settings: Settings, schedules: Iterable[Any]) -> dict[str, list[Any]]:
+def ours(settings: Settings, schedules: Iterable["LiveSchedule"]) -> dict[str, list["LiveSchedule"]]:
     """Our schedules of this environment by name, the oldest first: that one is kept if there are several."""
-    result: dict[str, list[Any]] = {}
+    result: dict[str, list[LiveSchedule]] = {}
     for schedule in sorted(schedules, key=_age):
         own = mark_of(schedule)
         if own and own.environment == settings.environment:
@@ -61,7 +66,7 @@ def ours(settings: Settings, schedules: Iterable[Any]) -> dict[str, list[Any]]:
     return result
 
 
-def _age(schedule: Any) -> tuple[float, str]:
+def _age(schedule: "LiveSchedule") -> tuple[float, str]:
     """The same order for everybody who looks, so that all keep the same one."""
     return (schedule.create_time.timestamp() if schedule.create_time else 0.0, schedule.name)
 
@@ -88,27 +93,19 @@ class Row:
     declared: bool | None
     url: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {**self.__dict__, "next_run": rfc3339(self.next_run), "last_run": rfc3339(self.last_run)}
 
 
 def rows(settings: Settings) -> list[Row]:
-    """All schedules, ours of this environment first, by name.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """All schedules, ours of this environment first, by name."""
     with explained("list the schedules", settings):
         schedules = [_row(settings, schedule) for schedule in existing_schedules(settings)]
     return sorted(schedules, key=lambda row: (not row.ours, row.environment != settings.environment, row.name, row.id))
 
 
 def last_run(settings: Settings, name: str) -> Run | None:
-    """The newest run that a schedule of ours of this name has started, be it still there or not.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The newest run that a schedule of ours of this name has started, be it still there or not."""
     return next(iter(runs(settings, name, limit=1, fits=lambda run: bool(run.job.schedule_name))), None)
 
 
@@ -122,11 +119,7 @@ def runs(
     steps: bool = False,
     fits: Callable[[Run], bool] = lambda run: True,
 ) -> list[Run]:
-    """The runs with the label of our schedule `name`, newest first: its own, their reruns, and those of backfills.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The runs with the label of our schedule `name`, newest first: its own, their reruns, and those of backfills."""
     labels = [f"{key}={value}" for key, value in marks(settings, name).items()]
     only = Filter(labels=labels, ours=True, since=since, states=states)
 
@@ -136,7 +129,7 @@ def runs(
     return listed(settings, only, limit=limit, steps=steps, fits=here)
 
 
-def _row(settings: Settings, schedule: Any) -> Row:
+def _row(settings: Settings, schedule: "LiveSchedule") -> Row:
     own_mark, cron = mark_of(schedule), Cron.parse(schedule.cron)
     here = own_mark is not None and own_mark.environment == settings.environment
     last = last_run(settings, own_mark.name) if own_mark and here and schedule.started_run_count else None

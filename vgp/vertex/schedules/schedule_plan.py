@@ -1,10 +1,11 @@
 """What would have to be done so that the live schedules are the declared ones. Reads only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.check.spec.spec_difference import Difference
 from vgp.settings import Settings
@@ -14,6 +15,9 @@ from vgp.vertex.schedules import fields, schedule_list
 from vgp.vertex.schedules.declared_schedule import Declaration
 from vgp.vertex.schedules.fields import Change
 from vgp.workflow.compiling.compile import differences
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1.types import Schedule as LiveSchedule
 
 Kind = Literal["create", "update", "replace", "nothing", "prune", "undeclared", "other"]
 #: Kinds of which `apply` does something.
@@ -44,7 +48,7 @@ class Action:
     def pending(self) -> bool:
         return self.kind in PENDING
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """For --json, without the specs."""
         return {
             "action": self.kind,
@@ -63,9 +67,6 @@ def plan(
     """The actions for the `declarations`, for ours that are declared no longer, and for the others.
 
     With `only`, only those of ours.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
     """
     with explained("read the schedules", settings):
         schedules = schedule_list.existing_schedules(settings)
@@ -79,7 +80,7 @@ def plan(
     return actions
 
 
-def difference(declaration: Declaration, schedule: Any) -> list[Change]:
+def difference(declaration: Declaration, schedule: "LiveSchedule") -> list[Change]:
     """Fields and state that differ from the live schedule."""
     if schedule_list.state_of(schedule) == "completed" and never_runs(declaration):
         return []
@@ -90,7 +91,7 @@ def difference(declaration: Declaration, schedule: Any) -> list[Change]:
     return changes
 
 
-def replaces(changes: Sequence[Change], schedule: Any) -> bool:
+def replaces(changes: Sequence[Change], schedule: "LiveSchedule") -> bool:
     """Whether the changes take a new schedule: a completed one stays as it is, and no field can be emptied."""
     return bool(changes) and (
         schedule_list.state_of(schedule) == "completed" or not all(change.in_place for change in changes)
@@ -102,7 +103,7 @@ def never_runs(declaration: Declaration) -> bool:
     return declaration.declared.end is not None and declaration.declared.end <= datetime.now(UTC)
 
 
-def _action(settings: Settings, declaration: Declaration, ours: Sequence[Any]) -> Action:
+def _action(settings: Settings, declaration: Declaration, ours: Sequence["LiveSchedule"]) -> Action:
     if not ours:
         if never_runs(declaration):
             return Action("nothing", declaration.name, notes=["its end has passed"], declaration=declaration)
@@ -126,7 +127,7 @@ def _action(settings: Settings, declaration: Declaration, ours: Sequence[Any]) -
     )
 
 
-def _notes(schedule: Any, changes: Sequence[Change], again: bool) -> list[str]:
+def _notes(schedule: "LiveSchedule", changes: Sequence[Change], again: bool) -> list[str]:
     notes = []
     if schedule_list.state_of(schedule) == "completed":
         notes.append(f"completed after {schedule.started_run_count} runs")
@@ -137,22 +138,22 @@ def _notes(schedule: Any, changes: Sequence[Change], again: bool) -> list[str]:
     return notes
 
 
-def _undeclared(name: str, ours: Sequence[Any], prune: bool) -> Action:
+def _undeclared(name: str, ours: Sequence["LiveSchedule"], prune: bool) -> Action:
     hint = [] if prune else ["declared no longer; apply --prune deletes it"]
     surplus = [schedule.name for schedule in ours[1:]]
     return Action("prune" if prune else "undeclared", name, ours[0].name, surplus=surplus, notes=hint)
 
 
-def _is_ours(settings: Settings, schedule: Any) -> bool:
+def _is_ours(settings: Settings, schedule: "LiveSchedule") -> bool:
     mark = schedule_list.mark_of(schedule)
     return mark is not None and mark.environment == settings.environment
 
 
-def _other(settings: Settings, schedule: Any) -> Action:
+def _other(settings: Settings, schedule: "LiveSchedule") -> Action:
     mark = schedule_list.mark_of(schedule)
     whose = f"of the environment {mark.environment or 'none'}" if mark else "not made by this tool"
     return Action("other", schedule.display_name or resource_names.short(schedule.name), schedule.name, notes=[whose])
 
 
-def _rows(changes: Sequence[Change | Difference]) -> list[Mapping[str, Any]]:
+def _rows(changes: Sequence[Change | Difference]) -> list[JsonObject]:
     return [{"field": one.field, "before": one.before, "after": one.after} for one in changes]

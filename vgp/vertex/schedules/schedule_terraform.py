@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.protocol import commit
 from vgp.settings import Settings
 from vgp.vertex import clients
@@ -35,7 +36,7 @@ def text(settings: Settings, declarations: Sequence[Declaration]) -> str:
     return json.dumps(_literal(document), indent=2) + "\n"
 
 
-def _resource(settings: Settings, declaration: Declaration) -> dict[str, Any]:
+def _resource(settings: Settings, declaration: Declaration) -> JsonObject:
     schedule = type(declaration.message).to_dict(declaration.message, preserving_proto_field_name=True)
     # Protocol buffers write 64-bit integers as texts.
     own = {key: int(schedule[key]) if key.endswith("_count") else schedule[key] for key in _OWN if schedule.get(key)}
@@ -49,7 +50,7 @@ def _resource(settings: Settings, declaration: Declaration) -> dict[str, Any]:
     }
 
 
-def _job(declaration: Declaration) -> dict[str, Any]:
+def _job(declaration: Declaration) -> JsonObject:
     job = schedule_list.job_of_schedule(declaration.message)
     config = type(job.runtime_config).to_dict(job.runtime_config, use_integers_for_enums=False)
     values = config.get("parameter_values") or {}

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.text import times
 from vgp.base.text.figures import facts, listed, table, usd
 from vgp.base.text.printable import abridged, one_line, printable
@@ -55,7 +55,7 @@ def summary(actions: Sequence[Action]) -> str:
     return todo or ("Nothing to do: all is as declared." if declared else _NOTHING_DECLARED)
 
 
-def plan_json(actions: Sequence[Action], now: datetime, last: Costs) -> dict[str, Any]:
+def plan_json(actions: Sequence[Action], now: datetime, last: Costs) -> JsonObject:
     """Returns the plan for --json."""
     rows = [
         {
@@ -119,7 +119,7 @@ def _both_sides(change: Change | Difference) -> Text:
     return value.append(_shown(change.after) if change.after is not None else "(none)", style="green")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return '""' if value == "" else one_line(abridged(value), _WIDE)
 
 
@@ -223,7 +223,7 @@ def warnings(declaration: Declaration, now: datetime) -> list[str]:
     return [*texts, *declaration.notes]
 
 
-def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None) -> dict[str, Any]:
+def forecast_json(declaration: Declaration, now: datetime, last: LastRuns | None) -> JsonObject:
     """Returns the next runs, their cost and the warnings about them, for --json."""
     run, month = cost_bound.most_usd(declaration.steps), per_month(declaration, now)
     unpriced = cost_bound.unpriced(declaration.steps)

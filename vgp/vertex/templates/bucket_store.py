@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
@@ -22,6 +23,10 @@ from vgp.settings.schedule_settings import PREFIX
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.templates.template_store import Package, Version
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob
+    from google.cloud.storage import Bucket as StorageBucket
 
 _OBJECT = re.compile(r"(?P<name>[^/]+)/(?P<sha256>[0-9a-f]{64})\.json")
 #: Of uploads that change the tags of one template at the same moment.
@@ -36,7 +41,7 @@ class Bucket:
     place: str
 
     @cached_property
-    def _bucket(self) -> Any:
+    def _bucket(self) -> "StorageBucket":
         return clients.storage(self.settings).bucket(self._bucket_name)
 
     @property
@@ -62,7 +67,7 @@ class Bucket:
                 raise
 
     def packages(self) -> list[Package]:
-        latest: dict[str, Any] = {}
+        latest: JsonObject = {}
         for match, blob in self._objects(self._folder):
             latest[match["name"]] = max(latest.get(match["name"], blob.time_created), blob.time_created)
         return [Package(name, updated) for name, updated in sorted(latest.items())]
@@ -108,7 +113,7 @@ class Bucket:
     def _object(self, name: str, digest: str) -> str:
         return f"{self._folder}{name}/{digest.removeprefix(PREFIX)}.json"
 
-    def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], Any]]:
+    def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], "Blob"]]:
         """Versions below `prefix`, all pages."""
         for blob in self._bucket.list_blobs(prefix=prefix, **_calling()):
             if match := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
@@ -155,7 +160,7 @@ class Bucket:
             )
 
 
-def _calling() -> dict[str, Any]:
+def _calling() -> JsonObject:
     """Arguments of every call: storage's own retry, which alone knows the errors of its uploads and downloads."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 

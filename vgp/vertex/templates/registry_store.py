@@ -6,19 +6,25 @@ https://github.com/kubeflow/pipelines/blob/master/sdk/python/kfp/registry/regist
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
 from vgp.vertex.resource_names import short
 from vgp.vertex.templates.template_store import Package, Version
+
+if TYPE_CHECKING:
+    from google.auth.transport.requests import AuthorizedSession
+    from google.cloud.artifactregistry_v1 import ArtifactRegistryClient
+    from requests import Response
 
 _PLACE = re.compile(r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<id>[^/]+)")
 #: The most that Artifact Registry returns at once.
@@ -43,11 +49,11 @@ class Repository:
         return "projects/{project}/locations/{location}/repositories/{id}".format(**self._parts.groupdict())
 
     @cached_property
-    def _registry(self) -> Any:
+    def _registry(self) -> "ArtifactRegistryClient":
         return clients.artifact_registry(self.settings)
 
     @cached_property
-    def _session(self) -> Any:
+    def _session(self) -> "AuthorizedSession":
         return clients.session(self.settings)
 
     @contextmanager
@@ -147,7 +153,7 @@ class Repository:
         except exceptions.NotFound:
             return None
 
-    def _all(self, method: Any, request: dict[str, Any]) -> list[Any]:
+    def _all(self, method: Any, request: JsonObject) -> list[Any]:
         """All pages of what a package has; nothing of a package that is not there."""
         from google.api_core import exceptions
 
@@ -169,21 +175,20 @@ class Repository:
             return {_owner(file.owner): file.size_bytes for file in files}
         return {}
 
-    def _exchange(self, method: str, path: str, **arguments: Any) -> Any:
+    def _exchange(self, method: str, path: str, files: Mapping[str, tuple[str, bytes]] | None = None) -> "Response":
         """One request to the host of templates, repeated where a repetition helps. Refusals raise Google's errors."""
         from google.api_core import exceptions
 
         parts = urlsplit(self.place)
         origin = self.settings.endpoints.get("kfp_registry") or f"{parts.scheme}://{parts.netloc}"
-        calling = clients.reading()
 
-        def attempt() -> Any:
-            answer = self._session.request(method, origin + parts.path + path, timeout=calling["timeout"], **arguments)
+        def attempt() -> "Response":
+            answer = self._session.request(method, origin + parts.path + path, timeout=clients.ATTEMPT_S, files=files)
             if not answer.ok:
                 raise exceptions.from_http_response(answer)
             return answer
 
-        return calling["retry"](attempt)()
+        return clients.repeating()(attempt)()
 
     def _refuse_missing(self, doing: str) -> None:
         """Says that the repository is what is missing or wrong, if it is."""

@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import facts, table
 from vgp.base.text.google_names import is_bucket_uri
@@ -138,7 +138,7 @@ def verified(name: str, digest: str, content: bytes) -> PipelineSpec:
     return spec
 
 
-def parsed(name: str, content: bytes) -> Any:
+def parsed(name: str, content: bytes) -> object:
     """The document in `content`: JSON, or one YAML document of plain values.
 
     Raises:
@@ -170,12 +170,11 @@ def absent(store: Store, reference: Reference) -> RequestError:
     return RequestError(f"{reference.name} has no version {reference.digest}. All: vgp templates {reference.name}")
 
 
-def packages(settings: Settings, *, place: str | None = None) -> list[dict[str, Any]]:
+def packages(settings: Settings, *, place: str | None = None) -> list[JsonObject]:
     """All templates, by name.
 
     Raises:
         RequestError: there is no place for templates.
-        WorkFailed: Google refused or could not be reached.
     """
     store = open_store(settings, place)
     with store.explaining("list the templates"):
@@ -183,12 +182,11 @@ def packages(settings: Settings, *, place: str | None = None) -> list[dict[str, 
     return [{"name": package.name, "updated": as_time(package.updated)} for package in listed]
 
 
-def versions(settings: Settings, name: str, *, place: str | None = None) -> list[dict[str, Any]]:
+def versions(settings: Settings, name: str, *, place: str | None = None) -> list[JsonObject]:
     """All versions of the template `name`, newest first: version, tags, created, size in bytes, uri.
 
     Raises:
         RequestError: there is no such template.
-        WorkFailed: Google refused or could not be reached.
     """
     schedule_settings.package(name)
     store = open_store(settings, place)
@@ -213,7 +211,7 @@ def versions(settings: Settings, name: str, *, place: str | None = None) -> list
     ]
 
 
-def detail(settings: Settings, reference: str, *, place: str | None = None) -> dict[str, Any]:
+def detail(settings: Settings, reference: str, *, place: str | None = None) -> JsonObject:
     """One version with its tags and the parameters that a run of it takes.
 
     Raises:
@@ -233,22 +231,18 @@ def detail(settings: Settings, reference: str, *, place: str | None = None) -> d
 
 
 def tags_of(settings: Settings, template: Template) -> list[str]:
-    """The tags that point to this version.
-
-    Raises:
-        WorkFailed: Google refused or could not be reached.
-    """
+    """The tags that point to this version."""
     store = open_store(settings, template.place)
     with store.explaining(f"list the tags of {template.name}"):
         return sorted(tag for tag, digest in store.tags(template.name).items() if digest == template.digest)
 
 
-def packages_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def packages_table(rows: Sequence[JsonObject]) -> Table:
     """The templates of a place."""
     return table(("template", "updated (UTC)"), ((one_line(row["name"]), _day(row["updated"])) for row in rows))
 
 
-def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def versions_table(rows: Sequence[JsonObject]) -> Table:
     """The digest is cut to what a reference needs; a commit that is there in short is not shown in full."""
     cells = (
         (
@@ -262,7 +256,7 @@ def versions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table(("version", "created (UTC)", "bytes", "tags"), cells)
 
 
-def card(version: Mapping[str, Any]) -> Table:
+def card(version: JsonObject) -> Table:
     """One version with its parameters."""
     rows: list[tuple[str | Text, str]] = [
         (Text(label, "bold"), one_line(version[label])) for label in ("name", "version", "uri", "description")
@@ -277,7 +271,7 @@ def card(version: Mapping[str, Any]) -> Table:
     return facts(rows)
 
 
-def _default(value: Any) -> str:
+def _default(value: object) -> str:
     """` = 1024`: a spec keeps every number as a double."""
     if value is None:
         return ""

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, schedule_settings
 from vgp.settings.schedule_settings import LATEST, PREFIX
@@ -31,7 +31,7 @@ class Uploaded:
     #: Tags that pointed to another version before, with its digest.
     moved: dict[str, str] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             "name": self.name,
             "version": self.version.digest,
@@ -72,7 +72,6 @@ def move_tag(settings: Settings, reference: str, tag: str, *, place: str | None 
 
     Raises:
         RequestError: there is no such version, or the tag cannot be one.
-        WorkFailed: Google refused or could not be reached.
     """
     parsed = schedule_settings.parse(reference)
     schedule_settings.tag(tag)
@@ -89,7 +88,6 @@ def remove_tag(settings: Settings, reference: str, *, place: str | None = None) 
 
     Raises:
         RequestError: there is no such tag, or `reference` names a digest.
-        WorkFailed: Google refused or could not be reached.
     """
     parsed = schedule_settings.parse(reference)
     if not parsed.tag or reference == parsed.name:

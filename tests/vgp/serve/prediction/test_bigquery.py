@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.run_wing import forget_client
 from vgp.base.exits import UserError
 from vgp.base.storage.bigquery.names import TableName
-from vgp.serve.prediction import database, output
+from vgp.serve.prediction import output
 from vgp.serve.prediction.folder import Asked, Predicted, Written, WrittenFile
 from vgp.steps import prediction as step
 
@@ -81,7 +81,7 @@ def test_a_job_that_a_kill_left_running_is_waited_for(cloud, written):
     folder, manifest = written
     cloud.bigquery.held = True
     uris = [f"{folder.path}/{name}" for name in folder.names()]
-    assert database.started(TABLE, uris, f"{output.job_name(manifest, TABLE)}-0").state == "RUNNING"
+    assert output.started(TABLE, uris, f"{output.job_name(manifest, TABLE)}-0").state == "RUNNING"
     threading.Timer(0.3, cloud.bigquery.release).start()
     output.load_table(folder, manifest, TABLE)
     assert len(cloud.bigquery.jobs) == 1 and rows(cloud) == [0, 1, 2, 3]

@@ -118,7 +118,7 @@ def test_a_run_that_succeeds_is_told_change_by_change(
 def test_the_way_up_a_ladder_is_told_and_counts_in_the_cost(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(step_jobs.ways, "has_ladder", lambda content: True)
+    monkeypatch.setattr(step_jobs, "has_ladder", lambda content: True)
     name, console = start(), plain()
     blob = (
         clients.storage(settings).bucket("test-bucket").blob(f"runs/capacity/{name.rsplit('/', 1)[-1]}/t-1/ladder.json")
@@ -146,13 +146,13 @@ def test_a_night_without_anything_new_says_so_and_since_when(
 def test_looks_are_close_after_a_change_and_rare_in_between(
     cloud: Cloud, settings: Settings, start: Callable[..., str], clock: Any
 ) -> None:
-    cloud.script("train", seconds=3600)
+    cloud.script("train", seconds=1800)
     console = plain()
     follow(settings, start(), console, clock=clock)
     assert clock.pauses[0] == FIRST_S and max(clock.pauses) == LONGEST_S
-    assert len(clock.pauses) < 3600 / LONGEST_S + 50
+    assert len(clock.pauses) < 1800 / LONGEST_S + 50
     still = [line for line in lines(console) if " running " in line and " so far" in line]
-    assert len(still) > 3600 / (SILENCE_S + LONGEST_S) - 2, "a log without a line looks dead"
+    assert len(still) > 1800 / (SILENCE_S + LONGEST_S) - 2, "a log without a line looks dead"
 
 
 def test_a_failed_step_comes_with_its_error_advice_and_log(

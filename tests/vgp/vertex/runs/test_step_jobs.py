@@ -144,7 +144,7 @@ def test_its_machines_count_in_the_cost_of_their_step_and_stand_in_the_json() ->
 
 def test_a_run_learns_of_its_ladders_from_the_bucket(cloud: Cloud, settings: Settings, monkeypatch: Any) -> None:
     told = run()
-    monkeypatch.setattr(step_jobs.ways, "has_ladder", lambda content: True)
+    monkeypatch.setattr(step_jobs, "has_ladder", lambda content: True)
     told.job.runtime_config.gcs_output_directory = "gs://test-bucket/runs"
     blob = clients.storage(settings).bucket("test-bucket").blob("runs/capacity/a/train-0123456789ab/ladder.json")
     blob.upload_from_string(json.dumps(DOCUMENT))

@@ -39,7 +39,7 @@ NIGHTLY = {
 @contextmanager
 def real_resolve() -> Iterator[None]:
     """The task of the nights as a user's module, and the training code's client for this cloud's storage alone."""
-    folder = str(Path(__file__).parents[3] / "training")
+    folder = str(Path(__file__).parents[3] / "helpers")
     sys.path.insert(0, folder)
     sign_out()
     try:

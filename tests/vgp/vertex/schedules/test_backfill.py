@@ -11,7 +11,7 @@ from loopback.cloud import Cloud, lost_response
 from vgp.base.clock import Clock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings
-from vgp.vertex.schedules import backfill_page, reconcile, schedule_control
+from vgp.vertex.schedules import backfill_page, declared_schedule, schedule_control
 from vgp.vertex.schedules.backfill import Backfill, backfill, run
 from vgp.vertex.schedules.reconcile import apply
 from vgp.vertex.schedules.schedule_doctor import examine
@@ -31,7 +31,8 @@ def declare(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     """The settings with the schedule `nightly`, whose pipeline needs no compiling."""
 
     def declared(spec: Any = SPEC, **fields: Any) -> Settings:
-        monkeypatch.setattr(reconcile, "declared", lambda given, names: [make(given, names[0], spec, **fields)])
+        made = lambda given, names: [make(given, names[0], spec, **fields)]  # noqa: E731
+        monkeypatch.setattr(declared_schedule, "read_declarations", made)
         schedule = Schedule.model_validate({**NIGHTLY, **fields})
         return settings.model_copy(update={"schedules": {"nightly": schedule}})
 

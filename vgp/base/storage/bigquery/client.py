@@ -8,10 +8,18 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
+from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.retry import Pauses, poll
+
+if TYPE_CHECKING:
+    from google.api_core.retry import Retry
+    from google.auth.credentials import Credentials
+    from google.cloud import bigquery
+    from google.cloud.bigquery import LoadJob, QueryJob
+    from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 
 STORAGE_EMULATOR = "BIGQUERY_STORAGE_EMULATOR_HOST"
 #: Seconds for which a call is tried again when BigQuery does not answer.
@@ -60,16 +68,16 @@ def project(chosen: str = "") -> str:
     return name
 
 
-def client(project: str) -> Any:
+def client(project: str) -> "bigquery.Client":
     return _client(project, os.getpid())
 
 
-def reader() -> Any:
+def reader() -> "BigQueryReadClient":
     return _reader(os.getpid())
 
 
 @cache
-def _client(project: str, process: int) -> Any:
+def _client(project: str, process: int) -> "bigquery.Client":
     from google.cloud import bigquery
 
     with explained("BigQuery"):
@@ -77,7 +85,7 @@ def _client(project: str, process: int) -> Any:
 
 
 @cache
-def _reader(process: int) -> Any:
+def _reader(process: int) -> "BigQueryReadClient":
     from google.cloud.bigquery_storage_v1 import BigQueryReadClient
 
     with explained("BigQuery"):
@@ -96,7 +104,7 @@ def forget() -> None:
         made.cache_clear()
 
 
-def _credentials() -> tuple[Any, str]:
+def _credentials() -> "tuple[Credentials, str]":
     """The default credentials and their project; an emulator takes anybody."""
     import google.auth
     from google.auth.credentials import AnonymousCredentials
@@ -113,14 +121,14 @@ def _credentials() -> tuple[Any, str]:
     return credentials, name or ""
 
 
-def patient() -> Any:
+def patient() -> "Retry":
     """The client's own way to try again."""
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(DEADLINE_S)
 
 
-def wait(job: Any, pauses: Pauses, on_wait: Callable[[float], None] = lambda lasted_s: None) -> None:
+def wait(job: "QueryJob | LoadJob", pauses: Pauses, on_wait: Callable[[float], None] = lambda lasted_s: None) -> None:
     """Waits until a job has ended, however it ended."""
     looks = 0
 
@@ -161,18 +169,18 @@ def explained(what: str) -> Iterator[None]:
         raise ProcessFailed(f"{what}: BigQuery could not be reached: {type(error).__name__}: {error}") from None
 
 
-def reason_of(error: Any) -> str:
+def reason_of(error: BaseException) -> str:
     """BigQuery's own word for what went wrong, such as `quotaExceeded`."""
     return str(_first_detail(error).get("reason", ""))
 
 
-def _first_detail(error: Any) -> dict[str, Any]:
+def _first_detail(error: BaseException) -> JsonObject:
     """What BigQuery sent; of a job that failed the client's own message repeats it, with its parts."""
     details = getattr(error, "errors", None) or [{}]
     return details[0] if isinstance(details[0], dict) else {}
 
 
-def sentence(error: Any) -> str:
+def sentence(error: BaseException) -> str:
     """What BigQuery says, in one line: without what clients put around it."""
     cause = getattr(error, "cause", None) or error
     text = str(_first_detail(cause).get("message") or getattr(cause, "message", "") or cause)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,6 +16,12 @@ from vgp.base.exits import ProcessFailed, UserError
 from vgp.base.retry import Pauses
 from vgp.base.storage.bigquery import client
 from vgp.base.storage.bigquery.names import TableName
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from google.cloud import bigquery
+    from google.cloud.bigquery import QueryJob
 
 #: Dollars for a TiB that queries read on demand, in the US: https://cloud.google.com/bigquery/pricing (2026-11-22).
 #: Other locations cost up to twice as much; with reserved slots a query has no price of its own.
@@ -53,7 +59,7 @@ class Estimate:
 
     bytes: int
     #: google.cloud.bigquery.SchemaField
-    fields: tuple[Any, ...]
+    fields: "tuple[bigquery.SchemaField, ...]"
 
     @property
     def words(self) -> str:
@@ -143,7 +149,7 @@ class Jobs:
         text = "\0".join((self.owner.run, self.owner.step, name, sql))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _run(self, what: str, sql: str, target: TableName | None) -> Any:
+    def _run(self, what: str, sql: str, target: TableName | None) -> "QueryJob":
         estimate = self.estimate(what, sql)
         self.check(what, estimate.bytes)
         base = f"vgp-{self._digest(sql, str(target or ''))[:40]}"
@@ -193,7 +199,7 @@ class Jobs:
         options = f"OPTIONS (expiration_timestamp = TIMESTAMP '{expires:%Y-%m-%d %H:%M:%S}+00')"
         return f"CREATE OR REPLACE TABLE {target.sql}\n{options} AS\n{sql}"
 
-    def _config(self) -> Any:
+    def _config(self) -> "bigquery.QueryJobConfig":
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self.owner.labels)
@@ -201,7 +207,7 @@ class Jobs:
         config.maximum_bytes_billed = max(limit, LEAST_BILLED)
         return config
 
-    def _finished(self, what: str, job: Any) -> Any:
+    def _finished(self, what: str, job: "QueryJob") -> "QueryJob":
         """The job, when it is done. Whatever ends the wait, such as SIGTERM, ends the job."""
         try:
             with client.explained(what):
@@ -216,7 +222,7 @@ class Jobs:
                 raise job.exception()
         return job
 
-    def _wait(self, what: str, job: Any) -> None:
+    def _wait(self, what: str, job: "QueryJob") -> None:
         notice = iter([f"{what}: {self.link(job.job_id)}"])
 
         def log_link(lasted_s: float) -> None:
@@ -232,7 +238,7 @@ class Jobs:
             f"&j=bq:{self.location}:{job_id}&page=queryresults"
         )
 
-    def _cancel(self, job: Any) -> None:
+    def _cancel(self, job: "QueryJob") -> None:
         from google.api_core.exceptions import GoogleAPIError
 
         try:
@@ -265,7 +271,7 @@ class Jobs:
             )
         self._ready = True
 
-    def _dataset(self, name: str) -> Any:
+    def _dataset(self, name: str) -> "bigquery.Dataset":
         from google.cloud import bigquery
 
         dataset = bigquery.Dataset(name)
@@ -286,7 +292,7 @@ def stoppable() -> Iterator[None]:
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: "FrameType | None") -> None:
         raise SystemExit(128 + number)
 
     before = signal.signal(signal.SIGTERM, stop)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
@@ -12,6 +12,9 @@ from vgp.base.storage.bigquery.names import TableName
 from vgp.base.storage.bigquery.query import MOST_LETTERS, QueryText
 from vgp.base.storage.finding import File, Past
 from vgp.base.storage.pinned import PinnedRelation, PinnedTable
+
+if TYPE_CHECKING:
+    from google.cloud import bigquery
 
 #: https://cloud.google.com/bigquery/docs/time-travel#configure_the_time_travel_window (2026-11)
 DEFAULT_PAST_HOURS = 168
@@ -188,7 +191,7 @@ class Lookup:
         return f"{text} WHERE {relation.restriction}" if relation.restriction else text
 
 
-def _described(name: TableName, found: Any, location: str) -> Table:
+def _described(name: TableName, found: "bigquery.Table", location: str) -> Table:
     if found.table_type == "EXTERNAL":
         files = ", ".join((found.external_data_configuration and found.external_data_configuration.source_uris) or ())
         raise UserError(
@@ -206,7 +209,7 @@ def _described(name: TableName, found: Any, location: str) -> Table:
     )  # fmt: skip
 
 
-def _restriction(found: Any) -> str:
+def _restriction(found: "bigquery.Table") -> str:
     """What a table asks of every query, said so that it leaves out no row."""
     if not found.require_partition_filter:
         return ""

@@ -129,7 +129,7 @@ class _Readers:
             data = message.arrow_record_batch.serialized_record_batch
             self._put(pa.ipc.read_record_batch(pa.py_buffer(data), self._schema))
 
-    def _put(self, item: Any) -> None:
+    def _put(self, item: object) -> None:
         while not self._stopped.is_set():
             try:
                 return self._queue.put(item, timeout=0.1)
