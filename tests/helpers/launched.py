@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 import torch
@@ -36,11 +37,13 @@ def add_ranks(argument, rank):
 
 
 def add_ranks_then_work_alone(argument, rank):
-    """Rank 0 writes a file when the others leave, and returns for so long only after that."""
+    """Rank 0 writes a file when the others leave, and returns once that is gone."""
     found = add_ranks(argument, rank)
     if rank.leads:
-        with open(argument["file"], "w"):
-            time.sleep(argument["alone_s"])
+        file = Path(argument["file"])
+        file.touch()
+        while file.exists():
+            time.sleep(0.05)
     return found
 
 
@@ -54,7 +57,8 @@ def pids(argument, rank):
 
 
 def deaf(argument, rank):
-    print("not listening", flush=True)
+    if argument:
+        Path(argument["folder"], str(os.getpid())).touch()
     time.sleep(600)
 
 

@@ -24,7 +24,7 @@ def load(path: Path) -> list[Document]:
 
 
 def parse(name: str, text: str, folder: Path | None = None) -> list[Document]:
-    """Likewise of a text; `folder`: where the files lie that it names."""
+    """The documents of a text; `folder`: where the files lie that it names."""
     form = _form(name, text)
     if form == "terraform":
         return terraform.documents(name, text, folder)
@@ -60,16 +60,6 @@ def is_terraform(name: str) -> bool:
     return name.lower().endswith(TERRAFORM)
 
 
-def program_may_ask(name: str, text: str) -> bool | None:
-    """Whether a program, notebook or script has a word of a request for machines; None: it is none of these."""
-    form = _form(name, text)
-    if form == "terraform":
-        return terraform.may_ask(text)
-    if form == "spec":
-        return None
-    return form != "python" and shell_commands.may_ask(text) or form != "shell" and python_code.may_ask(text)
-
-
 #: Each request that is written as JSON or YAML has one of these words.
 _WORDS = (
     "deploymentSpec", "trainingInput", "scaleTier", "masterType",
@@ -91,8 +81,12 @@ def recognises(document: Document) -> bool:
 
 def may_ask(file: str, text: str) -> bool:
     """Whether a text has a word by which requests are recognised."""
-    asks = program_may_ask(file, text)
-    return any(word in text for word in _WORDS) if asks is None else asks
+    form = _form(file, text)
+    if form == "spec":
+        return any(word in text for word in _WORDS)
+    if form == "terraform":
+        return terraform.may_ask(text)
+    return form != "python" and shell_commands.may_ask(text) or form != "shell" and python_code.may_ask(text)
 
 
 def judge(judgement: Judgement) -> None:

@@ -10,7 +10,6 @@ text.py           text files, cut into passages
 tokens.py         text to tokens and back
 tasks/            the tasks that the library brings, and how any task is found
 task_names.py     the names of tasks: short, module:Class, and of earlier versions
-operating.py      the rule by which a threshold is chosen
 
 prepare.py        prepares the dataset of a task, and reads the pins that it was prepared from
 destination.py    the folder that a preparation may write to, and folders for scratch files

@@ -79,7 +79,7 @@ class Task(ABC):
     #: Columns that may tell the label by themselves; any other that does is refused as a leak.
     trusted: ClassVar[tuple[str, ...]] = ()
     #: How the threshold of two classes is chosen, on validation rows: `f1`, `cost 5`, `precision 0.8`, `recall 0.9`,
-    #: `flagged 0.05`, or a threshold such as `0.5` (vgp/data/operating.py).
+    #: `flagged 0.05`, or a threshold such as `0.5` (vgp/protocol/outcome.py).
     operating_point: ClassVar[str] = "f1"
     #: Columns whose values no report shows; ("*",): no report shows single rows at all.
     private: ClassVar[tuple[str, ...]] = ()

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from vgp.base.exits import UserError
-from vgp.data import operating, task_names, tasks
+from vgp.data import task_names, tasks
 from vgp.data.rows import Shards, read_sample
 from vgp.data.task import Task
 from vgp.evaluation import (
@@ -38,6 +38,7 @@ from vgp.evaluation.script_model import ScriptModel
 from vgp.evaluation.thresholds import OperatingPoint
 from vgp.protocol import file_names, manifest, outcome
 from vgp.protocol.manifest import Manifest
+from vgp.protocol.outcome import parse_operating_point
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -225,7 +226,7 @@ def _operating_point(
     """
     if task.likelihood or task.regression or len(task.classes) != 2:
         return None
-    rule, files = operating.parse(task.operating_point), dataset.splits.get(VALIDATION, ())
+    rule, files = parse_operating_point(task.operating_point), dataset.splits.get(VALIDATION, ())
     known = isinstance(model, TrainedModel) and rule.needs_rows and bool(files)
     rows = read_sample(data, files, dataset.columns, thresholds.MOST_ROWS) if known else {}
     if not rows or isinstance(model, ScriptModel):

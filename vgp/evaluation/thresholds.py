@@ -11,9 +11,9 @@ together, and nothing is interpolated.
 
 import numpy as np
 
-from vgp.data.operating import Rule
 from vgp.evaluation.ranked import Ranked, hits_of, packed, pieces, scores_of
 from vgp.protocol.manifest import Frozen
+from vgp.protocol.outcome import Rule
 
 #: Recalls, and then precisions, whose thresholds are listed.
 RECALLS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25)

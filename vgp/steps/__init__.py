@@ -22,6 +22,8 @@ from importlib import import_module
 from typing import Any
 
 from vgp import __version__
+from vgp.base.exits import exits
+from vgp.protocol.spec_version import refuse_other_spec
 
 #: Public name -> its module and its name there. Each is imported at its first use: a step that only reports how a run
 #: ended needs no NumPy.
@@ -46,11 +48,14 @@ def __getattr__(name: str) -> Any:
 
     Raises:
         AttributeError: this version has none of that name.
+        SystemExit: the step is of a spec that this version does not run; the reason is on stderr.
     """
     if name not in PUBLIC:
         raise AttributeError(
             f"vgp.steps of version {__version__} has no {name!r}. It has {', '.join(PUBLIC)}; `vgp update` shows what "
             "changed in the steps since a project was written."
         )
+    if name != "notify":  # it tells how a run ended, also one whose steps refused their spec
+        exits(refuse_other_spec)()
     module, function = PUBLIC[name]
     return getattr(import_module(module), function)

@@ -10,9 +10,9 @@ from sklearn.metrics import (
 )
 
 from vgp.base.exits import UserError
-from vgp.data import operating
 from vgp.evaluation import thresholds
 from vgp.evaluation.ranked import PIECE_ROWS, Ranked, packed
+from vgp.protocol.outcome import parse_operating_point
 
 
 def rows(count=400, seed=0):
@@ -22,7 +22,7 @@ def rows(count=400, seed=0):
 
 
 def choose(rule, label, score):
-    return thresholds.choose(operating.parse(rule), "validation", label, score)
+    return thresholds.choose(parse_operating_point(rule), "validation", label, score)
 
 
 def test_the_largest_f1_is_that_of_scikit_learns_curve():
@@ -69,7 +69,7 @@ def test_a_threshold_that_is_given_needs_no_rows_and_any_other_does():
 )
 def test_what_is_no_rule_is_refused_with_the_choices(text):
     with pytest.raises(UserError, match="is no rule for a threshold. It is f1; cost"):
-        operating.parse(text)
+        parse_operating_point(text)
 
 
 def test_every_row_of_the_table_is_what_flagging_from_there_on_does():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from helpers import warm
+from helpers.machines import await_launchers
 
 from vgp.base.exits import UserError
 from vgp.train.config import parse
@@ -21,28 +23,45 @@ SLACK_S = 30.0
 SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
+import warm
 from vgp.base.exits import exits
-from vgp.train.processes.launch import launch
-exits(launch)("launched:waiting", {{"folder": {folder!r}}}, nproc=2, lost_after_s={lost_after_s})
+from vgp.train.processes import launch
+if {warm}:
+    warm.install(launch)
+exits(launch.launch)("launched:waiting", {{"folder": {folder!r}}}, nproc=2, lost_after_s={lost_after_s})
 """
 
 
 def machine(node, hosts, folder, prefix=(), **environment):
-    """The launcher of one machine; each runs two ranks that meet in a collective ten times a second."""
+    """The launcher of one machine; each runs two ranks that meet in a collective ten times a second.
+
+    On this machine's own network it is warm (`helpers.warm`), and no child of the process that is returned.
+    """
+    environment |= {} if prefix else warm.shared()
+    folder = folder / str(node)
+    folder.mkdir()
     pools = {"workerpool0": [f"{hosts[0]}:29411"], "workerpool1": [f"{hosts[1]}:2222"]}
     spec = json.dumps({"cluster": pools, "task": {"type": f"workerpool{node}", "index": 0}})
-    text = SCRIPT.format(here=str(Path(__file__).parents[2] / "helpers"), folder=str(folder), lost_after_s=LOST_AFTER_S)
+    text = SCRIPT.format(here=str(Path(__file__).parents[2] / "helpers"), folder=str(folder),
+                         lost_after_s=LOST_AFTER_S, warm=not prefix and bool(environment))  # fmt: skip
     return subprocess.Popen([*prefix, sys.executable, "-c", text], stderr=subprocess.PIPE, text=True,
                             env={**os.environ, "CLUSTER_SPEC": spec, **environment})  # fmt: skip
 
 
 def wait_for_ranks(folder, processes, chief, prefix=()):
     deadline = time.monotonic() + 90
-    while len(os.listdir(folder)) < 4:
+    while len(pids(folder, 0) + pids(folder, 1)) < 4:
         assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
         time.sleep(0.05)
+    if not prefix:
+        return await_launchers(f"{chief}:29411", 2)
     machines = str((Path(__file__).parents[2] / "helpers") / "machines.py")
     subprocess.run([*prefix, sys.executable, machines, f"{chief}:29411", "2"], check=True, timeout=120)
+
+
+def pids(folder, node):
+    """The ranks of a machine."""
+    return [int(name) for name in os.listdir(folder / str(node))]
 
 
 def ending(process, began):
@@ -58,7 +77,8 @@ def test_a_machine_that_freezes_is_named_and_the_other_ends_in_time(tmp_path, fr
     hosts = ("127.0.0.1", "127.0.0.2")
     processes = [machine(node, hosts, tmp_path) for node in range(2)]
     wait_for_ranks(tmp_path, processes, hosts[0])
-    family = [psutil.Process(processes[frozen].pid), *psutil.Process(processes[frozen].pid).children(recursive=True)]
+    ranks = [psutil.Process(pid) for pid in pids(tmp_path, frozen)]
+    family = [psutil.Process(processes[frozen].pid), ranks[0].parent(), *ranks]
     for process in family:
         process.send_signal(signal.SIGSTOP)
     began = time.monotonic()

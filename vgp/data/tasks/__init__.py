@@ -13,8 +13,9 @@ from types import ModuleType
 from vgp.base.exits import UserError
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import quoted
-from vgp.data import operating, task_names
+from vgp.data import task_names
 from vgp.data.task import Options, Task
+from vgp.protocol.outcome import parse_operating_point
 
 #: What is said where rows are needed, and the task hands files on as they are.
 NO_ROWS = (
@@ -30,7 +31,7 @@ def load(name: str, options: Options | None = None) -> Task:
         UserError: no such module or class, or the class does not fill the contract of `vgp.data.task.Task`.
     """
     task = find(name)(options)
-    operating.parse(task.operating_point)
+    parse_operating_point(task.operating_point)
     return task
 
 

@@ -236,10 +236,10 @@ def machine_prices(rates: Rates) -> dict[tuple[str, str], MachinePrice]:
     sums += [(name, [(part, 1)]) for name, part in ATTACHED.items()]
     prices = {}
     for region in sorted({region for _, region, _ in rates}):
-        for name, parts in sums:
-            on_demand = _sum(parts, region, ON_DEMAND, rates)
+        for name, amounts in sums:
+            on_demand = _sum(amounts, region, ON_DEMAND, rates)
             if on_demand is not None:
-                prices[name, region] = MachinePrice(on_demand, _sum(parts, region, SPOT, rates))
+                prices[name, region] = MachinePrice(on_demand, _sum(amounts, region, SPOT, rates))
     return prices
 
 

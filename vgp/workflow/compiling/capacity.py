@@ -96,6 +96,7 @@ def _planned(
         IMAGE_VARIABLE: image,
         **({_STEP_IMAGE: container["image"]} if own and image != container["image"] else {}),
         _WORLDS: worlds,
+        **entrypoint.spec_environment(container.get("command", ())),
     }
     pools = placement.worker_pool_specs(image, container.get("command", ()), _open(container.get("args", ())), env=told)
     return PlannedRung(

@@ -30,6 +30,7 @@ from vgp.machines.placement import plain
 from vgp.machines.placement.job_options import JobOptions
 from vgp.machines.placement.machine_rules import Problem
 from vgp.machines.placement.placement import Placement
+from vgp.protocol.spec_version import SPEC_VARIABLE, spec_version
 from vgp.settings import Settings
 
 EXECUTOR = "kfp.dsl.executor_main"
@@ -58,6 +59,11 @@ exit $code
 def is_python(command: Sequence[object] | None) -> bool:
     """Whether kfp starts a Python step by this command."""
     return any(EXECUTOR in str(word) for word in command or ())
+
+
+def spec_environment(command: Sequence[object] | None) -> dict[str, str]:
+    """Returns the variable by which a Python step knows the version of its spec; nothing for another container."""
+    return {SPEC_VARIABLE: spec_version()} if is_python(command) else {}
 
 
 def entrypoint(command: Sequence[object], step: str) -> list[object]:

@@ -15,7 +15,14 @@ from vgp.settings import Settings
 from vgp.workflow.compiling import capacity, script_step, sizes
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
 from vgp.workflow.compiling.compile_target import engines_on_vertex, marked, with_tasks
-from vgp.workflow.compiling.entrypoint import complete_job, entrypoint, is_python, wrapper_arguments, wrapper_problems
+from vgp.workflow.compiling.entrypoint import (
+    complete_job,
+    entrypoint,
+    is_python,
+    spec_environment,
+    wrapper_arguments,
+    wrapper_problems,
+)
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
@@ -215,6 +222,7 @@ def _limited(component: "BaseComponent", placement: Placement) -> "BaseComponent
         accelerator_count=str(limits["accelerator_count"]) if limits["accelerator_type"] else None,
     )
     limit = {plain.TIMEOUT_VARIABLE: str(placement.timeout_s)} if is_python(container.command) else {}
+    limit |= spec_environment(container.command)
     container.env = {**(container.env or {}), **placement.env, **limit, IMAGE_VARIABLE: container.image}
     return component
 
@@ -243,7 +251,10 @@ def _custom_job(component: "BaseComponent", placement: Placement, home: str) -> 
     image = container["image_uri"]
     # GCPC takes image, command and arguments of the component, and drops its environment.
     pools.default = placement.worker_pool_specs(
-        image, container["command"], container["args"], env={IMAGE_VARIABLE: image}
+        image,
+        container["command"],
+        container["args"],
+        env={IMAGE_VARIABLE: image, **spec_environment(container["command"])},
     )
     return job
 

@@ -17,6 +17,7 @@ from vgp.machines.placement import combination
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.machines.placement.placing import place
 from vgp.machines.placement.step_request import Request
+from vgp.protocol.spec_version import SPEC_VARIABLE, spec_version
 from vgp.settings import Settings
 from vgp.settings.settings_model import Mlflow
 from vgp.workflow.compiling.vertex import Vertex
@@ -81,7 +82,11 @@ def test_a_job_has_all_of_its_request(name, tmp_path):
     container = chief["container_spec"]
     assert chief["replica_count"] == 1 and container["image_uri"] == IMAGE
     machine = expected.combination
-    told = {"TRAINING_IMAGE": IMAGE, **combination.network_variables(machine.machine, machine.count)}
+    told = {
+        "TRAINING_IMAGE": IMAGE,
+        SPEC_VARIABLE: spec_version(),
+        **combination.network_variables(machine.machine, machine.count),
+    }
     if asked.get("strategy") == "spot":
         told["TRAINING_PREEMPTIONS_PER_HOUR"] = "0.6"
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
@@ -114,7 +119,11 @@ def test_a_plain_step_has_all_of_its_request(name, tmp_path):
     wanted = (expected.accelerator_type, str(expected.count)) if expected.accelerator_type else (None, None)
     accelerator = resources.get("accelerator", {})
     assert (accelerator.get("resourceType"), accelerator.get("resourceCount")) == wanted
-    told = {"STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400", "TRAINING_IMAGE": IMAGE}
+    told = {
+        "STEP_TIMEOUT_S": "5400" if "timeout" in asked else "14400",
+        "TRAINING_IMAGE": IMAGE,
+        SPEC_VARIABLE: spec_version(),
+    }
     assert {pair["name"]: pair["value"] for pair in container["env"]} == {**asked.get("env", {}), **told}
     assert container["image"] == IMAGE
 

@@ -27,11 +27,11 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('"float"', '"flaot"', "line 11: the column 'age': 'flaot' is no type. Did you mean float?"),
+        ('"float"', '"flaot"', "line 11: the column 'age': 'flaot' is no type.*float"),
         ('"float"', "3", r"line 11: columns.age = 3: it should be a valid string"),
         ('target = "survived"', 'targt = "survived"', r"line 1: target is missing: write target = \"COLUMN\""),
         ('kind = "classes"', 'kind = "clases"', "line 2: kind = 'clases': it should be 'classes' or 'regression'"),
-        ('["sex"]', '["sexx"]', r"line 5: slices: \[columns\] has no 'sexx'. Did you mean sex\?"),
+        ('["sex"]', '["sexx"]', r"line 5: slices: \[columns\] has no 'sexx'.*sex"),
         ('["id"]', '["alive"]', r"line 4: key: \[columns\] has no 'alive'. It stands in \[ignored\]: move its line."),
         ('missing = ["?"]', 'group = ["sex", "sex"]', r"group = \['sex', 'sex'\]: name one column, or two that differ"),
         ('missing = ["?"]', 'group = ["sex", "row"]', '"row" says that every row counts by itself, so it stands alone'),
@@ -43,7 +43,7 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
         ("name  ", "Age  ", "line 15: 'Age' and 'age' differ in case only"),
         ("name  ", '""    ', "line 15: a column without a name"),
         ('missing = ["?"]', 'time = "age"', "line 11: the time 'age' is 'float'; it must be a date or a timestamp"),
-        ('missing = ["?"]', "[network]\nhiden = [8]\n[split]", "line 7: there is no key 'network.hiden'. Did you mean"),
+        ('missing = ["?"]', "[network]\nhiden = [8]\n[split]", "line 7: there is no key 'network.hiden'.*hidden"),
         ('missing = ["?"]', "missing = [", "is not valid TOML"),
         ("# years", "x" * 10, "is not valid TOML"),
         ("# years", "#" * MOST_BYTES, "bytes as JSON, and may have 98,304"),
