@@ -1,6 +1,7 @@
 """What both wings stand on: errors, text, documents, files and stores, Google's clients.
 
-cgpu_peaks.py         how fast GPUs can be at most
+gpu_peaks.py         how fast GPUs can be at most
+gpu_peaks.py         how fast GPUs can be at most
 lock.py             the clock that everything waits on; times in RFC 3339
 engine_settings.py   what the engines may use, of the variable PREPARE_ENGINES
 errors.py            the two expected ways in which a command ends badly
