@@ -68,8 +68,7 @@ class Destination:
         for name in names:
             (self.folder / name).unlink(missing_ok=True)
         for name in (*names, UNFINISHED):
-            for scratch in self.folder.glob(f"{files.scratch_prefix(name)}*{files.SCRATCH_SUFFIX}"):
-                scratch.unlink()
+            files.remove_scratch(self.folder / name)
         for path in self.folder.glob("*-[0-9][0-9][0-9][0-9][0-9].parquet"):
             path.unlink()
 

@@ -136,6 +136,7 @@ def _to_disk(source: str, target: Path) -> VersionFile:
             os.utime(target)
             return file
         target.parent.mkdir(parents=True, exist_ok=True)
+        files.remove_scratch(target)
         with files.replacing(target, durable=True) as scratch:
             shutil.copyfile(path, scratch)
             if _described(scratch) != file:

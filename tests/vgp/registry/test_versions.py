@@ -125,12 +125,12 @@ def test_a_bucket_that_refuses_a_copy_is_told_with_the_role(bucket, proxy, model
         versions.add(registry.open(f"{bucket}/refused", "digits"), model, key_of("a"))
 
 
-@pytest.mark.parametrize("moment", ["copyfile", "fsync", "replace", "sync"])
+@pytest.mark.parametrize("moment", ["copyfile", "fsync", "replace", "_sync"])
 def test_a_copy_that_was_killed_is_gone_on_with(tmp_path, model, moment):
     place = registry.open(str(tmp_path / "registry"), "flights")
     process = os.fork()
     if not process:
-        home = {"copyfile": versions.shutil, "sync": versions.disk}.get(moment, versions.os)
+        home = {"copyfile": versions.shutil, "_sync": versions.files}.get(moment, versions.os)
         done = getattr(home, moment)
 
         def die(*values):

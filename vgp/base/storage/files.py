@@ -92,6 +92,14 @@ def scratch_prefix(name: str) -> str:
     return f".{name[:40]}."
 
 
+def remove_scratch(path: Path) -> None:
+    """Deletes the files that a kill left beside `path` before they took its place. No other writer may be there."""
+    prefix = scratch_prefix(path.name)
+    for name in os.listdir(path.parent):
+        if name.startswith(prefix) and name.endswith(SCRATCH_SUFFIX):
+            (path.parent / name).unlink(missing_ok=True)
+
+
 def write(path: str | Path, text: str | bytes, *, durable: bool = False) -> None:
     """Writes a small file in place of what is there: whole, or not at all, as `replacing` does."""
     with replacing(path, durable=durable) as scratch:
