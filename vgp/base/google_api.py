@@ -3,7 +3,7 @@
 import base64
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -108,17 +108,31 @@ def is_transient(error: Exception) -> bool:
     from google.api_core import exceptions
     from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
 
-    if isinstance(error, exceptions.GoogleAPICallError) and error.code == 408:
-        return True
+    if isinstance(error, exceptions.GoogleAPICallError) and error.code in (408, 501):
+        return error.code == 408
     return isinstance(error, exceptions.TooManyRequests | exceptions.ServerError | ConnectionError | Timeout
                       | ChunkedEncodingError)  # fmt: skip
 
 
-def patient() -> "Retry":
-    """A policy for reads: what `is_transient` says is tried again for two minutes."""
-    from google.api_core import retry
+def patient(
+    *,
+    first_s: float = 0.5,
+    longest_s: float = 15.0,
+    deadline_s: float = READ_S,
+    on_error: Callable[[Exception], None] | None = None,
+) -> "Retry":
+    """Returns how a call of Google's clients that may be sent twice is repeated: after errors that may pass.
 
-    return retry.Retry(is_transient, initial=0.5, maximum=15.0, multiplier=2.0, timeout=READ_S)
+    Args:
+        first_s: Seconds of the first pause; each is twice as long as the one before, up to `longest_s`.
+        deadline_s: Seconds after which the call fails.
+        on_error: Called with each error after which the call is repeated.
+    """
+    from google.api_core.retry import Retry
+
+    return Retry(
+        is_transient, initial=first_s, maximum=longest_s, multiplier=2.0, timeout=deadline_s, on_error=on_error
+    )
 
 
 def _send(method: str, host: str, path: str, **body: object) -> "Response":

@@ -21,7 +21,7 @@ from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import clients
 from vgp.vertex.google_errors import explained
-from vgp.vertex.leftovers import LEASE, WORKERS, Group, Item, Needed, Root, calling, items, listed, needed
+from vgp.vertex.leftovers import LEASE, WORKERS, Group, Item, Needed, Root, items, listed, needed
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket
@@ -191,7 +191,11 @@ def _hold(lease: "Blob", old: Item | None) -> bool:
     holder = {"host": socket.gethostname(), "pid": os.getpid(), "since": now, "renewed": now, "length_s": _LEASE_S,
               "token": os.urandom(8).hex()}  # fmt: skip
     try:
-        lease.upload_from_string(json.dumps(holder), if_generation_match=old.generation if old else 0, **calling())
+        lease.upload_from_string(
+            json.dumps(holder),
+            if_generation_match=old.generation if old else 0,
+            **clients.storage_reading(),
+        )
     except PreconditionFailed:
         return False
     return True
@@ -211,7 +215,7 @@ def _deleted(bucket: "Bucket", item: Item) -> bool:
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
     try:
-        bucket.blob(item.name).delete(if_generation_match=item.generation, **calling())
+        bucket.blob(item.name).delete(if_generation_match=item.generation, **clients.storage_reading())
     except NotFound:
         pass
     except PreconditionFailed:

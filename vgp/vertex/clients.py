@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from vgp import __version__
+from vgp.base import google_api
 from vgp.base.errors import RequestError
 from vgp.base.google_api import is_label, is_private
 from vgp.settings import Settings
@@ -239,21 +240,25 @@ def caller() -> str:
 
 def repeating() -> "Retry":
     """Returns the retry of every call that may be repeated: reads, and creates under an id of our own."""
-    from google.api_core import exceptions, retry
-    from requests.exceptions import ChunkedEncodingError, ConnectionError, Timeout
-
-    again = (
-        exceptions.TooManyRequests, exceptions.InternalServerError, exceptions.BadGateway,
-        exceptions.ServiceUnavailable, exceptions.GatewayTimeout, ConnectionError, Timeout, ChunkedEncodingError,
-    )  # fmt: skip
-    return retry.Retry(
-        retry.if_exception_type(*again), initial=0.5, maximum=15.0, multiplier=2.0, timeout=CALL_S, on_error=_note()
-    )
+    return google_api.patient(deadline_s=CALL_S, on_error=_note())
 
 
 def reading() -> CallOptions:
     """Returns the arguments of a call that may be repeated."""
     return {"retry": repeating(), "timeout": ATTEMPT_S}
+
+
+def repeating_storage() -> "Retry":
+    """Returns the retry of Cloud Storage's own client, which alone knows the errors of its uploads and downloads."""
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    retry: Retry = DEFAULT_RETRY.with_timeout(CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
+    return retry
+
+
+def storage_reading() -> CallOptions:
+    """Returns the arguments of a call of Cloud Storage that may be repeated, also an upload or a deletion."""
+    return {"retry": repeating_storage(), "timeout": ATTEMPT_S}
 
 
 def _note() -> Callable[[Exception], None]:

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
 from vgp.settings import Settings
@@ -128,16 +127,8 @@ def listed(root: Root) -> tuple[list[Group], datetime]:
 def items(client: "StorageClient", root: Root, prefix: str) -> list[Item]:
     """The objects below a prefix, all pages."""
     fields = "items(name,generation,size,updated),nextPageToken"
-    blobs = client.list_blobs(root.bucket, prefix=prefix, fields=fields, **calling())
+    blobs = client.list_blobs(root.bucket, prefix=prefix, fields=fields, **clients.storage_reading())
     return [Item(blob.name, int(blob.generation), int(blob.size or 0), blob.updated) for blob in blobs]
-
-
-def calling() -> JsonObject:
-    """Arguments of every call: storage's own retry. A deletion of one generation may be repeated."""
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    retry = DEFAULT_RETRY.with_timeout(clients.CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
-    return {"retry": retry, "timeout": clients.ATTEMPT_S}
 
 
 def _time(client: "StorageClient", bucket: str) -> datetime:
@@ -152,7 +143,7 @@ def _time(client: "StorageClient", bucket: str) -> datetime:
             raise from_http_response(response)
         return response
 
-    return parsedate_to_datetime(calling()["retry"](ask)().headers["Date"]).astimezone(UTC)
+    return parsedate_to_datetime(clients.repeating_storage()(ask)().headers["Date"]).astimezone(UTC)
 
 
 class Needed:
@@ -230,7 +221,7 @@ def _contents(root: Root, groups: list[Group]) -> list[str]:
 
     def read(group: Group) -> str:
         try:
-            data: bytes = bucket.blob(group.items[0].name).download_as_bytes(**calling())
+            data: bytes = bucket.blob(group.items[0].name).download_as_bytes(**clients.storage_reading())
         except NotFound:  # deleted meanwhile
             return ""
         return str(data.decode(errors="replace"))

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from vgp.base import google_api
 from vgp.base.exits import ProcessFailed, UserError
 
 if TYPE_CHECKING:
@@ -129,12 +130,8 @@ class Jobs:
             return [_job(job) for job in self._call(self._jobs.list_jobs, request)]
 
     def _call(self, method: Callable[..., Answer], request: object) -> Answer:
-        from google.api_core.exceptions import ServerError, TooManyRequests
-        from google.api_core.retry import Retry, if_exception_type
-        from requests import ConnectionError, Timeout
-
-        again = if_exception_type(ServerError, TooManyRequests, ConnectionError, Timeout)
-        return method(request=request, retry=Retry(again, initial=RETRY_AFTER_S, timeout=CALL_S), timeout=ATTEMPT_S)
+        retry = google_api.patient(first_s=RETRY_AFTER_S, longest_s=60.0, deadline_s=CALL_S)
+        return method(request=request, retry=retry, timeout=ATTEMPT_S)
 
     @contextmanager
     def _explained(self, permission: str) -> Iterator[None]:

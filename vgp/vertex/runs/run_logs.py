@@ -162,7 +162,7 @@ def of_run(
 
 
 def entries(settings: Settings, run: Run, selection: Selection, *, clock: Clock | None = None) -> list[Entry]:
-    """The newest entries of the selection, oldest first. `run` has its custom jobs (custom_jobs.py).
+    """The newest entries of the selection, oldest first. `run` has its custom jobs (step_jobs.py).
 
     Raises:
         RequestError: there is no such step, or it has not run.

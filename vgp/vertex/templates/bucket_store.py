@@ -77,7 +77,7 @@ class Bucket:
         return [Version(PREFIX + match["sha256"], blob.time_created, blob.size) for match, blob in objects]
 
     def find(self, name: str, digest: str) -> Version | None:
-        blob = self._bucket.get_blob(self._object(name, digest), **_calling())
+        blob = self._bucket.get_blob(self._object(name, digest), **clients.storage_reading())
         return blob and Version(digest, blob.time_created, blob.size)
 
     def tags(self, name: str) -> dict[str, str]:
@@ -91,7 +91,9 @@ class Bucket:
 
         blob = self._bucket.blob(self._object(name, digest))
         with suppress(exceptions.PreconditionFailed):  # there already: another upload, or a lost answer to this one
-            blob.upload_from_string(content, content_type="application/json", if_generation_match=0, **_calling())
+            blob.upload_from_string(
+                content, content_type="application/json", if_generation_match=0, **clients.storage_reading()
+            )
 
     def download(self, name: str, digest: str) -> bytes | None:
         return self._read(self._object(name, digest))[0]
@@ -115,7 +117,7 @@ class Bucket:
 
     def _objects(self, prefix: str) -> Iterator[tuple[re.Match[str], "Blob"]]:
         """Versions below `prefix`, all pages."""
-        for blob in self._bucket.list_blobs(prefix=prefix, **_calling()):
+        for blob in self._bucket.list_blobs(prefix=prefix, **clients.storage_reading()):
             if match := _OBJECT.fullmatch(blob.name.removeprefix(self._folder)):
                 yield match, blob
 
@@ -125,7 +127,7 @@ class Bucket:
 
         blob = self._bucket.blob(name)
         try:
-            return blob.download_as_bytes(**_calling()), blob.generation
+            return blob.download_as_bytes(**clients.storage_reading()), blob.generation
         except exceptions.NotFound:
             return None, 0
 
@@ -147,22 +149,14 @@ class Bucket:
             text = json.dumps(index, indent=2, sort_keys=True) + "\n"
             with suppress(exceptions.PreconditionFailed):
                 blob.upload_from_string(
-                    text, content_type="application/json", if_generation_match=generation, **_calling()
+                    text, content_type="application/json", if_generation_match=generation, **clients.storage_reading()
                 )
                 return before
         raise WorkFailed(f"tag {name}:{tag}: others change the tags all the time. Run the command again.")
 
     def _refuse_missing(self, doing: str) -> None:
-        if not self._bucket.exists(**_calling()):
+        if not self._bucket.exists(**clients.storage_reading()):
             raise WorkFailed(
                 f"{doing}: there is no bucket gs://{self._bucket_name}.\n  Create it: gcloud storage buckets create "
                 f"gs://{self._bucket_name} --location={self.settings.region} --uniform-bucket-level-access"
             )
-
-
-def _calling() -> JsonObject:
-    """Arguments of every call: storage's own retry, which alone knows the errors of its uploads and downloads."""
-    from google.cloud.storage.retry import DEFAULT_RETRY
-
-    retry = DEFAULT_RETRY.with_timeout(clients.CALL_S).with_delay(initial=0.5, maximum=15.0, multiplier=2.0)
-    return {"retry": retry, "timeout": clients.ATTEMPT_S}

@@ -54,7 +54,7 @@ def test_processes_that_never_met_are_warned_of_in_the_terminal_and_on_record(
 
 
 def test_a_connection_that_ended_at_once_is_one(launcher: Launcher) -> None:
-    for _ in range(5):
+    for _ in range(2):
         code, _, err = launcher.run(script(MEET, "RANK", "", "0"), "torchrun", TRAINING_NPROC=2)
         assert (code, err) == (0, "") and "warnings" not in launcher.left()
 
