@@ -5,6 +5,7 @@ engine_settings.py   what the engines may use, of the variable PREPARE_ENGINES
 errors.py            the two expected ways in which a command ends badly
 exits.py             how work ends: exit codes, and the error that is the user's to fix
 google_api.py        calls of Google's APIs from within a run; secrets
+gpu_peaks.py         how fast GPUs can be at most
 lock.py              the locked versions of all that an extra needs
 memory.py            what this process may use, cgroups counted
 retry.py             calls that are repeated, with growing pauses, and polling

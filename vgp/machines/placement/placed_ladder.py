@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from vgp.base.gpu_peaks import peak_of_accelerator
 from vgp.base.text.figures import took
-from vgp.machines.catalog.catalog import peak_tflops
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.machine_rules import PlacementError, Problem, refuse
 from vgp.machines.placement.placement import Placement
@@ -190,5 +190,5 @@ def _twice(rungs: Sequence[PlacedRung]) -> Iterator[Problem]:
 
 def _speed(rung: PlacedRung, first: PlacedRung) -> float:
     """Work of an hour beside that of the first rung, by the peaks of their GPUs; 1 where one is not known."""
-    own, other = (peak_tflops(each.placement.combination.accelerator_type) for each in (rung, first))
+    own, other = (peak_of_accelerator(each.placement.combination.accelerator_type or "") for each in (rung, first))
     return 1.0 if not own or not other else round(own * rung.gpus / (other * first.gpus), 4)

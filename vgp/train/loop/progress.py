@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
+from vgp.base.gpu_peaks import peak_flops
 from vgp.base.text.printable import report
 from vgp.networks.shape import Workload
 from vgp.train.processes.gpu import Reading, summary
@@ -99,41 +100,6 @@ def _clock(seconds: float) -> str:
 
 
 # ---- how fast a GPU can be at most, and what share of that a training run uses (model FLOPs utilisation, MFU)
-
-
-#: Dense bfloat16 tensor-core peaks in TFLOP/s, by a part of `torch.cuda.get_device_name()`; the first that fits.
-#: Where NVIDIA gives figures "with sparsity", these are half of them. The addresses are NVIDIA's own; on 2026-11-21
-#: the figures were compared with what others quote of those pages, not with the pages. Of the L40 and the B300 only
-#: bare figures were found. Of GPUs without bfloat16 it is the peak of float16, which their tensor cores multiply; the
-#: figures of their data sheets are as others quoted them on 2026-11-22. A GPU that is missing, such as the RTX PRO
-#: 6000, or the P100, which has no tensor cores, gets no MFU.
-PEAKS_TFLOPS = (
-    ("GB300", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb300-nvl72/: 360 PFLOP/s sparse of 72
-    ("GB200", 2500.0),  # https://www.nvidia.com/en-us/data-center/gb200-nvl72/: 360 PFLOP/s sparse of 72
-    ("B300", 2250.0),  # https://www.nvidia.com/en-us/data-center/hgx/: 36 PFLOP/s sparse of 8
-    ("B200", 2250.0),  # https://www.nvidia.com/en-us/data-center/hgx/: 36 PFLOP/s sparse of 8
-    ("H200 NVL", 835.5),  # https://www.nvidia.com/en-us/data-center/h200/: 1,671 sparse
-    ("H200", 989.5),  # https://www.nvidia.com/en-us/data-center/h200/: 1,979 sparse
-    ("H100 NVL", 835.5),  # https://www.nvidia.com/en-us/data-center/h100/: 1,671 sparse
-    ("H100 PCIe", 756.5),  # https://www.nvidia.com/en-us/data-center/h100/ (2023): 1,513 sparse
-    ("H100", 989.5),  # https://www.nvidia.com/en-us/data-center/h100/: 1,979 sparse
-    ("A100", 312.0),  # https://www.nvidia.com/en-us/data-center/a100/: 312, 624 sparse
-    ("L40S", 362.0),  # https://www.nvidia.com/en-us/data-center/l40s/: 362.05, 733 sparse
-    ("L40", 181.0),  # https://www.nvidia.com/en-us/data-center/l40/: 181.05, 362.1 sparse
-    ("L4", 121.0),  # https://www.nvidia.com/en-us/data-center/l4/: 242 sparse
-    # https://images.nvidia.com/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf
-    ("V100S", 130.0),
-    ("V100-PCIE", 112.0),
-    ("V100", 125.0),  # SXM2, which Google Cloud has
-    # https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/tesla-t4/t4-tensor-core-datasheet-951643.pdf
-    ("Tesla T4", 65.0),
-)
-
-
-def peak_flops(device_name: str) -> float | None:
-    """Dense bfloat16 FLOP/s of a GPU, float16 where it has none, by the name that CUDA gives it; None where that is not
-    known, as on a CPU."""
-    return next((tera * 1e12 for name, tera in PEAKS_TFLOPS if name in device_name), None)
 
 
 def utilisation(flops_per_s: float, device_name: str, devices: int) -> float | None:

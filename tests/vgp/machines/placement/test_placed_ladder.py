@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from vgp.base.gpu_peaks import peak_of_accelerator
 from vgp.machines.catalog import catalog
-from vgp.machines.catalog.catalog import peak_tflops
 from vgp.machines.placement import placed_ladder as module
 from vgp.machines.placement.dearest import Terms, dearest_way
 from vgp.machines.placement.machine_rules import PlacementError
@@ -18,7 +18,6 @@ from vgp.machines.placement.placed_ladder import ladder
 from vgp.machines.placement.request_parts import Rung
 from vgp.machines.placement.step_request import Request
 from vgp.protocol.capacity.plan import HANDOVER_S
-from vgp.train.loop.progress import peak_flops
 
 TODAY = date(2026, 11, 20)
 H100 = {"accelerator": "H100", "count": 8}
@@ -164,9 +163,9 @@ def test_two_jobs_at_once_are_counted_for_each_hour_on_demand_that_may_begin():
     assert dearest_way(ladder[:2], 3600) == [(1800, 0), (1800, 0)], "nobody is on demand"
 
 
-def test_the_peaks_of_the_catalog_are_those_that_training_reports_against():
-    names = {"NVIDIA_TESLA_A100": "A100", "NVIDIA_TESLA_T4": "Tesla T4", "NVIDIA_TESLA_V100": "V100"}
-    for name in catalog.accelerators():
-        shown = names.get(name, " ".join(name.removeprefix("NVIDIA_").split("_")[:1]))
-        if peak_tflops(name) is not None:
-            assert (peak_flops(shown) or 0) == pytest.approx(peak_tflops(name) * 1e12), name
+def test_gpus_of_the_catalog_have_peaks_but_those_without_tensor_cores():
+    peaks = {name: peak_of_accelerator(name) for name in catalog.accelerators()}
+    without = {name for name, peak in peaks.items() if peak is None and name.startswith("NVIDIA_")}
+    assert without == {"NVIDIA_TESLA_P4", "NVIDIA_TESLA_P100", "NVIDIA_TESLA_K80", "NVIDIA_RTX_PRO_6000"}
+    assert peaks["NVIDIA_H100_MEGA_80GB"] == 989.5e12 and peaks["NVIDIA_TESLA_T4"] == 65e12
+    assert peaks["NVIDIA_A100_80GB"] == peaks["NVIDIA_TESLA_A100"] == 312e12

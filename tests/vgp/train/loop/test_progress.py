@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from vgp.base.gpu_peaks import peak_flops
 from vgp.networks.shape import Workload
 from vgp.train.loop import progress
-from vgp.train.loop.progress import Pace, Progress, Stopwatch, peak_flops, throughput
+from vgp.train.loop.progress import Pace, Progress, Stopwatch, throughput
 
 
 def test_the_longest_fitting_name_of_a_gpu_decides_its_peak():
