@@ -35,18 +35,17 @@ def check_request(
     task: str,
     model: str,
     task_options: Options,
-    registry: str = "",
     model_name: str = "",
     destination: str = "",
-    staging: str = "",
     window: str = "",
-    as_of: str = "",
-    pins: str = "",
     shard_rows: int = 0,
-    stop_on_drift: bool = False,
     with_task: bool = True,
+    **others: object,
 ) -> None:
-    """What can be told to be wrong about a prediction before anything starts.
+    """Checks what is known to be wrong about a prediction before anything starts.
+
+    Args:
+        others: Parameters of the form that can only be checked by the step.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.

@@ -13,8 +13,7 @@ from vgp.decision.decision import Terms, read_terms
 from vgp.decision.retraining import policy
 from vgp.decision.retraining.policy import Policy
 from vgp.protocol.pins import Request
-from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.order import check_rungs
+from vgp.train.config import TrainConfig, check_rungs, parse
 
 #: The parameters that say when a run trains.
 RULES = tuple(policy.checked.__kwdefaults__ or ())

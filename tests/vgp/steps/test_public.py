@@ -3,6 +3,8 @@
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,9 @@ def test_what_a_workflow_imports_is_there() -> None:
         assert getattr(workflow, name)
     with pytest.raises(AttributeError, match="has no 'plac'"):
         workflow.plac  # noqa: B018
+
+
+def test_the_form_of_a_workflow_needs_no_package_of_the_training():
+    heavy = "{'torch', 'numpy', 'pyarrow', 'ibis'}"
+    code = f"import sys, vgp.steps.form; print(*({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

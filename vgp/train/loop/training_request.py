@@ -14,8 +14,8 @@ from vgp.train.checkpoint import recovery
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
 from vgp.train.checkpoint.manifest import require_same
 from vgp.train.checkpoint.store import Store
-from vgp.train.config import OPEN, TrainConfig
-from vgp.train.loop.order import Plan, check_assignment, count_microbatches
+from vgp.train.config import OPEN, TrainConfig, check_assignment
+from vgp.train.loop.order import Plan, count_microbatches
 from vgp.train.weights import Weights
 
 #: The processes of every rung that a step's launcher may start it on, such as 8,16.

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from vgp.base.exits import UserError
 from vgp.data.task import Task
-from vgp.train.config import TrainConfig, parse
-from vgp.train.loop.order import Plan, Schedule, assignment, check_rungs, count_microbatches, permute, seed_of
+from vgp.train.config import TrainConfig, check_rungs, parse
+from vgp.train.loop.order import Plan, Schedule, assignment, count_microbatches, permute, seed_of
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**62))
