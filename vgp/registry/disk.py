@@ -42,6 +42,7 @@ class DiskRecord:
         """Puts what the function makes of the file's bytes in their place; None = leaves them. Calls it once."""
         with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             if (data := function(self.read())) is not None:
+                files.remove_scratch(self.path)
                 files.write(self.path, data, durable=True)
 
     def require_writable(self) -> None:
