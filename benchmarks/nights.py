@@ -20,10 +20,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from loopback.cloud import Cloud
-
 from tests.vgp.vertex.schedules.conftest import SPEC
 from tests.vgp.vertex.schedules.nightly import PINNED, Project, became, real_resolve
+from tools.emulator.cloud import Cloud
 from vgp.settings import load
 from vgp.vertex import clients
 from vgp.vertex.runs import outputs

@@ -249,7 +249,7 @@ def served(wanted: bool) -> Iterator[str]:
         return
     from google.cloud.storage import Client
 
-    from tests.loopback.storage import storage_server
+    from tools.emulator.storage import storage_server
 
     with storage_server() as url:
         os.environ["STORAGE_EMULATOR_HOST"] = url

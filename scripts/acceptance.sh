@@ -13,9 +13,9 @@ fi
 python=.venv/bin/python
 
 # A kill -9 of Python, or a machine that ran out of memory, leaves the deleting to this shell.
-"$python" -m tests.acceptance "$@"
+"$python" -m tools.acceptance "$@"
 code=$?
 if [ "$code" -gt 128 ] && [ "$code" -ne 130 ]; then
-  "$python" -m tests.acceptance "$@" --clean
+  "$python" -m tools.acceptance "$@" --clean
 fi
 exit "$code"

@@ -1,4 +1,4 @@
-"""What the tests of every room share: the loopback cloud (tests/loopback/cloud.py), and its fixture `cloud`."""
+"""What the tests of every room share: the loopback cloud (tools/emulator/cloud.py), and its fixture `cloud`."""
 
 import atexit
 import functools
@@ -19,10 +19,12 @@ import yaml
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from isolation import as_found
-from loopback.fixture import cloud, sdk, without_lookups
+
+from tools.emulator.fixture import cloud, sdk, without_lookups
 
 __all__ = ["cloud", "sdk", "without_lookups"]
 

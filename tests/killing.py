@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loopback.cloud import Cloud
+    from tools.emulator.cloud import Cloud
 
 TESTS = Path(__file__).parent
 

@@ -9,17 +9,14 @@ import pytest
 
 from vgp.base.clock import Clock
 from vgp.base.exits import Preempted
-from vgp.launch.capacity import jobs, journal
+from vgp.launch.capacity import journal
 from vgp.launch.capacity import situation as progress
 from vgp.launch.capacity.situation import at_risk_s
-from vgp.machines.placement import provisioning
+from vgp.protocol import environment
 from vgp.protocol.capacity import control as job
 from vgp.protocol.capacity import ladder
 from vgp.protocol.capacity import progress as job_progress
 from vgp.protocol.capacity.watcher import require_turn
-from vgp.train import fit
-from vgp.train.loop import training_request as request
-from vgp.workflow.compiling import capacity as compiling
 
 DATA = Path(__file__).parents[1] / "data"
 NAMES = ("ladder.json", "heartbeat.json", "progress.json")
@@ -35,19 +32,8 @@ def shape(document: object) -> object:
     return float if isinstance(document, int | float) else type(document)
 
 
-def test_variables_of_a_job_have_one_name_on_both_sides():
-    said = (jobs.FOLDER_VARIABLE, jobs.ATTEMPT_VARIABLE, compiling._WORLDS, compiling._STEP_IMAGE)
-    read = (
-        job.FOLDER_VARIABLE,
-        job.ATTEMPT_VARIABLE,
-        request.WORLD_SIZES_VARIABLE,
-        fit.STEP_IMAGE_VARIABLE,
-    )
-    assert said == read
-    assert (compiling.IMAGE_VARIABLE, provisioning.PREEMPTIONS_VARIABLE) == (
-        fit.IMAGE_VARIABLE,
-        request.RATE_VARIABLE,
-    )
+def test_a_job_takes_its_folder_and_attempt_from_the_variables_that_its_launcher_sets():
+    said = (environment.CONTROL_FOLDER, environment.ATTEMPT)
     assert job.told({said[0]: "gs://b/f", said[1]: TOKEN}) == job.Control("gs://b/f", TOKEN)
 
 

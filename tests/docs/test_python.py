@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.api import Run, RunFailed
 from vgp.base.clock import Clock
 

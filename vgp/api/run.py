@@ -11,6 +11,7 @@ from typing import Any
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
+from vgp.protocol import file_names
 
 #: A larger page is named, not put into the notebook's file.
 MOST_BYTES = 4 << 20
@@ -117,7 +118,7 @@ class Run:
     @property
     def report(self) -> Path | None:
         """The page to look at."""
-        page = self.folder / "report.html"
+        page = self.folder / file_names.REPORT
         return page if page.is_file() else next(iter(sorted(self.folder.glob("*.html"))), None)
 
     @property
@@ -133,14 +134,14 @@ class Run:
     def _metadata(self, step: str, name: str) -> JsonObject:
         """What a step said of an artifact; nothing where it left nothing that can be read."""
         with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
-            output = json.loads((self.folder / step / "executor_output.json").read_text(encoding="utf-8"))
+            output = json.loads((self.folder / step / file_names.EXECUTOR_OUTPUT).read_text(encoding="utf-8"))
             return dict(output["artifacts"][name]["artifacts"][0]["metadata"])
         return {}
 
     @cached_property
     def _schemas(self) -> dict[str, dict[str, str]]:
         """Of each step of the pipeline: output -> schema."""
-        spec = json.loads((self.folder / "pipeline.json").read_text(encoding="utf-8"))
+        spec = json.loads((self.folder / file_names.PIPELINE).read_text(encoding="utf-8"))
         components = spec.get("components", {})
         tasks = _tasks(spec["root"], components)
         return {name: _outputs(components.get(component, {})) for name, component in tasks.items()}
@@ -161,7 +162,7 @@ def opened(folder: Path) -> Run:
         RequestError: it holds no run that has ended.
     """
     try:
-        told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        told = json.loads((folder / file_names.RUN).read_text(encoding="utf-8"))
         return Run.of({**told, "folder": str(folder.resolve())})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise RequestError(f"{folder} is not the folder of a run that has ended: it holds no run.json.") from None

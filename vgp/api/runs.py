@@ -10,6 +10,7 @@ from vgp.api.parameter_values import in_python, texts
 from vgp.api.run import Run, RunFailed, opened
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
+from vgp.protocol import file_names
 from vgp.settings import load as load_settings
 from vgp.settings import repository_of
 from vgp.workflow.local import local_folder as folders
@@ -72,7 +73,7 @@ def resume(
     """
     path = Path(folder)
     try:
-        told = json.loads((path / "request.json").read_text(encoding="utf-8"))
+        told = json.loads((path / file_names.REQUEST).read_text(encoding="utf-8"))
         request = local.resumed(
             str(told["workflow"]), path, repository_of(Path(settings) if settings else None), nproc=nproc, nodes=nodes
         )

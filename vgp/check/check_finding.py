@@ -8,7 +8,10 @@ from vgp.base.documents.bounded_text import FieldPath
 from vgp.base.documents.document import Document
 from vgp.base.documents.edits import Change
 from vgp.check.container_facts import Service
+from vgp.machines.catalog import prices
+from vgp.machines.catalog.catalog import DEFAULT_REGION
 from vgp.machines.catalog.prices import Price
+from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.combination import Combination, known
 from vgp.machines.placement.dearest import Held
 from vgp.machines.placement.provisioning import STRATEGIES
@@ -72,7 +75,12 @@ class RungRow:
         """Its part of the dearest way."""
         if self.held is None or self.usd_per_hour is None:
             return None
-        return self.usd_per_hour * self.held.both_s / 3600
+        return self.held_usd_per_hour * self.held.both_s / 3600
+
+    @property
+    def held_usd_per_hour(self) -> float:
+        """Of all its machines with their boot disks; 0 where no price is known."""
+        return sum((row.held_usd_per_hour or 0.0) * (row.replicas or 0) for row in self.rows)
 
     def as_json(self) -> dict[str, object]:
         hourly = None if self.usd_per_hour is None else round(self.usd_per_hour, 6)
@@ -109,8 +117,10 @@ class StepRow:
     rungs: tuple[RungRow, ...] = ()
     #: How long the whole way up the ladder may take.
     ladder_s: float | None = None
-    #: Whether one of Google's launchers waits for its job, on a machine of its own.
-    has_launcher: bool = False
+    #: Type and GB of each machine's boot disk; None where it is not known, or counts for nothing.
+    boot_disk: tuple[str, int] | None = None
+    #: The region in which one of Google's launchers waits for its job, on a machine of its own; None where none does.
+    launcher_region: str | None = None
     #: Whether nothing ends it before Vertex AI does, after 7 days.
     is_endless: bool = False
     #: Of a slice of TPUs: the price that `usd_per_hour` is of.
@@ -146,14 +156,37 @@ class StepRow:
         return self.price.date if self.price else None
 
     @property
+    def disk_price(self) -> Price | None:
+        """Of an hour of the boot disk of one machine; None where it has no price, or the machine has none."""
+        if self.boot_disk is None or self.usd_per_hour is None:
+            return None
+        return prices.boot_disk(*self.boot_disk, self.region or DEFAULT_REGION)
+
+    @property
+    def launcher_prices(self) -> tuple[Price, ...]:
+        """Of an hour of the machine on which Google's launcher waits, and of its boot disk; empty without either."""
+        if self.launcher_region is None:
+            return ()
+        machine = plain.default()
+        price = machine.price("standard", self.launcher_region)
+        disk = prices.boot_disk(*job_fields.default_disk(machine.machine), self.launcher_region)
+        return (price, disk) if price and disk else ()
+
+    @property
+    def held_usd_per_hour(self) -> float | None:
+        """Of one machine with its boot disk."""
+        disk = self.disk_price
+        return None if self.usd_per_hour is None else self.usd_per_hour + (disk.usd_per_hour if disk else 0.0)
+
+    @property
     def max_usd(self) -> float | None:
         """The most that all turns can cost; None where part of it is not known."""
         return None if self.turns is None or self.max_usd_a_turn is None else self.max_usd_a_turn * self.turns
 
     @property
     def max_usd_a_turn(self) -> float | None:
-        """Timeout x tries x machines x price, what every try may use of other services, and the way up its ladder."""
-        amounts = [self.machines_usd, *(service.usd for service in self.services)]
+        """Timeout x tries x machines x price, what every try may use besides, and the way up its ladder."""
+        amounts = [self.machines_usd, self.launcher_usd, *(service.usd for service in self.services)]
         known = [amount for amount in amounts if amount is not None]
         climbed = [rung.most_usd for rung in self.rungs]
         if self.tries is None or len(known) < len(amounts) or None in climbed:
@@ -162,10 +195,20 @@ class StepRow:
 
     @property
     def machines_usd(self) -> float | None:
-        """The most that the machines of one try can cost."""
-        if self.usd_per_hour is None or self.replicas is None or self.timeout_s is None:
+        """The most that the machines of one try can cost, with their boot disks."""
+        if self.held_usd_per_hour is None or self.replicas is None or self.timeout_s is None:
             return None
-        return self.usd_per_hour * self.replicas * self.timeout_s / 3600
+        return self.held_usd_per_hour * self.replicas * self.timeout_s / 3600
+
+    @property
+    def launcher_usd_per_hour(self) -> float:
+        """Of Google's launcher with its boot disk; 0 where none waits, or no price is known."""
+        return sum(price.usd_per_hour for price in self.launcher_prices)
+
+    @property
+    def launcher_usd(self) -> float:
+        """The most that the launcher of one try can cost while the job has its machines."""
+        return self.launcher_usd_per_hour * (self.timeout_s or 0.0) / 3600
 
     @property
     def not_known(self) -> str:
@@ -195,8 +238,17 @@ class StepRow:
             "price_date": self.price_date,
             "price_skus": list(self.price.skus) or None if self.price else None,
             "services": services,
+            "boot_disk": self._disk_as_json(),
+            "launcher_usd_per_hour": round(launcher, 6) if (launcher := self.launcher_usd_per_hour) else None,
             **ladder,
         }
+
+    def _disk_as_json(self) -> dict[str, object] | None:
+        price = self.disk_price
+        if self.boot_disk is None or price is None:
+            return None
+        own = {"type": self.boot_disk[0], "gb": self.boot_disk[1], "usd_per_hour": round(price.usd_per_hour, 6)}
+        return {**own, "at_most": price.at_most, "price_date": price.date, "price_skus": list(price.skus)}
 
 
 def _why_not(rung: RungRow) -> str:

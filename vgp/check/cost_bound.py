@@ -67,14 +67,22 @@ def price_dates(rows: Sequence[StepRow]) -> list[str]:
     """The days of all prices that are in the rows, the oldest first."""
     every = [each for row in rows for each in row.every]
     own = {row.price_date for row in every} | {used.price_date for row in every for used in row.services if used.usd}
+    own |= {price.date for row in every for price in (row.disk_price, *row.launcher_prices) if price}
     return sorted(day for day in own if day)
 
 
 def not_counted(rows: Sequence[StepRow]) -> list[str]:
     """What is billed and no part of the most: what has no price here, or no limit."""
-    waits = list(dict.fromkeys(row.step for row in rows if row.has_launcher))
-    launcher = f"the {plain.DEFAULT_MACHINE} on which Google's launcher waits for the job of {listed(waits, 'and')}"
-    return [*(["boot disks"] if rows else []), *([launcher] if waits else [])]
+    every = [row for row in rows for row in row.every]
+    bare = dict.fromkeys(row.step for row in every if row.usd_per_hour is not None and row.disk_price is None)
+    waits = dict.fromkeys(row.step for row in rows if row.launcher_region is not None)
+    alone = dict.fromkeys(row.step for row in rows if row.launcher_region is not None and not row.launcher_prices)
+    texts = {
+        "boot disks of": bare,
+        f"the {plain.DEFAULT_MACHINE} on which Google's launcher waits for the job of": alone,
+        "the launcher's time until machines are there for the job of": [step for step in waits if step not in alone],
+    }
+    return [f"{text} {listed(steps, 'and')}" for text, steps in texts.items() if steps]
 
 
 def not_in_it(rows: Sequence[StepRow]) -> str:
@@ -157,23 +165,27 @@ def steps_table(
     drawn = table(titles, cells, right=_NUMBERS, gap=2 if width < _WIDE else 3)
     below = ["every step: " + ", ".join(shared.values())] if shared else []
     below += [f"not in the total: {not_in_it(rows)}"] if unpriced(rows) else []
-    below += [f"not counted: {'; '.join(not_counted(rows))}"] if rows else []
+    below += [f"not counted: {'; '.join(left_out)}"] if (left_out := not_counted(rows)) else []
     below += [*_shuffled(rows), *chain.from_iterable(map(_ladder, rows))]
     below += [text for text in [words(price_dates(rows), today)] if text and dated]
     return above(drawn, below)
 
 
 def _services(row: StepRow) -> list[dict[str, str]]:
-    """What a step may use besides its machines, as lines below its own."""
+    """What a step may use besides its machines, Google's launcher included, as lines below its own."""
     times = None if row.tries is None or row.turns is None else row.tries * row.turns
+    used = [("", f"{each.name}: {each.what}", each.region, each.usd) for each in row.services]
+    if row.launcher_prices:
+        used.append(("launcher", plain.DEFAULT_MACHINE, row.launcher_region or "", row.launcher_usd))
     return [
         dict.fromkeys(_COLUMNS, "")
         | {
-            "machine": f"{used.name}: {used.what}",
-            "region": used.region,
-            "at most": "no price" if used.usd is None else "?" if times is None else dollars(used.usd * times),
+            "step": name,
+            "machine": machine,
+            "region": region,
+            "at most": "no price" if most is None else "?" if times is None else dollars(most * times),
         }
-        for used in row.services
+        for name, machine, region, most in used
     ]
 
 

@@ -10,10 +10,9 @@ from vgp.base.documents.node import Node
 from vgp.check import container_facts
 from vgp.check.check_finding import StepRow, unknown_machine
 from vgp.check.judgement import Judgement, Reader
-from vgp.check.machine_spec import MachineSpec
 from vgp.check.terms import Terms, judge_durations, judge_extras, persistent_resource, price_of, terms, tpu_price
 from vgp.check.worker_pool import ROLES, Pool, judge_pool
-from vgp.machines.catalog import catalog
+from vgp.machines.catalog import catalog, prices
 from vgp.machines.placement import provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.provisioning import STRATEGIES, is_preemptible
@@ -151,22 +150,30 @@ def _rows(
     step: str, job_terms: Terms, pools: list[Pool], trials: int | None, rounds: int | None, timeout_s: float | None
 ) -> list[StepRow]:
     """A row for each kind of machine: pools of equal machines are added up."""
-    kinds: dict[object, tuple[MachineSpec, int | None, bool | None]] = {}
+    kinds: dict[object, list[Pool]] = defaultdict(list)
     for pool in pools:
-        before = kinds.get(pool.spec.names, (pool.spec, 0, None))[1]
-        own = None if pool.replicas is None or trials is None else pool.replicas * trials
-        total = None if before is None or own is None else before + own
-        kinds[pool.spec.names] = (pool.spec, total, pool.is_reserved)
+        kinds[pool.spec.names].append(pool)
     rows = []
-    for spec, total, is_reserved in kinds.values():
+    for same in kinds.values():
+        spec, is_reserved = same[-1].spec, same[-1].is_reserved
+        counts = [pool.replicas for pool in same if pool.replicas is not None]
+        total = None if trials is None or len(counts) < len(same) else sum(counts) * trials
         way = "reservation" if is_reserved else STRATEGIES.get(job_terms.strategy, "standard")
         usd, region = price_of(spec, job_terms.regions, way)
         row = spec.row(step, total, job_terms.strategy, usd, region, timeout_s, rounds)
+        row = replace(row, boot_disk=_dearest_disk(same, region or catalog.DEFAULT_REGION))
         price = tpu_price(spec, job_terms.regions, way) if spec.is_tpu else None
         rows.append(
             replace(row, usd_per_hour=price.usd_per_hour, region=price.region, tpu_price=price) if price else row
         )
     return rows
+
+
+def _dearest_disk(pools: list[Pool], region: str) -> tuple[str, int] | None:
+    """The dearest boot disk of the pools, as a bound for all; None where one has no price, or is not known."""
+    disks = [pool.boot_disk for pool in pools if pool.boot_disk]
+    priced = [(price.usd_per_hour, disk) for disk in disks if (price := prices.boot_disk(*disk, region))]
+    return max(priced)[1] if len(priced) == len(pools) else None
 
 
 UNUSED_SERVERS = "GPU036"

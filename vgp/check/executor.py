@@ -11,6 +11,7 @@ from vgp.check.check_finding import RungRow, StepRow, unknown_machine
 from vgp.check.judgement import Judgement
 from vgp.check.spec import spec_ladder
 from vgp.check.spec.spec_ladder import position
+from vgp.machines.catalog import catalog
 from vgp.machines.placement import job_fields, plain
 from vgp.machines.placement.dearest import Held, Terms, dearest_way
 
@@ -39,7 +40,10 @@ def _container(judgement: Judgement, step: str, container: Node) -> None:
     if job is not None:
         location, before = task_inputs.option(container, "--location"), len(judgement.steps)
         api_object.judge(judgement, step, job, location=location, strict=True)
-        judgement.steps[before:] = [replace(row, has_launcher=True) for row in judgement.steps[before:]]
+        where = judgement.regions[0] if judgement.regions else catalog.DEFAULT_REGION
+        judgement.steps[before : before + 1] = [
+            replace(row, launcher_region=where) for row in judgement.steps[before : before + 1]
+        ]
         _on_launcher(judgement, step, container)
         _too_long(judgement, step, job)
     elif container_facts.is_launcher(container.get("image").text() or "") and (unread := task_inputs.unread(container)):
@@ -191,12 +195,12 @@ def _with_way(rungs: list[tuple[str, RungRow]], limit_s: float) -> list[RungRow]
     ways: dict[str, list[Held]] = {}
     for size in dict.fromkeys(size for size, _ in rungs):
         own = [rung for other, rung in rungs if other == size]
-        terms = [Terms(rung.usd_per_hour or 0.0, rung.timeout_s, rung.strategy) for rung in own]
+        terms = [Terms(rung.held_usd_per_hour, rung.timeout_s, rung.strategy) for rung in own]
         ways[size] = dearest_way(terms, limit_s)
 
     def most_usd(size: str) -> float:
         own = [rung for other, rung in rungs if other == size]
-        return sum((rung.usd_per_hour or 0.0) * held.both_s for rung, held in zip(own, ways[size], strict=True))
+        return sum(rung.held_usd_per_hour * held.both_s for rung, held in zip(own, ways[size], strict=True))
 
     dearest = max(ways, key=most_usd, default="")
     left = iter(ways.get(dearest, []))

@@ -9,7 +9,7 @@ from vgp.check import container_facts
 from vgp.check.check_finding import StepRow
 from vgp.check.judgement import Judgement, Reader
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import compatibility, plain, provisioning
+from vgp.machines.placement import compatibility, job_fields, plain, provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.machine_rules import first_error
 
@@ -166,5 +166,6 @@ def _row(
         step, combination.machine_type if combination else None, accelerator, count, 1, "STANDARD",
         price.usd_per_hour if price else None, region, timeout_s or plain.MAX_TIMEOUT_S, services=used,
         is_persistent=judgement.on_resource, is_endless=timeout_s is None,
+        boot_disk=job_fields.default_disk(combination.machine) if combination else None,
     )  # fmt: skip
     judgement.steps.append(row)

@@ -1,6 +1,6 @@
 """Judges one worker pool of a custom job: its machine, disk, reservation and replicas, and what it runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vgp.base.documents.bounded_text import spend
 from vgp.base.documents.node import Node
@@ -23,6 +23,8 @@ class Pool:
     spec: MachineSpec
     replicas: int | None
     is_reserved: bool | None
+    #: Type and GB of the boot disk; None where only the run knows them.
+    boot_disk: tuple[str, int] | None = None
 
 
 def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | None:
@@ -45,7 +47,7 @@ def judge_pool(reader: Reader, terms: Terms, index: int, pool: Node) -> Pool | N
         reader.malformed(pool.get("machineSpec"), "machineSpec", "given")
     result = Pool(at, spec, replicas, is_reserved)
     _provisioning(reader, terms, result)
-    judge_disk(reader, pool, spec)
+    result = replace(result, boot_disk=judge_disk(reader, pool, spec))
     judge_body(reader, pool, spec, is_chief=index == 0)
     return result
 
@@ -116,17 +118,20 @@ def _affinity(reader: Reader, kind: Node) -> str:
     return reader.text(kind, "reservationAffinityType") or "TYPE_UNSPECIFIED"
 
 
-def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> None:
-    """The boot disk of a pool, where it names one."""
-    disk = reader.object(pool.get("diskSpec"), "diskSpec")
-    if disk is None:
-        return
+def judge_disk(reader: Reader, pool: Node, spec: MachineSpec) -> tuple[str, int] | None:
+    """Judges the boot disk of a pool; returns its type and GB, None where they are not known."""
+    node = pool.get("diskSpec")
+    disk = reader.object(node, "diskSpec") or Node({}, node.path, node.scope)
     reader.keys(disk, "diskSpec")
     kind, size = disk.get("bootDiskType"), disk.get("bootDiskSizeGb")
-    size_gb = reader.number(size, "bootDiskSizeGb") or None
-    for problem in job_fields.disk(spec.machine, reader.text(kind, "bootDiskType"), size_gb):
+    disk_type, size_gb = reader.text(kind, "bootDiskType"), reader.number(size, "bootDiskSizeGb") or None
+    for problem in job_fields.disk(spec.machine, disk_type, size_gb):
         parts = {"bootDiskType": kind, "bootDiskSizeGb": size}
         reader.report(parts[problem.field], problem, parts=parts)
+    if spec.machine is None or not (node.known and kind.known and size.known):
+        return None
+    default_type, default_gb = job_fields.default_disk(spec.machine)
+    return disk_type or default_type, size_gb or default_gb
 
 
 #: Words of commands that start a process for each GPU.

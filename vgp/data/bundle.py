@@ -17,6 +17,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.base.storage import download, files, pinned, storage
 from vgp.data import task_names, tasks
+from vgp.protocol import file_names
 from vgp.protocol import pins as store
 from vgp.protocol.manifest import Column, Manifest
 from vgp.protocol.pins import ChampionPins
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from vgp.data.task import Task
 
-WEIGHTS = "model.safetensors"
-CARD = "model.json"
+WEIGHTS = file_names.WEIGHTS
+CARD = file_names.CARD
 
 
 class Frozen(BaseModel):

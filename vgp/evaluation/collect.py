@@ -23,16 +23,16 @@ from vgp.evaluation import collected, test_rows
 from vgp.evaluation import script_predictions as predictions
 from vgp.evaluation.collected import PREDICTIONS, Collected, Launched
 from vgp.evaluation.script_predictions import Predictions
-from vgp.protocol import manifest
+from vgp.protocol import file_names, manifest
 from vgp.protocol.manifest import Manifest
 
-METRICS_FILE = "metrics.json"
+METRICS_FILE = file_names.METRICS
 #: The console shows a handful; a curve belongs into TensorBoard's logs.
 MOST_METRICS = 200
 MOST_LETTERS = 100
 #: Of metrics.json, and of script.json.
 MOST_BYTES = 1 << 20
-LAUNCHED_FILE_NAME = "script.json"
+LAUNCHED_FILE_NAME = file_names.SCRIPT
 #: What is no part of the model.
 BESIDES = (METRICS_FILE, PREDICTIONS, collected.FILE_NAME)
 MOST_SHOWN_METRICS = 8

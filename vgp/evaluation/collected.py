@@ -10,12 +10,13 @@ from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.storage import files, pinned, storage
 from vgp.data.bundle import CARD, WEIGHTS
+from vgp.protocol import file_names
 from vgp.protocol import pins as store
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.pins import ChampionPins
 
 FILE_NAME = "collected.json"
-PREDICTIONS = "predictions.parquet"
+PREDICTIONS = file_names.PREDICTIONS
 
 
 class Launched(Frozen):

@@ -34,9 +34,10 @@ from vgp.evaluation.collected import Collected
 from vgp.evaluation.ranked import Scored, chosen, normalised, packed, scored
 from vgp.evaluation.regression import Loss
 from vgp.evaluation.thresholds import OperatingPoint
+from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 
-FILE_NAME = "predictions.parquet"
+FILE_NAME = file_names.PREDICTIONS
 #: The reason of a decision where the model's predictions are not known.
 UNDECIDED = f"Not decided: the script left no {FILE_NAME}, so nothing of it can be compared."
 MODELS = ("challenger", "champion", "baseline", "boosting")

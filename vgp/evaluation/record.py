@@ -11,13 +11,14 @@ from vgp.evaluation.examples import Examples
 from vgp.evaluation.importance import Importance
 from vgp.evaluation.regression import RegressionFigures
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
+from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Slice
 
 # ---- rows where a column has one value, as figures and the decision name them
 
 
-FILE_NAME = "metrics.json"
+FILE_NAME = file_names.METRICS
 
 
 class Scores(Frozen):

@@ -2,6 +2,7 @@
 
 cluster.py          where this process stands among machines, from CLUSTER_SPEC
 commit.py           the commit of the code that a run was started from
+environment.py      the environment variables by which desk, launchers and steps agree
 file_names.py       the names of files that one step writes and another reads
 imports.py          whose modules a process imports: those of the repository
 job_steps.py        the steps of a run, from its PipelineJob

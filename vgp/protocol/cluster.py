@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
+from vgp.protocol import environment as variables
 
-NPROC_VARIABLE = "TRAINING_NPROC"
+NPROC_VARIABLE = variables.NPROC
 #: Pools whose replicas train; pool 2 is for parameter or reduction servers, pool 3 for evaluators.
 _TRAINING_POOLS = ("workerpool0", "workerpool1")
 
@@ -43,7 +44,7 @@ def cluster(environment: Mapping[str, str]) -> Cluster:
     Raises:
         UserError: the variable holds something else than a cluster specification.
     """
-    text = environment.get("CLUSTER_SPEC", "")
+    text = environment.get(variables.CLUSTER_SPEC, "")
     if not text:
         return Cluster(host=socket.gethostname())
     try:
@@ -74,7 +75,7 @@ def started_by_torchrun(environment: Mapping[str, str]) -> bool:
 
     `RANK` alone does not say so: some Vertex containers set it per machine, not per process.
     """
-    return "CLUSTER_SPEC" not in environment and all(
+    return variables.CLUSTER_SPEC not in environment and all(
         name in environment for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vgp.base import google_api
 from vgp.base.documents.json_text import JsonObject
+from vgp.protocol import file_names
 
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # ---- one version of our registry as Vertex AI takes it: where its files lie, what serves it, and how it is found again
 
 #: What serving reads of a version, each held to its checksum: vgp/serve/endpoint.
-SERVED = ("model.json", "model.safetensors")
+SERVED = (file_names.CARD, file_names.WEIGHTS)
 PORT, PREDICT, HEALTH = 8080, "/predict", "/health"
 #: Labels by which a version of ours is known: the registry that it is of, its number and the beginning of its key.
 REGISTRY, NUMBER, KEY, STATE = "registry", "registry-number", "registry-key", "registry-state"

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vgp.base.storage import storage
+from vgp.protocol import environment as variables
 
 #: Set by a local run: the folder of pins, the folder of checkpoints, and the registry that it shares with others.
-PINS_VARIABLE = "TRAINING_PINS"
-CHECKPOINTS_VARIABLE = "TRAINING_CHECKPOINTS"
-REGISTRY_VARIABLE = "TRAINING_REGISTRY"
+PINS_VARIABLE = variables.PINS
+CHECKPOINTS_VARIABLE = variables.CHECKPOINTS
+REGISTRY_VARIABLE = variables.REGISTRY
 #: The last folder of a root of runs, beside which the registry lies: what keeps runs for a while deletes below it.
 RUNS = "runs"
 

@@ -18,6 +18,7 @@ from vgp.base.documents import json_text
 from vgp.base.exits import UserError
 from vgp.base.text.printable import quoted
 from vgp.data import task_names
+from vgp.protocol import file_names
 
 # ---- what a model is called in the registry
 
@@ -62,7 +63,7 @@ def _slug(text: str) -> str:
 
 
 FORMAT = 1
-FILE_NAME = "registry.json"
+FILE_NAME = file_names.REGISTRY
 CHAMPION = "champion"
 CANDIDATE = "candidate"
 #: A custom model id of Vertex AI, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models/upload

@@ -23,6 +23,7 @@ from typing import Any
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError, exits
 from vgp.data.tasks import file_options, is_file
+from vgp.protocol import file_names
 from vgp.protocol.run_folder import REGISTRY_VARIABLE
 from vgp.registry import command
 from vgp.serve.endpoint import server as serving
@@ -179,7 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
         values.update(settings)
     if verb == "decide":
         # Beside decision.json: the working folder may have a report.html or summary.md of its own.
-        for name, file in (("report", "report.html"), ("summary", "summary.md")):
+        for name, file in (("report", file_names.REPORT), ("summary", "summary.md")):
             values[name] = values[name] or str(Path(values["evaluation"]) / file)
     result = getattr(calls, verb)(**values)
     if verb == "decide":

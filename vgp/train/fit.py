@@ -18,6 +18,7 @@ from vgp.base.storage.objects import Folder
 from vgp.data import bundle, task_names, tasks
 from vgp.data.bundle import ModelCard
 from vgp.data.task import Task
+from vgp.protocol import environment as variables
 from vgp.protocol import manifest, run_folder
 from vgp.protocol.capacity.control import JOB_VARIABLE
 from vgp.protocol.capacity.watcher import followed
@@ -37,7 +38,7 @@ from vgp.train.weights import Weights
 
 #: The image that the step runs in, as the tool tells it; and that of the step, where this rung of its ladder has
 #: another: a run finds the same folder wherever it lands.
-IMAGE_VARIABLE, STEP_IMAGE_VARIABLE = "TRAINING_IMAGE", "TRAINING_STEP_IMAGE"
+IMAGE_VARIABLE, STEP_IMAGE_VARIABLE = variables.IMAGE, variables.STEP_IMAGE
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.base.storage.finding import find_local
 from vgp.base.storage.storage import File
 from vgp.base.text.printable import listed, quoted
+from vgp.protocol import file_names
 from vgp.protocol import pins as store
 from vgp.protocol.pins import ChampionPins
 
-WHOLE, INDEX, SUFFIX = "model.safetensors", "model.safetensors.index.json", ".safetensors"
+WHOLE, INDEX, SUFFIX = file_names.WEIGHTS, "model.safetensors.index.json", ".safetensors"
 #: Files of weights that are pickles, or of other frameworks.
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _LENGTH_BYTES = 8
@@ -107,7 +108,7 @@ def find(source: str) -> list[File]:
     if source.endswith(_PICKLED):
         raise _pickled(source)
     there = {PurePosixPath(file.path).name: file for file in _inside(source)}
-    card = [there["model.json"]] if "model.json" in there else []
+    card = [there[file_names.CARD]] if file_names.CARD in there else []
     if WHOLE in there:
         return [there[WHOLE], *card]
     if INDEX in there:

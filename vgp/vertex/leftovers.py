@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from vgp.base.errors import WorkFailed
 from vgp.base.text.google_names import cut_uri, join_uri
+from vgp.protocol import file_names
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.google_errors import explained
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from google.cloud.storage import Client as StorageClient
     from requests import Response
 
-LEASE = "lease.json"
+LEASE = file_names.LEASE
 _KINDS = {
     "run": re.compile(r"(?P<folder>\d+/[^/]+)/.*", re.DOTALL),
     "checkpoints": re.compile(r"(?P<folder>checkpoints/[^/]+)/.*", re.DOTALL),

@@ -13,7 +13,7 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.base.text.figures import listed
 from vgp.base.text.google_names import cut_uri
-from vgp.protocol import model_registry
+from vgp.protocol import file_names, model_registry
 from vgp.protocol.model_registry import Terms
 from vgp.protocol.model_service import ModelService, Refused
 from vgp.settings import Settings, load, repository_of
@@ -25,7 +25,7 @@ from vgp.workflow.local import training_code
 LOCAL = Path("runs") / "registry"
 
 #: The record's file in the folder of a model: vgp/registry/documents.py.
-RECORD_NAME = "registry.json"
+RECORD_NAME = file_names.REGISTRY
 
 
 @dataclass(frozen=True)

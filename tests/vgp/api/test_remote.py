@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.api import RequestError, submit
 from vgp.base.clock import Clock
 from vgp.base.errors import WorkFailed

@@ -99,6 +99,7 @@ def test_json_has_exactly_the_documented_keys(path):
             "step": "job", "machine_type": "n1-standard-8", "accelerator_type": "NVIDIA_TESLA_T4",
             "accelerator_count": 3, "replicas": 2, "strategy": "STANDARD", "usd_per_hour": None,
             "price_date": None, "price_skus": None, "services": [],
+            "boot_disk": None, "launcher_usd_per_hour": None,
         }
     ]  # fmt: skip
 

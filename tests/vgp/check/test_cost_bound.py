@@ -6,11 +6,15 @@ from datetime import date
 import pytest
 from rich.console import Console
 
+from vgp.base.documents.document import Document
 from vgp.base.errors import RequestError
 from vgp.check import cost_bound
 from vgp.check.check_finding import StepRow
+from vgp.check.checker import check
 from vgp.check.container_facts import Service
+from vgp.machines.catalog import prices
 from vgp.machines.catalog.prices import Price
+from vgp.machines.placement import plain
 from vgp.machines.placement.combination import Combination
 
 
@@ -63,7 +67,7 @@ def test_tries_and_turns_count():
 def test_json_has_a_bound_or_says_which_steps_have_none():
     assert cost_bound.as_json([row()]) == {
         "max_usd": 12.0, "max_usd_of_priced_steps": 12.0, "unpriced": {}, "price_dates": [row().price_date],
-        "not_counted": ["boot disks"],
+        "not_counted": ["boot disks of train"],
     }  # fmt: skip
     partly = cost_bound.as_json([row("prepare"), row(usd=None)])
     assert (partly["max_usd"], partly["max_usd_of_priced_steps"]) == (None, 12.0) and "train" in partly["unpriced"]
@@ -194,13 +198,43 @@ def test_days_of_prices_are_told_once_of_several_tables(dated):
     assert ("prices of" in console.export_text()) == dated
 
 
-def test_what_is_billed_and_not_counted_is_named():
-    text = drawn([row("prepare"), replace(row(), has_launcher=True), replace(row("tune"), has_launcher=True)])
-    assert (
-        "not counted: boot disks; the e2-standard-4 on which Google's launcher waits for the job of train and tune"
-        in text
+def test_boot_disks_and_the_launcher_are_part_of_the_most():
+    disk = prices.boot_disk("pd-ssd", 100, "us-central1").usd_per_hour
+    with_disks = replace(row(tries=2), boot_disk=("pd-ssd", 100))
+    assert with_disks.max_usd == pytest.approx(24.0 + 2 * 2 * 3 * disk)
+    launched = replace(with_disks, launcher_region="us-central1")
+    launcher = plain.default().price("standard", "us-central1").usd_per_hour + disk
+    assert launched.max_usd == pytest.approx(with_disks.max_usd + 2 * 2 * launcher)
+    [line] = [line for line in drawn([launched]).splitlines() if "launcher " in line and "e2-standard-4" in line]
+    assert line.rstrip().endswith(f"{2 * 2 * launcher:.2f}")
+    with pytest.raises(RequestError, match="more than --max-usd 24"):
+        cost_bound.refuse_above([with_disks], 24.0)
+    assert (launched.as_json()["boot_disk"]["gb"], cost_bound.price_dates([launched])[0]) == (100, "2026-04-30")
+
+
+def test_a_larger_disk_costs_more_and_all_pools_have_one():
+    def most(**disk):
+        pools = [{"machineSpec": {"machineType": "n1-standard-8"}, "replicaCount": count, **disk} for count in (1, 3)]
+        job = {"jobSpec": {"workerPoolSpecs": pools, "scheduling": {"timeout": "3600s"}}}
+        return check([Document("job", job, "")], regions=["us-central1"]).steps
+
+    (plain_row,), (large,) = most(), most(diskSpec={"bootDiskType": "pd-ssd", "bootDiskSizeGb": 500})
+    assert (plain_row.boot_disk, large.boot_disk, large.replicas) == (("pd-ssd", 100), ("pd-ssd", 500), 4)
+    assert large.max_usd - plain_row.max_usd == pytest.approx(
+        4 * prices.boot_disk("pd-ssd", 400, "us-central1").usd_per_hour
     )
-    assert "launcher" not in drawn([row()]) and "not counted: boot disks" in drawn([row()])
+    assert cost_bound.not_counted(most(diskSpec={"bootDiskType": "{{$.inputs.parameters['disk']}}"})) == [
+        "boot disks of job"
+    ]
+
+
+def test_what_is_billed_and_not_counted_is_named():
+    tune = replace(row("tune"), launcher_region="nowhere-1")
+    text = drawn([replace(row("prepare"), boot_disk=("pd-ssd", 100)), replace(row(), launcher_region="us-east1"), tune])
+    assert "boot disks of train and tune" in text
+    assert "the e2-standard-4 on which Google's launcher waits for the job of tune" in text
+    assert "the launcher's time until machines are there for the job of train" in text
+    assert "not counted" not in drawn([replace(row(), boot_disk=("pd-ssd", 100))])
 
 
 def test_the_advice_for_a_step_that_nothing_ends_is_one_that_counts():

@@ -56,7 +56,7 @@ def test_a_step_that_changed_shows_machine_and_cost_before_and_after(folders):
     (old,), (new,) = (state.files["job.yaml"] for state in sides(["."], folders[1], (), check))
     (line,) = [line for line in told(folders).splitlines() if line.startswith("| `fit`")]
     assert "| `g2-standard-8` → `g2-standard-16` | `1 x NVIDIA_L4` | `us-central1`, standard |" in line
-    assert old.max_usd < new.max_usd == pytest.approx(2 * new.usd_per_hour)
+    assert old.max_usd < new.max_usd == pytest.approx(2 * (new.usd_per_hour + new.disk_price.usd_per_hour))
     assert line.endswith(
         f"| {old.usd_per_hour:.2f} → {new.usd_per_hour:.2f} | ${old.max_usd:.2f} → ${new.max_usd:.2f} |"
     )
@@ -73,8 +73,8 @@ def test_what_has_no_price_is_at_least_with_its_reason(folders, b200_without_pri
 def test_the_comment_says_of_which_day_its_prices_are(folders, b200_without_price):
     written(folders, {"job.yaml": JOB}, {"job.yaml": SPOT})
     before, after = sides(["."], folders[1], (), check)
-    day = after.report.steps[0].price_date
-    told_at = date.fromisoformat(day)
+    first, last = (price.date for price in (after.report.steps[0].disk_price, after.report.steps[0].price))
+    day, told_at = f"{first} to {last}", date.fromisoformat(first)
     assert markdown(before, after, told_at + timedelta(60)).endswith(f"\n\nPrices of {day}.\n")
     assert f"Prices of {day}, up to 61 days old: refresh them" in markdown(before, after, told_at + timedelta(61))
     written(folders, {"job.yaml": UNPRICED}, {"job.yaml": UNPRICED})

@@ -84,8 +84,9 @@ def test_a_ladder_is_one_step_with_its_rungs_and_the_dearest_way_is_counted():
     assert (dear.held, cheap.held) == (Held(36000), Held(18000, 10 * HANDOVER_S)), (
         "10 hours of the dearest, then 5 of what is left"
     )
-    climbs = row.usd_per_hour * 2
-    assert row.max_usd == pytest.approx(climbs + 10 * dear.usd_per_hour + 6 * cheap.usd_per_hour)
+    assert dear.held_usd_per_hour > dear.usd_per_hour, "the machines have boot disks"
+    climbs = row.held_usd_per_hour * 2
+    assert row.max_usd == pytest.approx(climbs + 10 * dear.held_usd_per_hour + 6 * cheap.held_usd_per_hour)
     assert cost_bound.most_usd(report.steps) == pytest.approx(row.max_usd)
     assert [each["name"] for each in row.as_json()["rungs"]] == [each.name for each in row.rungs]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, reset, status
 
+from tools.emulator.cloud import Cloud, reset, status
 from vgp.__main__ import main
 from vgp.settings import load
 from vgp.vertex.runs import pipeline_job

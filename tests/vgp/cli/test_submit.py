@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 
 pytestmark = pytest.mark.usefixtures("cloud")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 from vgp.base.text.printable import abridged
 from vgp.check.spec.pipeline_spec import PipelineSpec, with_defaults

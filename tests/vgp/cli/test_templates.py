@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from killing import ask, ended, forks
-from loopback.cloud import Cloud, lost_response, slow
 
+from tools.emulator.cloud import Cloud, lost_response, slow
 from vgp.__main__ import main
 from vgp.workflow.compiling import source_commit
 

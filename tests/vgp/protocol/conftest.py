@@ -6,8 +6,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from loopback.tunnel import certificate
 
+from tools.emulator.tunnel import certificate
 from vgp.base import webhook
 
 from .receiver import Receiver

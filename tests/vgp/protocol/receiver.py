@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from loopback.tunnel import context
 
+from tools.emulator.tunnel import context
 from vgp.base import webhook
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from loopback.cloud import Cloud
-
+from tools.emulator.cloud import Cloud
 from vgp.base.clock import Clock
 from vgp.protocol.model_registry import Terms
 from vgp.registry import changes

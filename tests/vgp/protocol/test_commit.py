@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.base import google_api
 from vgp.protocol import commit
 from vgp.settings import Settings, load

@@ -1,8 +1,8 @@
 """The step that changed the registry brings Vertex AI after it, and does not fail where that fails."""
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.base import google_api
 from vgp.steps.vertex_records import follow
 

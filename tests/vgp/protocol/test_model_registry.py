@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response, reset, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base import google_api
 from vgp.protocol import model_registry
 from vgp.protocol.model_registry import Terms, differences, reconcile

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from kfp import dsl
-from loopback.cloud import Cloud, lost_response, slow, status
 
 from components.notify import notify
+from tools.emulator.cloud import Cloud, lost_response, slow, status
 from vgp.base import google_api
 from vgp.settings import load
 from vgp.steps import vertex_records

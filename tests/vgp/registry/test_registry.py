@@ -169,7 +169,7 @@ def is_whole(record, many):
 
 @pytest.mark.parametrize("place", ["disk", "bucket"], indirect=True)
 def test_many_that_end_at_once_leave_one_champion_and_a_history_without_gaps(place):
-    many = 8 if storage.is_remote(place.root) else 40  # a hundred: tests/registry_drill.py
+    many = 8 if storage.is_remote(place.root) else 40  # a hundred: tools/drills/registry.py
     threads = [threading.Thread(target=challenge, args=(place, number)) for number in range(many)]
     for thread in threads:
         thread.start()

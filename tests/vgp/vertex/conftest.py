@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.base.clock import Clock
 from vgp.settings import Settings, load
 from vgp.vertex import clients

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.moment import EPOCH_DAYS

@@ -1,8 +1,8 @@
 """The clients: where they call, who they are, and that they give up."""
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.base import google_api
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings

@@ -6,8 +6,8 @@ from google.api_core import exceptions
 from google.auth.exceptions import TransportError
 from google.cloud.aiplatform_v1.types import PipelineJob
 from google.protobuf import json_format
-from loopback.cloud import Cloud, reset, status
 
+from tools.emulator.cloud import Cloud, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from loopback.cloud import Cloud
-from loopback.discovery import document
-from loopback.front import DOCUMENTS
 
+from tools.emulator.cloud import Cloud
+from tools.emulator.discovery import document
+from tools.emulator.front import DOCUMENTS
 from vgp.__main__ import main
 from vgp.cli.verbs import VERBS
 from vgp.vertex import permissions

@@ -2,8 +2,8 @@
 
 import pytest
 from google.api_core import exceptions
-from loopback.cloud import reset, status
 
+from tools.emulator.cloud import reset, status
 from vgp.vertex import clients, rest
 
 ACCOUNT = "v1/projects/-/serviceAccounts/pipelines@test-project.iam.gserviceaccount.com"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.__main__ import main
 from vgp.vertex import clients
 

@@ -28,11 +28,12 @@ from vgp.data.beam.dataflow_job import cancelling_on_signals, follow, submit, un
 from vgp.data.beam.local import require_beam
 from vgp.data.beam.work import NOTES_FILE, Work
 from vgp.data.task import Shard, Task
+from vgp.protocol import environment as variables
 from vgp.protocol import run_folder
 from vgp.protocol.manifest import FILE_NAME, Manifest
 
 #: The image that the step runs in, and the region of a job of Vertex AI, as its environment tells them.
-IMAGE_VARIABLE, REGION_VARIABLE = "TRAINING_IMAGE", "CLOUD_ML_REGION"
+IMAGE_VARIABLE, REGION_VARIABLE = variables.IMAGE, "CLOUD_ML_REGION"
 #: Whether each shard is worked on in a process of its own, whose death its worker explains.
 APART = True
 #: The file in which a job says where its shards go.

@@ -31,7 +31,8 @@ from vgp.decision.release.outcome import Outcome
 from vgp.decision.report import card
 from vgp.decision.report.card import Origin
 from vgp.evaluation import record as evaluations
-from vgp.protocol import manifest
+from vgp.protocol import environment as variables
+from vgp.protocol import file_names, manifest
 from vgp.protocol import pins as store
 from vgp.protocol.imports import search_path
 from vgp.protocol.manifest import Manifest
@@ -42,7 +43,7 @@ from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
 
 #: As the tool tells them: the image that the step runs in, and the commit of the code of a local run.
-IMAGE_VARIABLE, COMMIT_VARIABLE = "TRAINING_IMAGE", "TRAINING_COMMIT"
+IMAGE_VARIABLE, COMMIT_VARIABLE = variables.IMAGE, variables.COMMIT
 #: Of other models that were scored beside it.
 _OTHERS = ("champion_", "baseline_", "boosting_")
 
@@ -142,7 +143,7 @@ def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
 def _write_about(folder: Path, inputs: Inputs, origin: Origin) -> None:
     """What is told of the model, as files of its version: report, decision, figures, card."""
     folder.mkdir()
-    shutil.copyfile(inputs.report, folder / "report.html")
+    shutil.copyfile(inputs.report, folder / file_names.REPORT)
     shutil.copyfile(inputs.decision, folder / decisions.FILE_NAME)
     shutil.copyfile(Path(inputs.evaluation) / evaluations.FILE_NAME, folder / evaluations.FILE_NAME)
     card.write(

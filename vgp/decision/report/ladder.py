@@ -8,10 +8,10 @@ from pathlib import Path
 from vgp.base.exits import UserError
 from vgp.base.storage import storage
 from vgp.base.text.figures import plural, took, usd
-from vgp.protocol import run_folder
+from vgp.protocol import file_names, run_folder
 from vgp.protocol.capacity.way import Attempt, Way, read
 
-NAME = "ladder.json"
+NAME = file_names.LADDER
 #: Bytes of a document that is read, and attempts that are shown.
 _MOST_BYTES, MOST_ROWS = 4_000_000, 50
 

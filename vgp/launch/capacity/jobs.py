@@ -9,6 +9,7 @@ from vgp.launch.capacity.journal import Journal
 from vgp.launch.capacity.outcome import ENDED, Outcome, refusal, state
 from vgp.launch.capacity.patience import Patience, is_passing, message, reason
 from vgp.launch.capacity.step_run import digest
+from vgp.protocol import environment as variables
 from vgp.protocol.capacity.job_service import JobService, Json
 from vgp.protocol.capacity.ladder import Creation, Ladder
 from vgp.protocol.capacity.plan import PlannedRung, filled
@@ -17,8 +18,6 @@ from vgp.protocol.capacity.plan import PlannedRung, filled
 LADDER_LABEL = "training-ladder"
 #: Labels of the run, by which Google bills: as gcp_labels_util.py of google-cloud-pipeline-components 2.22 has it.
 SYSTEM_LABELS = "VERTEX_AI_PIPELINES_RUN_LABELS"
-#: What the launcher tells every container of a job.
-FOLDER_VARIABLE, ATTEMPT_VARIABLE = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
 
 
 class Jobs:
@@ -59,12 +58,12 @@ class Jobs:
         return body
 
     def _working(self, body: Json, attempt: Creation) -> Json:
-        variables = {FOLDER_VARIABLE: self.folder, ATTEMPT_VARIABLE: attempt.token}
-        told = [{"name": name, "value": value} for name, value in variables.items()]
+        values = {variables.CONTROL_FOLDER: self.folder, variables.ATTEMPT: attempt.token}
+        told = [{"name": name, "value": value} for name, value in values.items()]
         for pool in body["jobSpec"]["workerPoolSpecs"]:
             container = next((pool[kind] for kind in ("containerSpec", "pythonPackageSpec") if kind in pool), None)
             if container is not None:
-                kept = [each for each in container.get("env", []) if each.get("name") not in variables]
+                kept = [each for each in container.get("env", []) if each.get("name") not in values]
                 container["env"] = [*kept, *told]
         return body
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.text.figures import dollars
 from vgp.machines.catalog import skus
-from vgp.machines.catalog.catalog import Machine, document, machines
+from vgp.machines.catalog.catalog import Machine, document, machines, regions
 
 PROVISIONING = ("standard", "spot", "flex_start", "reservation")
 
@@ -167,6 +167,34 @@ def _table() -> dict[tuple[str, str], _Compute]:
         )
         for row in rows
     }
+
+
+@cache
+def boot_disk(disk_type: str, size_gb: int, region: str) -> Price | None:
+    """Price of a boot disk for an hour, Vertex AI's fee included; None for a type that has none.
+
+    Of a region without a price it is that of the dearest region, as a bound.
+    """
+    part = skus.DISKS.get(disk_type)
+    if part is None:
+        return None
+    known = _disk_rate(part, region)
+    if known is not None:
+        found, at_most = known, False
+    else:
+        found, at_most = max(filter(None, (_disk_rate(part, where) for where in sorted(regions())))), True
+    usd, ids, sources = found
+    date = min(source(key)["date"] for key in sources)
+    return Price(usd * size_gb, region, "standard", date, at_most, sources, ids)
+
+
+def _disk_rate(part: str, region: str) -> tuple[float, tuple[str, ...], tuple[str, ...]] | None:
+    """$/hour of a GB by Vertex AI's own SKU, else by Compute Engine's and the fee; its SKU, and their source."""
+    for usage in (skus.TRAINING, skus.ON_DEMAND):
+        if found := skus.total([(part, 1)], region, usage):
+            fee = 0.0 if usage == skus.TRAINING else float(document("prices.json")["vertex"]["fee"])
+            return found.usd * (1 + fee), found.ids, found.sources
+    return None
 
 
 _GIB_PER_TIB = 1024

@@ -51,6 +51,14 @@ CORES = {
     "TPU_V2": ("Tpu-v2 Accelerator", "Tpu-v2 Pod Accelerator"),
     "TPU_V3": ("Tpu-v3 Accelerator", "Tpu-v3 Pod Accelerator"),
 }
+#: Type of a boot disk -> what an hour of one GB of it is sold as; the IOPS and the throughput that hyperdisk-balanced
+#: begins with are free of charge: https://cloud.google.com/compute/disks-image-pricing
+DISKS = {
+    "pd-ssd": "SSD backed PD Capacity",
+    "pd-standard": "Storage PD Capacity",
+    "pd-balanced": "Balanced PD Capacity",
+    "hyperdisk-balanced": "Hyperdisk Balanced Capacity",
+}
 #: The same part by another name, in some regions or by usage.
 ALSO = {
     "Nvidia H100 80GB Plus GPU": "Nvidia H100 80GB Mega GPU",
@@ -60,7 +68,7 @@ ALSO = {
     "Compute optimized Instance Ram": "Compute optimized Ram",
 }
 PARTS = {part for row in (*_PARTS.values(), *CORES.values()) for part in row if part}
-PARTS |= {*ATTACHED.values(), *CHIPS.values()}
+PARTS |= {*ATTACHED.values(), *CHIPS.values(), *DISKS.values()}
 #: Every name of a part -> the part.
 NAMES = {**{part: part for part in PARTS}, **ALSO}
 COLUMNS = ("part", "region", "usage", "sku", "usd_h", "source")
@@ -114,7 +122,7 @@ def _table() -> dict[tuple[str, str, str], dict[str, str]]:
 VERTEX_AI = "C7E2-9256-1C43"
 _TRAINING = re.compile(
     r"\s*(?:Vertex AI: ?Training(?:/Pipelines)? |Training - )(management fee on )?(?:on )?(.+?)(?: running)?"
-    r"(?: in \S| (?:USA|Europe|Asia)$)",
+    r"(?: in \S| (?:USA|Europe|Asia)$|(?<= PD Capacity)$)",
     re.I,
 )
 #: Words that are not in every name of a part.
@@ -154,7 +162,9 @@ COMPUTE_ENGINE = "6F81-5844-456A"
 #: Two prices of a part that differ by less are one.
 _SAME_USD = 1e-6
 _SPOT = re.compile(r"\bSpot Preemptible ")
-_NOT_PLAIN = re.compile(r"\b(Custom|Sole Tenancy|Commitment|Reserved|Calendar|DWS|Flex|Premium)\b", re.I)
+_NOT_PLAIN = re.compile(r"\b(Custom|Sole Tenancy|Commitment|Reserved|Calendar|DWS|Flex|Premium|Confidential)\b", re.I)
+#: Of a month of a GB: the catalog's own factor from byte seconds to GB months is that of 30 days.
+_HOURS_OF_MONTH = 720
 
 
 @dataclass(frozen=True)
@@ -215,18 +225,21 @@ def _sold(sku: JsonObject) -> tuple[str, str] | None:
 def _part(description: str) -> str | None:
     """The part that the description begins with, by its first name."""
     plain = description.removeprefix("Spot Preemptible ")
-    return next((part for name, part in NAMES.items() if plain.startswith(f"{name} ")), None)
+    return next((part for name, part in NAMES.items() if f"{plain} ".startswith(f"{name} ")), None)
 
 
 def unit_price(sku: JsonObject) -> float | None:
-    """The price of a unit after all free tiers, in USD; None where the SKU has none."""
+    """The price of an hour of a unit after all free tiers, in USD; None where the SKU has none."""
     for info in sku.get("pricingInfo", ()):
-        tiers = info.get("pricingExpression", {}).get("tieredRates", ())
+        expression = info.get("pricingExpression", {})
+        tiers, hours = expression.get("tieredRates", ()), 1
+        if str(expression.get("usageUnit", "")).endswith(".mo"):
+            hours = _HOURS_OF_MONTH
         amounts = [
             int(tier["unitPrice"].get("units", 0)) + int(tier["unitPrice"].get("nanos", 0)) / 1e9 for tier in tiers
         ]
         if amounts:
-            return amounts[-1]
+            return amounts[-1] / hours
     return None
 
 

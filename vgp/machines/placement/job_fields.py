@@ -17,6 +17,11 @@ RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _RESERVATION = re.compile(r"projects/[^/]+/zones/([^/]+)/reservations/[^/]+")
 
 
+def default_disk(machine: Machine) -> tuple[str, int]:
+    """Type and GB of the boot disk that a machine has where the request names none."""
+    return machine.default_boot_disk, DEFAULT_DISK_GB
+
+
 def disk(machine: Machine | None, disk_type: str | None, size_gb: int | None) -> Iterator[Problem]:
     """Whether the machine takes a boot disk of this type and size; None leaves the field to the API's default."""
     if size_gb is not None and not MIN_DISK_GB <= size_gb <= MAX_DISK_GB:

@@ -11,7 +11,8 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError
 from vgp.base.text.figures import dollars, took, usd
 from vgp.machines.catalog import catalog
-from vgp.machines.placement import plain, provisioning
+from vgp.machines.catalog.prices import boot_disk
+from vgp.machines.placement import job_fields, plain, provisioning
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.dearest import Terms, dearest_way
 from vgp.machines.placement.machine_rules import first_error
@@ -33,6 +34,8 @@ class ProposedRung:
     #: Of all nodes, in the dearest of its regions; None where no price is known.
     usd_per_hour: float | None
     reason: str
+    #: Of the boot disks of all nodes, in the dearest of its regions.
+    disks_usd_per_hour: float = 0.0
 
     def as_json(self) -> JsonObject:
         hourly = None if self.usd_per_hour is None else round(self.usd_per_hour, 4)
@@ -75,7 +78,7 @@ def proposed(
         raise RequestError(
             f"no price of {plain.DEFAULT_MACHINE}, which climbs, is known for {region}: no budget can be promised."
         )
-    climber_usd = climber.usd_per_hour if climber else 0.0
+    climber_usd = climber.usd_per_hour + _disk_usd(plain.default(), (region,)) if climber else 0.0
     kept, deadline_s, notes = _within(every, deadline_s, max_usd, climber_usd)
     rungs = kept if max_usd is not None else [*kept, *unpriced]
     if any("regions" in rung.keys for rung in rungs):
@@ -145,7 +148,15 @@ def _rung(
     keys |= {"nodes": nodes} if nodes > 1 else {}
     keys |= {"strategy": way} if way != "standard" else {}
     keys |= {"regions": list(regions)} if regions else {}
-    return ProposedRung(keys, max(known) * nodes if len(known) == len(prices) else None, reason)
+    hourly = max(known) * nodes if len(known) == len(prices) else None
+    return ProposedRung(keys, hourly, reason, _disk_usd(machine, regions or (region,)) * nodes)
+
+
+def _disk_usd(machine: Combination, regions: tuple[str, ...]) -> float:
+    """USD of an hour of the boot disk that the machine has by default, in the dearest of the regions."""
+    disk = job_fields.default_disk(machine.machine)
+    priced = [price.usd_per_hour for where in regions if (price := boot_disk(*disk, where))]
+    return max(priced, default=0.0)
 
 
 def _elsewhere(machine: Combination, region: str, way: str) -> tuple[str, ...]:
@@ -201,8 +212,11 @@ def _affordable_s(rungs: list[ProposedRung], max_usd: float, climber_usd: float)
 
 
 def _most_usd(rungs: list[ProposedRung], deadline_s: int, climber_usd: float) -> float:
-    """As compile counts it; `climber_usd` is the price of an hour of the machine that climbs."""
-    terms = [Terms(each.usd_per_hour or 0.0, deadline_s, each.keys.get("strategy", "standard")) for each in rungs]
+    """As compile counts it; `climber_usd` is the price of an hour of the machine that climbs, with its disk."""
+    terms = [
+        Terms((each.usd_per_hour or 0.0) + each.disks_usd_per_hour, deadline_s, each.keys.get("strategy", "standard"))
+        for each in rungs
+    ]
     way = dearest_way(terms, deadline_s)
     jobs = sum(rung.usd_per_hour * held.both_s for rung, held in zip(terms, way, strict=True))
     return (jobs + climber_usd * climber_s(deadline_s)) / 3600

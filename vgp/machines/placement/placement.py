@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.machines.catalog.prices import Price
+from vgp.machines.catalog.prices import Price, boot_disk
 from vgp.machines.placement import job_fields, plain, provisioning
 from vgp.machines.placement.combination import Combination, known, network_command, network_variables
 from vgp.machines.placement.job_options import JobOptions
@@ -73,8 +73,13 @@ class Placement:
 
     @property
     def max_usd(self) -> float | None:
-        """The most that one run of the step can cost: timeout x tries x nodes x price, with the servers."""
-        return None if self.hourly_usd is None else self.hourly_usd * self.timeout_s * (1 + self.retries) / 3600
+        """The most that one run of the step can cost: timeout x tries x nodes x price, with servers and boot disks."""
+        if self.hourly_usd is None:
+            return None
+        disk = boot_disk(self.boot_disk_type, self.boot_disk_gb, self.region)
+        machines = self.nodes + (self.servers.count if self.servers else 0)
+        hourly = self.hourly_usd + (disk.usd_per_hour * machines if disk else 0.0)
+        return hourly * self.timeout_s * (1 + self.retries) / 3600
 
     def machine_spec(self) -> JsonObject:
         spec: JsonObject = {"machine_type": self.combination.machine_type}

@@ -8,6 +8,7 @@ from vgp.machines.catalog import catalog
 from vgp.machines.catalog.catalog import Accelerator, Machine
 from vgp.machines.placement.combination import Combination
 from vgp.machines.placement.machine_rules import Problem
+from vgp.protocol import environment as variables
 
 #: Scheduling.Strategy of the API -> what the catalog calls it. The first two are deprecated names.
 STRATEGIES = {
@@ -28,7 +29,7 @@ _WORDS = {"standard": "STANDARD", "spot": "SPOT", "flex_start": "FLEX_START", "r
 #: two zones in autumn 2022, availability ended 965 times in 1,593 hours in which there was some (published traces of
 #: Wu et al., Can't Be Late, NSDI 2024, https://github.com/skypilot-org/spot-traces). What follows from it goes by its
 #: square root: were they twice as many, the best interval between two checkpoints would be 0.7 times as long.
-PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = "TRAINING_PREEMPTIONS_PER_HOUR", "0.6"
+PREEMPTIONS_VARIABLE, SPOT_PREEMPTIONS_PER_HOUR = variables.PREEMPTIONS_PER_HOUR, "0.6"
 
 
 def expected(strategy: str) -> dict[str, str]:

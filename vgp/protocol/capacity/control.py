@@ -15,11 +15,12 @@ from typing import Any
 from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.base.storage.slot import Slot
+from vgp.protocol import environment as variables
 
 #: The URI of the folder, and the name of this attempt in it; set on every container of the job by its launcher.
-FOLDER_VARIABLE, ATTEMPT_VARIABLE = "TRAINING_CAPACITY", "TRAINING_ATTEMPT"
+FOLDER_VARIABLE, ATTEMPT_VARIABLE = variables.CONTROL_FOLDER, variables.ATTEMPT
 #: What Vertex AI names a custom job by, the same whenever a machine of it is started again.
-JOB_VARIABLE = "CLOUD_ML_JOB_ID"
+JOB_VARIABLE = variables.JOB
 #: Of all documents in it.
 FORMAT = 1
 

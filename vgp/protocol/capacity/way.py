@@ -12,9 +12,10 @@ from datetime import date, datetime
 from typing import Any
 
 from vgp.base.text.figures import listed, plural, took, usd
+from vgp.protocol import file_names
 from vgp.protocol.job_steps import moment
 
-NAME = "ladder.json"
+NAME = file_names.LADDER
 #: The module that a step with a ladder runs.
 LAUNCHER = "vgp.launch.capacity"
 #: Bytes of a document that is read, and objects of a run's control folders.

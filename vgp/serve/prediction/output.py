@@ -29,6 +29,7 @@ from vgp.base.storage.bigquery.names import TableName
 from vgp.base.text.printable import listed
 from vgp.data.columns import elements
 from vgp.data.task import Task
+from vgp.protocol import file_names
 from vgp.serve.prediction.folder import KEY, Asked, Predicted, Written, as_json, shard_name
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def shard(task: Task, asked: Asked, key: str, ids: np.ndarray, told: pa.Table, p
     columns |= predictions(task, predicted)
     count = len(ids)
     columns |= {
-        "model": _constant(asked.model or asked.weights["model.safetensors"][:12], pa.string(), count),
+        "model": _constant(asked.model or asked.weights[file_names.WEIGHTS][:12], pa.string(), count),
         "model_version": _constant(asked.version, pa.int64(), count),
         "run": _constant(asked.run, pa.string(), count),
     }

@@ -18,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from vgp.base.documents import json_text
 from vgp.base.exits import StoreDown, UserError
 from vgp.base.text.printable import printable
+from vgp.protocol import file_names
 
-FILE_NAME = "lease.json"
+FILE_NAME = file_names.LEASE
 
 
 @dataclass(frozen=True)

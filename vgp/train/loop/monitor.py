@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from vgp.networks.shape import Workload
+from vgp.protocol import environment as variables
 from vgp.train.loop.curves import Curves, History
 from vgp.train.loop.health import Health
 from vgp.train.loop.order import assignment
@@ -51,7 +52,7 @@ def curves_folder(request: TrainingRequest) -> str:
     A job of Vertex AI with a TensorBoard is told the folder that is uploaded:
     https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/experiments/tensorboard-training
     """
-    folder = os.environ.get("AIP_TENSORBOARD_LOG_DIR", "").rstrip("/") or f"{request.checkpoints}/tensorboard"
+    folder = os.environ.get(variables.TENSORBOARD, "").rstrip("/") or f"{request.checkpoints}/tensorboard"
     return folder + (f"/run{request.run:03}" if request.run else "")
 
 

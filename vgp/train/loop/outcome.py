@@ -14,6 +14,7 @@ from vgp.base.storage import files, storage
 from vgp.data import bundle, task_names
 from vgp.data.task import Task
 from vgp.networks.shape import Workload
+from vgp.protocol import environment as variables
 from vgp.protocol.manifest import Manifest
 from vgp.train import mlflow_run
 from vgp.train.checkpoint.holder import Fence
@@ -127,7 +128,7 @@ def tracked(request: TrainingRequest) -> Live | None:
     options = {f"options.{name}": value for name, value in config["options"].items()}
     params = {name: value for name, value in config.items() if name != "options"} | options
     tags = {"training.job": request.job, "training.checkpoints": place,
-            "vgp.data": request.settings["data"], "image": os.environ.get("TRAINING_IMAGE", "")}  # fmt: skip
+            "vgp.data": request.settings["data"], "image": os.environ.get(variables.IMAGE, "")}  # fmt: skip
     return mlflow_run.start_run(request.checkpoints, request.run, params, tags | request.tags)
 
 

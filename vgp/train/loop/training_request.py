@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
 from vgp.data import task_names
+from vgp.protocol import environment as variables
 from vgp.protocol.manifest import Manifest
 from vgp.train.checkpoint import recovery
 from vgp.train.checkpoint.manifest import Manifest as Checkpoint
@@ -19,7 +20,7 @@ from vgp.train.loop.order import Plan, count_microbatches
 from vgp.train.weights import Weights
 
 #: The processes of every rung that a step's launcher may start it on, such as 8,16.
-WORLD_SIZES_VARIABLE = "TRAINING_WORLD_SIZES"
+WORLD_SIZES_VARIABLE = variables.WORLD_SIZES
 
 
 class Start(BaseModel):
@@ -191,7 +192,7 @@ def _newest_manifest(store: Store, run: int) -> Checkpoint | None:
 
 
 #: The launcher's word on how often the whole job is interrupted.
-RATE_VARIABLE = "TRAINING_PREEMPTIONS_PER_HOUR"
+RATE_VARIABLE = variables.PREEMPTIONS_PER_HOUR
 
 #: Without one: a day between two ends of any cause. Machines that fail are rarer (6.5 in 1,000 days of a machine of 8
 #: GPUs: A. Kokolis et al., Revisiting reliability in large-scale machine learning research clusters, HPCA 2025,

@@ -2,8 +2,8 @@
 
 An estimate from the machines of the run's spec, their list prices and the steps' times. Google bills a step from when
 its machines are there, we count from when it started; discounts, disks and the machine on which one of Google's
-launchers waits are not in it. The cost of BigQuery or Dataflow does not follow from a step's time: it is named as
-having no price.
+launchers waits are not in what was spent so far. The cost of BigQuery or Dataflow does not follow from a step's time:
+it is named as having no price.
 
 A run that took its dearest step from the cache cost next to nothing, and does not tell what one costs that does the
 work: the last runs are counted in two groups. Only the newest runs are read, within seconds; no answer delays no

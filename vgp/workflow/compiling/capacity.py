@@ -17,6 +17,7 @@ from vgp.check.spec.spec_ladder import PROGRAM
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import Problem, refuse
 from vgp.machines.placement.placed_ladder import Ladder, PlacedRung, climber_s
+from vgp.protocol import environment as variables
 from vgp.protocol.capacity.plan import EXECUTOR_INPUT, Plan, PlannedRung
 from vgp.settings import Settings
 from vgp.settings.value_rules import key_location
@@ -34,9 +35,9 @@ _MOST_BYTES = 120_000
 #: Starts of the launcher after the first: its machine may be lost like any other. It goes on with the same ladder.
 RETRIES = 2
 #: What training reads of its rung: vgp/protocol/capacity.
-_WORLDS, _STEP_IMAGE = "TRAINING_WORLD_SIZES", "TRAINING_STEP_IMAGE"
+_WORLDS, _STEP_IMAGE = variables.WORLD_SIZES, variables.STEP_IMAGE
 #: Tells a step which image it runs in: what it writes for later tries of itself is for the same code only.
-IMAGE_VARIABLE = "TRAINING_IMAGE"
+IMAGE_VARIABLE = variables.IMAGE
 
 
 def planned(

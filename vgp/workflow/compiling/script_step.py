@@ -14,6 +14,7 @@ from vgp.base.errors import RequestError
 from vgp.base.text.nearest import nearest
 from vgp.check.spec.container_settings import OF_THE_RUN, START, Script
 from vgp.machines.placement.step_request import Request
+from vgp.protocol import environment as variables
 from vgp.protocol import launching, placeholders
 from vgp.protocol.placeholders import IMAGE
 
@@ -95,9 +96,7 @@ def with_command(component: "BaseComponent", request: Request, form: "BaseCompon
     container.args = script.arguments(_artifacts(component), kinds)
     servers = request.parameter_server
     # Read by the launching text where no CLUSTER_SPEC tells of the servers: on this machine.
-    container.env = (
-        {**request.env, "TRAINING_PARAMETER_SERVERS": str(servers.count)} if servers else request.env or None
-    )
+    container.env = {**request.env, variables.PARAMETER_SERVERS: str(servers.count)} if servers else request.env or None
     return component
 
 

@@ -27,6 +27,7 @@ from vgp.base.documents.json_text import JsonView
 from vgp.base.errors import RequestError
 from vgp.check.spec.dag import table
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import file_names
 from vgp.settings import Repository
 from vgp.workflow.local.proof import Step
 
@@ -53,7 +54,7 @@ class Run:
 
     @cached_property
     def spec(self) -> PipelineSpec:
-        return PipelineSpec.read(self.folder / "pipeline.json")
+        return PipelineSpec.read(self.folder / file_names.PIPELINE)
 
     @property
     def registry(self) -> Path:
@@ -72,7 +73,7 @@ class Run:
         """URI of the pins that an earlier start of this run resolved; "" if none did."""
         for start in self.starts():
             with suppress(OSError, ValueError):
-                written = json.loads((start / _RESOLVE / "executor_output.json").read_text(encoding="utf-8"))
+                written = json.loads((start / _RESOLVE / file_names.EXECUTOR_OUTPUT).read_text(encoding="utf-8"))
                 uri = str(table(written, "parameterValues").get("uri") or "")
                 moved = self.folder / "pins" / Path(uri).name  # with the run's folder
                 return str(moved) if moved.is_file() else uri
@@ -95,7 +96,7 @@ def new(
         RequestError: `out` cannot be written.
     """
     run = Run(_new(out, workflow), workflow, arguments, repository, nproc, nodes)
-    whole_files.write(run.folder / "pipeline.json", spec.text)
+    whole_files.write(run.folder / file_names.PIPELINE, spec.text)
     _write_request(run)
     return run
 
@@ -103,7 +104,7 @@ def new(
 def _write_request(run: Run) -> None:
     processes = {"nproc": run.nproc, "nodes": run.nodes}
     request = {"workflow": run.workflow, "arguments": dict(run.arguments), **processes}
-    whole_files.write(run.folder / "request.json", json.dumps(request, indent=1, sort_keys=True) + "\n")
+    whole_files.write(run.folder / file_names.REQUEST, json.dumps(request, indent=1, sort_keys=True) + "\n")
 
 
 def _new(out: Path, workflow: str) -> Path:
@@ -128,7 +129,7 @@ def existing(folder: Path, workflow: str, repository: Repository) -> Run:
         RequestError: the folder holds none, or one of another workflow.
     """
     try:
-        request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+        request = json.loads((folder / file_names.REQUEST).read_text(encoding="utf-8"))
         processes = (request.get(name) for name in ("nproc", "nodes"))
         nproc, nodes = (None if number is None else int(number) for number in processes)
         run = Run(folder.resolve(), str(request["workflow"]), dict(request["arguments"]), repository, nproc, nodes)

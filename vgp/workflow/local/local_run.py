@@ -20,6 +20,8 @@ from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.container_settings import scripts
 from vgp.check.spec.parameters import check_arguments, parse_arguments
 from vgp.check.spec.pipeline_spec import PipelineSpec, registry_is
+from vgp.protocol import environment as variables
+from vgp.protocol import file_names
 from vgp.protocol.imports import variables_of_ours
 from vgp.settings import Repository, Settings
 from vgp.workflow.compiling import source_commit, workflow_files
@@ -163,7 +165,7 @@ def finished(run: Run, tell: Callable[[Event], None]) -> Result:
         with run.log.open("a", encoding="utf-8") as log:  # a hang-up leaves no terminal to say it on
             log.write(f"{message}\n")
         raise WorkFailed(message, exit_code=128 + stop.signal_number) from None
-    whole_files.write(run.folder / "run.json", json.dumps(result.as_json(), indent=1) + "\n")
+    whole_files.write(run.folder / file_names.RUN, json.dumps(result.as_json(), indent=1) + "\n")
     return result
 
 
@@ -204,12 +206,12 @@ def _execute(run: Run, tell: Callable[[Event], None]) -> list[proof.Step]:
 def _environment(run: Run) -> dict[str, str]:
     return {
         **variables_of_ours(),
-        "TRAINING_CHECKPOINTS": str(run.folder / "checkpoints"),
-        "TRAINING_PINS": str(run.folder / "pins"),
-        "TRAINING_REGISTRY": str(run.registry),
-        **({"TRAINING_COMMIT": sha} if (sha := source_commit.current(run.repository.root).of_the_code) else {}),
-        **({"TRAINING_NPROC": str(run.nproc)} if run.nproc else {}),
-        **({"TRAINING_NODES": str(run.nodes)} if run.nodes else {}),
+        variables.CHECKPOINTS: str(run.folder / "checkpoints"),
+        variables.PINS: str(run.folder / "pins"),
+        variables.REGISTRY: str(run.registry),
+        **({variables.COMMIT: sha} if (sha := source_commit.current(run.repository.root).of_the_code) else {}),
+        **({variables.NPROC: str(run.nproc)} if run.nproc else {}),
+        **({variables.NODES: str(run.nodes)} if run.nodes else {}),
         "PYTHONUNBUFFERED": "1",
         # What is read and printed does not depend on the terminal's language.
         "PYTHONUTF8": "1",

@@ -16,6 +16,7 @@ from vgp.base.documents.json_text import JsonView
 from vgp.check.spec import dag
 from vgp.check.spec.dag import Component, Loop, Output, Task, table
 from vgp.check.spec.pipeline_spec import PipelineSpec
+from vgp.protocol import file_names
 
 State = Literal["succeeded", "reused", "skipped", "missing"]
 
@@ -95,7 +96,7 @@ class _Walk:
             if state == "reused" and not may_be_reused:
                 break
             with suppress(OSError, ValueError):
-                written = json.loads((folder / name / "executor_output.json").read_text(encoding="utf-8"))
+                written = json.loads((folder / name / file_names.EXECUTOR_OUTPUT).read_text(encoding="utf-8"))
                 return _finished(name, state, why, folder / name, written)
         return Step(name, "missing", why)
 

@@ -24,6 +24,7 @@ from typing import Any
 
 from vgp.check.spec import dag
 from vgp.check.spec.container_settings import artifacts, read
+from vgp.protocol import file_names
 from vgp.protocol.imports import variables_of_ours
 from vgp.workflow import kfp_package
 
@@ -68,7 +69,9 @@ def _named(folder: str) -> str:
     from kfp import dsl
 
     name = json.dumps(Path(folder).name)[1:-1]
-    text = Path(folder, "pipeline.json").read_text(encoding="utf-8").replace(dsl.PIPELINE_JOB_NAME_PLACEHOLDER, name)
+    text = (
+        Path(folder, file_names.PIPELINE).read_text(encoding="utf-8").replace(dsl.PIPELINE_JOB_NAME_PLACEHOLDER, name)
+    )
     spec = json.loads(text)
     body = spec.get("pipelineSpec", spec)
     while f"comp-{body['pipelineInfo']['name']}" in body["components"]:
@@ -136,7 +139,7 @@ def _write_outputs(command: Sequence[str]) -> None:
     """What kfp's executor would have written: where the outputs are, which also proves that the step ran."""
     left = {name: uri for name, uri in artifacts(command).items() if name in ("model", "checkpoints")}
     written = {name: {"artifacts": [{"name": name, "uri": uri, "metadata": {}}]} for name, uri in left.items()}
-    path = Path(left["model"]).with_name("executor_output.json")
+    path = Path(left["model"]).with_name(file_names.EXECUTOR_OUTPUT)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"artifacts": written}), encoding="utf-8")
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.base import google_api
 from vgp.base.exits import UserError
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 from vgp.base.errors import RequestError
 from vgp.check.spec.parameters import Parameter, check_arguments, parse_arguments

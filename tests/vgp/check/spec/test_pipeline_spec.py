@@ -10,9 +10,9 @@ import pytest
 import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
-from loopback.cloud import Cloud
 from rich.console import Console
 
+from tools.emulator.cloud import Cloud
 from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.spec.pipeline_spec import PipelineSpec, as_pinned, as_text, cached, pins_first, switched

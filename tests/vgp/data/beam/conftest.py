@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud
-from loopback.fixture import cloud, without_lookups
 
+from tools.emulator.cloud import Cloud
+from tools.emulator.fixture import cloud, without_lookups
 from vgp.base.storage import dataflow as jobs
 from vgp.data.beam import dataflow as runner
 from vgp.data.beam import dataflow_job, work

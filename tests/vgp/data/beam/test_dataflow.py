@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from google.cloud import storage as client
-from loopback.cloud import late, lost_response, reset, slow, status
-from loopback.dataflow import Job
-from loopback.errors import ApiError
 
+from tools.emulator.cloud import late, lost_response, reset, slow, status
+from tools.emulator.dataflow import Job
+from tools.emulator.errors import ApiError
 from vgp.base.exits import Preempted, ProcessFailed, UserError
 from vgp.base.storage.dataflow import Jobs, explained
 from vgp.base.storage.storage import File

@@ -306,8 +306,8 @@ def test_a_stop_cancels_the_job_and_leaves_nothing(cloud, warehouse, prepared, p
     ],
 )
 def test_quotas_are_said_in_words(cloud, warehouse, prepared, reason, words):
-    from loopback.bigquery import refusal
-    from loopback.faults import Fault
+    from tools.emulator.bigquery import refusal
+    from tools.emulator.faults import Fault
 
     cloud.bigquery.write(warehouse.TABLE, warehouse.parcels(40))
     cloud.fail("bigquery.jobs.insert", Fault(answer=refusal(403, reason, "Custom quota exceeded")), forever=True)
@@ -333,8 +333,7 @@ def test_no_project_is_a_sentence(warehouse, prepared, cloud, monkeypatch):
 
 
 def test_a_server_that_is_down_is_a_failure_not_a_mistake(warehouse, prepared, cloud, monkeypatch):
-    from loopback.cloud import status
-
+    from tools.emulator.cloud import status
     from vgp.base.storage.bigquery import client
 
     monkeypatch.setattr(client, "DEADLINE_S", 0.5)
@@ -406,8 +405,8 @@ IDS = "SELECT id FROM `test-project.shop.parcels`"
 
 
 def test_a_job_whose_answer_was_lost_is_found_and_not_run_twice(cloud, jobs):
-    from loopback.cloud import lost_response
-    from loopback.faults import Fault
+    from tools.emulator.cloud import lost_response
+    from tools.emulator.faults import Fault
 
     cloud.fail("bigquery.jobs.insert", Fault(), lost_response())  # the dry run, and what it was for
     first = jobs().table("ids", IDS, "ids")
@@ -418,7 +417,7 @@ def test_a_job_whose_answer_was_lost_is_found_and_not_run_twice(cloud, jobs):
 
 
 def test_a_result_that_is_gone_or_failed_is_computed_again(cloud, jobs):
-    from loopback.bigquery_sql import Name
+    from tools.emulator.bigquery_sql import Name
 
     first = jobs().table("ids", IDS, "ids")
     name = Name(first.project, first.dataset, first.table)

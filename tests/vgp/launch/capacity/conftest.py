@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from google.auth.crypt import RSASigner
-from loopback.cloud import Cloud
-from loopback.custom_jobs import NAMES
 
+from tools.emulator.cloud import Cloud
+from tools.emulator.custom_jobs import NAMES
 from vgp.base.clock import Clock
 from vgp.launch.capacity import attempt
 from vgp.launch.capacity.__main__ import main

@@ -2,9 +2,9 @@ import json
 import signal
 
 import pytest
-from loopback.cloud import lost_response, repeated, reset, status
-from loopback.errors import ApiError
 
+from tools.emulator.cloud import lost_response, repeated, reset, status
+from tools.emulator.errors import ApiError
 from vgp.launch.capacity import attempt
 
 from .conftest import CANCEL, CREATE, EXITED, GET, LIST, QUOTA, STOCKOUT, executor_input, ladder_of, rung

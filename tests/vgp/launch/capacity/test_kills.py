@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 import requests
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.launch.capacity import attempt
 
 from .conftest import CREATE, QUOTA, STOCKOUT, CloudClock, Killed, Launcher, is_waiting, ladder_of, rung

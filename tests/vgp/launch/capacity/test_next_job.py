@@ -1,9 +1,9 @@
 """While the training goes on on demand, the job that is to follow it waits for Spot machines."""
 
 import pytest
-from loopback.cloud import lost_response, repeated, status
-from loopback.faults import Fault
 
+from tools.emulator.cloud import lost_response, repeated, status
+from tools.emulator.faults import Fault
 from vgp.base.clock import parse_time
 from vgp.launch.capacity import attempt, next_job
 from vgp.launch.capacity.next_job import may_ask

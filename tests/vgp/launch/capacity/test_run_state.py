@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-from loopback.cloud import reset, status
 
+from tools.emulator.cloud import reset, status
 from vgp.launch.capacity import step_run
 
 from .conftest import CREATE, ladder_of, rung

@@ -306,3 +306,38 @@ def test_the_page_says_of_which_day_each_group_of_prices_is(page):
 def test_machines_without_gpus_have_prices_outside_of_the_default_region(family):
     names = [name for name, machine in catalog.machines().items() if machine.family == family]
     assert all(price(name, None, 0, "europe-west4", way) for name in names for way in ("standard", "spot"))
+
+
+def test_a_boot_disk_has_the_price_of_its_region_with_the_fee_and_its_sku():
+    disk = prices.boot_disk("pd-ssd", 100, "us-central1")
+    assert (disk.usd_per_hour, disk.at_most) == (pytest.approx(0.17 * 1.15 * 100 / 720, rel=1e-4), False)
+    assert (disk.skus, disk.date, disk.sources) == (("A005-98FE-36CC",), "2026-04-30", ("catalog-2026-04-30",))
+    by_rule = prices.boot_disk("pd-balanced", 100, "us-central1")
+    assert by_rule.usd_per_hour == pytest.approx(0.10 * 1.15 * 100 / 720, rel=1e-4)
+    every = [prices.boot_disk("hyperdisk-balanced", 100, region) for region in sorted(catalog.regions())]
+    bounds = [each for each in every if each.at_most]
+    dearest = max(each.usd_per_hour for each in every)
+    assert all(each.usd_per_hour == dearest for each in [*bounds, prices.boot_disk("hyperdisk-balanced", 100, "x")])
+    assert prices.boot_disk("floppy", 100, "us-central1") is None
+
+
+def test_a_disk_that_the_catalog_sells_by_the_month_has_a_rate_by_the_hour():
+    def sku(description, usage_unit="GiBy.mo"):
+        rate = {"unitPrice": {"units": "0", "nanos": 144_000_000}}
+        expression = {"usageUnit": usage_unit, "tieredRates": [rate]}
+        return {
+            "description": description, "skuId": "A", "serviceRegions": ["us-east4"],
+            "category": {"usageType": "OnDemand"}, "pricingInfo": [{"pricingExpression": expression}],
+        }  # fmt: skip
+
+    found = skus.rates(
+        [
+            sku("Vertex AI: Training/Pipelines on SSD backed PD Capacity"),
+            sku("Hyperdisk Balanced Capacity in Iowa"),
+            sku("Balanced PD Capacity Confidential Mode in Iowa"),
+        ]
+    )
+    assert {key: rate.usd for key, rate in found.items()} == {
+        ("SSD backed PD Capacity", "us-east4", "Training"): pytest.approx(0.0002),
+        ("Hyperdisk Balanced Capacity", "us-east4", "OnDemand"): pytest.approx(0.0002),
+    }

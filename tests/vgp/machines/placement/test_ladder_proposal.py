@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from vgp.base.errors import RequestError
-from vgp.machines.catalog import catalog
+from vgp.machines.catalog import catalog, prices
 from vgp.machines.placement import plain
 from vgp.machines.placement.ladder_proposal import Proposal, proposed
 from vgp.machines.placement.placed_ladder import ladder
@@ -30,9 +30,11 @@ def test_spot_here_then_elsewhere_then_the_queue_then_on_demand():
     ways = [(rung.keys.get("strategy", "standard"), "regions" in rung.keys) for rung in made.rungs]
     assert ways == [("spot", False), ("spot", True), ("flex_start", False), ("standard", False)]
     assert {(rung.keys["machine"], rung.keys["nodes"]) for rung in made.rungs} == {("g2-standard-96", 2)}
-    spot = max(rung.usd_per_hour for rung in made.rungs if rung.keys.get("strategy") == "spot")
-    dearest = max(rung.usd_per_hour for rung in made.rungs)
-    climber = plain.default().price("standard", "us-central1").usd_per_hour
+    disk = prices.boot_disk("pd-ssd", 100, "us-central1").usd_per_hour
+    spots = [rung for rung in made.rungs if rung.keys.get("strategy") == "spot"]
+    spot = max(rung.usd_per_hour + rung.disks_usd_per_hour for rung in spots)
+    dearest = 2 * disk + max(rung.usd_per_hour for rung in made.rungs)
+    climber = plain.default().price("standard", "us-central1").usd_per_hour + disk
     assert made.max_usd == pytest.approx(12 * dearest + 12 * spot * 360 / 3600 + 12.5 * climber)
     assert all(region.startswith("us-") for region in made.rungs[1].keys["regions"])
     taken(made, "us-central1")

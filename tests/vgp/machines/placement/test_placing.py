@@ -11,6 +11,7 @@ from vgp.base.documents.document import Document
 from vgp.check.checker import check
 from vgp.check.plain_step import memory_gb_of, vcpu_of
 from vgp.machines.catalog import catalog
+from vgp.machines.catalog.prices import boot_disk
 from vgp.machines.placement import plain
 from vgp.machines.placement.combination import combinations
 from vgp.machines.placement.machine_rules import PlacementError
@@ -118,7 +119,7 @@ def test_every_combination_can_be_placed_and_passes_the_checker(combination):
     report = check([Document("f.json", spec, "")], regions=["us-central1"], as_of=DAY)
     assert [finding for finding in report.findings if finding.severity == "error"] == []
     assert [(row.machine_type, row.accelerator_count, row.replicas) for row in report.steps] == [(machine, count, 3)]
-    assert report.steps[0].max_usd == placement.max_usd
+    assert report.steps[0].max_usd == pytest.approx(placement.max_usd)
 
 
 @pytest.mark.parametrize("combination", combinations(), ids=str)
@@ -155,7 +156,8 @@ def test_a_plain_step_runs_where_the_pipeline_does():
 
 def test_the_most_it_can_cost_is_timeout_times_nodes_times_price(b200_without_price):
     placement = place(Request(machine="g2-standard-24", nodes=3, timeout="90m"))
-    assert placement.max_usd == pytest.approx(placement.usd_per_hour * 3 * 1.5)
+    disk = boot_disk("pd-ssd", 100, "us-central1").usd_per_hour
+    assert placement.max_usd == pytest.approx((placement.usd_per_hour + disk) * 3 * 1.5)
     assert place(Request(machine="a4-highgpu-8g", strategy="spot")).max_usd is None
 
 

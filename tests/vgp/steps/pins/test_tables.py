@@ -85,8 +85,7 @@ def test_beyond_seven_days_only_an_unchanged_table_can_be_read(cloud, write, res
 
 
 def test_a_table_that_was_made_anew_is_no_more_what_was_pinned(cloud, write, resolve, visits, tmp_path):
-    from loopback.bigquery_sql import Name
-
+    from tools.emulator.bigquery_sql import Name
     from vgp.base.storage.bigquery.names import parse
 
     write(40, ago=2)

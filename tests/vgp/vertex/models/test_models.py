@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 from vgp.registry import changes
 from vgp.registry.documents import Spent, Version

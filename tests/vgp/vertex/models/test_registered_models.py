@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, status
 
 from tests.vgp.protocol.registered import IMAGE, Registry, shown
+from tools.emulator.cloud import Cloud, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol import model_registry
 from vgp.settings import Settings

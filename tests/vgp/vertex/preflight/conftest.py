@@ -1,8 +1,8 @@
 """A project in which everything is fine, for tests that break one thing each."""
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.check.check_finding import StepRow
 from vgp.check.spec.pipeline_spec import PipelineSpec
 from vgp.settings import Settings, load

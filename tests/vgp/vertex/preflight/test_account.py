@@ -1,8 +1,8 @@
 """Who asks: credentials, project, billing and the caller's permissions."""
 
 import pytest
-from loopback.cloud import status
 
+from tools.emulator.cloud import status
 from vgp.base.errors import RequestError
 from vgp.vertex import clients
 

@@ -4,9 +4,9 @@ script."""
 import threading
 from io import StringIO
 
-from loopback.cloud import reset, slow, status
 from rich.console import Console
 
+from tools.emulator.cloud import reset, slow, status
 from vgp.vertex.preflight import preflight_questions
 from vgp.vertex.preflight.preflight_questions import Finding, Question, skipped
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.vertex.runs.remote_run import Run
 
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from google.cloud.aiplatform_v1 import PipelineState
-from loopback.cloud import Cloud
+
+from tools.emulator.cloud import Cloud
 
 HOUR = 3600
 TEXT = {"parameterType": "STRING", "defaultValue": "", "isOptional": True}

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response, reset, slow, status
 from rich.console import Console
 
+from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from google.cloud.aiplatform.utils.console_utils import custom_job_console_uri
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol.capacity.way import LAUNCHER
 from vgp.settings import Settings

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from killing import Victim, forks
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.settings import Settings
 from vgp.vertex.runs import pipeline_job
 from vgp.vertex.runs.attempts import start

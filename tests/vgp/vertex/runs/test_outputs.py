@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import PipelineJob
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.vertex.runs.outputs import artifacts, metrics, returned, short_type
 from vgp.vertex.runs.remote_run import Run, read
 

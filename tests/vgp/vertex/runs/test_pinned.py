@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, slow
 
+from tools.emulator.cloud import Cloud, slow
 from vgp.protocol.moment import EPOCH_DAYS
 from vgp.settings import Settings
 from vgp.vertex import resource_names

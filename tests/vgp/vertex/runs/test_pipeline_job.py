@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response, reset, slow, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
 from vgp.__main__ import main
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.check.spec.pipeline_spec import PipelineSpec, cached

@@ -10,8 +10,8 @@ import pytest
 from google.cloud.aiplatform_v1.types import PipelineJob
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.vertex import clients
 from vgp.vertex.runs.remote_run import Run, read, whole

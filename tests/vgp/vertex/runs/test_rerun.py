@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format
-from loopback.cloud import Cloud, lost_response, reset, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import PipelineSpec, switched
 from vgp.settings import Settings

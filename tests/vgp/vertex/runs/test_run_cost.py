@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import faults
-from loopback.cloud import Cloud
 
+from tools.emulator import faults
+from tools.emulator.cloud import Cloud
 from vgp.__main__ import main
 from vgp.check.check_finding import StepRow
 from vgp.check.container_facts import Service

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from loopback.cloud import Cloud, reset, status
-from loopback.logs import LogFilter
 
+from tools.emulator.cloud import Cloud, reset, status
+from tools.emulator.logs import LogFilter
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.patient_reads import Patience

@@ -11,9 +11,9 @@ import pytest
 from google.cloud.aiplatform_v1.types import PipelineJob
 from hypothesis import example, given
 from hypothesis import strategies as st
-from loopback.cloud import Cloud
 from rich.console import Console
 
+from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError
 from vgp.settings import Settings
 from vgp.vertex.runs.remote_run import Run, read

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from loopback.cloud import Cloud, lost_response, status
 
+from tools.emulator.cloud import Cloud, lost_response, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.runs import pipeline_job

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from google.cloud.aiplatform_v1.types import PipelineJob
-from loopback.cloud import Cloud, status
 from rich.console import Console
 
+from tools.emulator.cloud import Cloud, status
 from vgp.check.check_finding import RungRow, StepRow
 from vgp.protocol.capacity.way import read as told
 from vgp.settings import Settings

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules.declared_schedule import Declaration, declaration
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from isolation import sign_out
-from loopback.cloud import Cloud
-from loopback.plan import Task
 
+from tools.emulator.cloud import Cloud
+from tools.emulator.plan import Task
 from vgp.settings import Schedule, Settings
 from vgp.vertex import clients
 from vgp.vertex.runs import run_search

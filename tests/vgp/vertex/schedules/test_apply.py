@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response, reset, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response
 
+from tools.emulator.cloud import Cloud, lost_response
 from vgp.base.clock import Clock
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Schedule, Settings

@@ -9,8 +9,8 @@ import pytest
 from cronsim import CronSim
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loopback.cron import ticks
 
+from tools.emulator.cron import ticks
 from vgp.vertex.schedules.cron import Cron
 from vgp.vertex.schedules.cron import monthly_runs as declared
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from killing import Victim, forks
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.settings import Settings
 from vgp.vertex import clients, resource_names
 from vgp.vertex.schedules import fields, schedule_list

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings, load
 from vgp.vertex.schedules import declared_schedule, reconcile

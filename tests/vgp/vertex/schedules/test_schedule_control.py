@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud
 from rich.cells import cell_len
 from rich.console import Console
 
+from tools.emulator.cloud import Cloud
 from vgp.base.errors import RequestError
 from vgp.settings import Schedule, Settings
 from vgp.vertex.runs import pipeline_job, rerun

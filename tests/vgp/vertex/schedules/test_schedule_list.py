@@ -4,8 +4,8 @@ import json
 from datetime import UTC, datetime, time, timedelta
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.settings import Schedule, Settings
 from vgp.vertex import resource_names
 from vgp.vertex.schedules import schedule_control, schedule_list

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, status
 
+from tools.emulator.cloud import Cloud, status
 from vgp.base.errors import WorkFailed
 from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules import schedule_list

@@ -6,8 +6,8 @@ from functools import partial
 from zoneinfo import ZoneInfo
 
 import pytest
-from loopback.cloud import Cloud
 
+from tools.emulator.cloud import Cloud
 from vgp.protocol.summary import summary_of
 from vgp.settings import load
 from vgp.vertex.runs import outputs

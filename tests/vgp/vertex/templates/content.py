@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from loopback.cloud import Cloud
+from tools.emulator.cloud import Cloud
 
 NAME = "training"
 VERSIONS = "artifactregistry.projects.locations.repositories.packages.versions"

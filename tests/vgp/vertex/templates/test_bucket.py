@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response, reset, slow, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, slow, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients

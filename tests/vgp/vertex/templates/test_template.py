@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import requests
 import yaml
-from loopback.cloud import Cloud, lost_response, reset, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex import clients

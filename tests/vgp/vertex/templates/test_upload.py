@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from loopback.cloud import Cloud, lost_response, reset, status
 
+from tools.emulator.cloud import Cloud, lost_response, reset, status
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.settings import Settings
 from vgp.vertex.templates.upload import move_tag, remove_tag, upload

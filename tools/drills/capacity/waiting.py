@@ -1,0 +1,82 @@
+"""What must be true of the jobs that wait for Spot beside one on demand, in every climb."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tools.drills.capacity.climb import Evidence
+from tools.emulator.capacity import FOREVER
+from tools.emulator.working_job import WorkingJob
+from vgp.base.clock import parse_time
+from vgp.protocol.capacity.plan import Plan
+
+#: Hours that times with milliseconds may differ by.
+HOURS = 1e-3
+#: For so long a launcher may not know that a job has ended, seconds: it looks every 20, and answers late or not at all.
+UNSEEN_S = 90.0
+#: How a job in vain may have ended in ladder.json, by why its machines were gone last; "" = it never had any.
+TRUTH = {
+    "timeout": ("timeout", "lost"), "cancelled": ("cancelled", "lost", "wait_expired"),
+    "failed": ("preempted", "lost", "cancelled", "stockout"), "preempted": ("preempted", "stockout", "cancelled"),
+    "lost": ("lost", "preempted", "cancelled"), "": ("stockout", "wait_expired", "quota", "lost", "cancelled"),
+}  # fmt: skip
+
+
+def problems(found: Evidence, plan: Plan) -> list[str]:
+    """In words; nothing where all is well."""
+    return [*one_at_a_time(found), *beside_on_demand(found, plan), *recorded(found, plan), *worked_in_turn(found)]
+
+
+def jobs(found: Evidence) -> dict[str, WorkingJob]:
+    """All jobs that the cloud saw of those that waited."""
+    tokens = {name: job.message.labels.get("training-attempt", "") for name, job in found.region.jobs.items()}
+    return {name: found.region.jobs[name] for name, token in tokens.items() if token.startswith("next-")}
+
+
+def one_at_a_time(found: Evidence) -> Iterator[str]:
+    """None is asked for before the one before it is over."""
+    for before, after in pairwise(found.ladder.get("waiting", [])):
+        if before["ended"] is None or after["intended"] < before["ended"]:
+            yield f"waiting job {after['number']} was asked for while {before['number']} waited"
+
+
+def beside_on_demand(found: Evidence, plan: Plan) -> Iterator[str]:
+    """Each is asked for while a job works on demand, as far as its launcher can know."""
+    standard = {rung.name for rung in plan.rungs if rung.strategy == "standard"}
+    attempts = [each for each in found.ladder.get("attempts", []) if each["rung"] in standard and each["started"]]
+    held = [
+        (parse_time(each["started"]) or 0.0, (parse_time(each["ended"]) or FOREVER) + UNSEEN_S) for each in attempts
+    ]
+    for waiting in found.ladder.get("waiting", []):
+        asked = parse_time(waiting["intended"]) or 0.0
+        if not any(began <= asked <= ended for began, ended in held):
+            yield f"waiting job {waiting['number']} was asked for while nothing worked on demand"
+
+
+def recorded(found: Evidence, plan: Plan) -> Iterator[str]:
+    """ladder.json says what the cloud saw of them, and each that was granted has become an attempt."""
+    prices = {rung.name: rung.usd_per_hour or 0 for rung in plan.rungs}
+    attempts = {each["token"]: each["job"] for each in found.ladder.get("attempts", [])}
+    for waiting in found.ladder.get("waiting", []):
+        number, job = waiting["number"], found.region.jobs.get(waiting["job"] or "")
+        if waiting["outcome"] is None:
+            yield f"waiting job {number} is not over"
+        elif waiting["outcome"] == "granted":
+            if attempts.get(waiting["token"]) != waiting["job"] or waiting["hours"]:
+                yield f"waiting job {number} was granted, and is no attempt with its hours"
+        elif job:
+            why, hours = job.spells[-1].why if job.spells else "", job.hours(job.ended or job.created)
+            if waiting["outcome"] not in TRUTH.get(why, ()):
+                yield f"waiting job {number} is recorded as {waiting['outcome']}, its machines ended: {why or 'none'}"
+            if abs(waiting["hours"] - hours) > HOURS or abs(waiting["usd"] - hours * prices[waiting["rung"]]) > 0.05:
+                yield f"waiting job {number} is recorded with {waiting['hours']:.4f} h, and had {hours:.4f} h"
+
+
+def worked_in_turn(found: Evidence) -> Iterator[str]:
+    """A job that never became an attempt takes no step, and none goes on."""
+    tokens = {each["token"] for each in found.ladder.get("attempts", [])}
+    for name, job in jobs(found).items():
+        is_attempt = job.message.labels["training-attempt"] in tokens
+        if not is_attempt and any(step.job == name.rpartition("/")[2] for step in found.steps):
+            yield f"{name} waited, and took steps before its turn"
+        if not job.over:
+            yield f"{name} waited, and still goes on"

@@ -1,0 +1,78 @@
+"""What the steps of scripts/acceptance.sh do on Vertex AI, as the documents expect it, played on the loopback cloud."""
+
+from typing import TYPE_CHECKING, Any
+
+from vgp.machines.catalog import catalog
+
+from .custom_jobs import Job
+from .errors import ApiError
+from .messages import new
+
+if TYPE_CHECKING:
+    from .cloud import Cloud
+
+#: The account that the acceptance may not act as: tools/acceptance/checks.py.
+NOBODY = "acceptance-nobody"
+ACT_AS = f"You do not have permission to act as service_account: {NOBODY}@test-project.iam.gserviceaccount.com."
+#: The call that starts a run.
+CREATE = "aiplatform.projects.locations.pipelineJobs.create"
+LATE = "The replica workerpool0-0 exited with a non-zero status of 124. To find out more, see the logs."
+
+
+def played(cloud: "Cloud") -> None:
+    """Adds the scripts of the steps, and the quotas that a project may have."""
+    cloud.on(CREATE, lambda call: _refuse(cloud, call))
+    cloud.script("write", outputs=lambda task: _write(cloud, task), metadata={"file": {"uid": 1000}})
+    metadata = {"model": {"steps": 3, "driver": "550.90.07, Tesla T4"}}
+    cloud.script("fit", outputs=lambda task: _fit(cloud, task), metadata=metadata, uris={"model": "-kept"})
+    cloud.script("stay", outputs=lambda task: _stay(cloud, task), seconds=36_000)
+    cloud.script("late", seconds=30, fail=LATE)
+    cloud.script("ended", outputs=lambda task: {"Output": f"SUCCEEDED {_run(cloud, task)}"})
+    cloud.script("tick", outputs=lambda task: {"Output": task.inputs["scheduled"]})
+    listed = {info.metric for info in cloud.quotas.infos.values()}
+    for row in catalog.accelerators().values():
+        if row.quota and row.quota.metric not in listed:
+            cloud.quotas.set(row.quota.metric.rpartition("/")[2], 0, metric=row.quota.metric, region=cloud.region)
+
+
+def _run(cloud: "Cloud", task: Any) -> str:
+    """The resource name of the task's run."""
+    return f"projects/{cloud.project_number}/locations/{cloud.region}/pipelineJobs/{task.root.rpartition('/')[2]}"
+
+
+def _write(cloud: "Cloud", task: Any) -> dict[str, Any]:
+    _put(cloud, f"{task.output_uri(task.root, 'file')}")
+    return {"Output": task.inputs["value"]}
+
+
+def _fit(cloud: "Cloud", task: Any) -> dict[str, Any]:
+    """The custom job of a training step: of its run's account, network and key."""
+    run = next(call.body for call in reversed(cloud.requests) if call.method == CREATE)
+    message = new("CustomJob")
+    message.name = f"projects/{cloud.project_number}/locations/{cloud.region}/customJobs/{task.id}"
+    message.job_spec.service_account = run.get("serviceAccount", "")
+    message.job_spec.network = run.get("network", "")
+    message.encryption_spec.kms_key_name = run.get("encryptionSpec", {}).get("kmsKeyName", "")
+    cloud.custom_jobs.jobs[message.name] = Job(message, cloud.clock.now(), 60, None)
+    return {}
+
+
+def _stay(cloud: "Cloud", task: Any) -> dict[str, Any]:
+    marks = task.output_uri(task.root, "marks")
+    _put(cloud, f"{marks}/began")
+    cloud.on("aiplatform.projects.locations.pipelineJobs.cancel", lambda call: _put(cloud, f"{marks}/told-000"))
+    return {}
+
+
+def _put(cloud: "Cloud", uri: str) -> None:
+    bucket, _, name = uri.removeprefix("gs://").partition("/")
+    cloud.storage.upstream()
+    status, *_ = cloud.storage.ask("POST", f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}", body=b"x")
+    assert status == 200, uri
+
+
+def _refuse(cloud: "Cloud", call: Any) -> None:
+    if NOBODY in str(call.body.get("serviceAccount")):
+        for name in [name for name in cloud.pipeline_jobs.jobs if name.endswith("-nobody")]:
+            del cloud.pipeline_jobs.jobs[name]
+        raise ApiError(400, ACT_AS)
