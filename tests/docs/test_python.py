@@ -1,4 +1,7 @@
-"""docs/python.md: its code runs as it stands, on this machine and against the Google Cloud on loopback."""
+"""docs/python.md: its code runs as it stands, on this machine and against the Google Cloud on loopback.
+
+Its first run, of flights, is that of tests/vgp/workflow/local/test_run.py.
+"""
 
 import builtins
 import io
@@ -9,7 +12,7 @@ from typing import Any
 import pytest
 
 from tools.emulator.cloud import Cloud
-from vgp.api import Run, RunFailed
+from vgp.api import Run, RunFailed, run
 from vgp.base.clock import Clock
 
 REPOSITORY = Path(__file__).parents[2]
@@ -45,8 +48,8 @@ def test_the_code_of_the_page_runs_and_prints_what_the_page_says(project: Path) 
             record.unlink()
         builtins.print(*values, file=said)
 
-    names: dict[str, Any] = {"print": show}
-    for code, printed in HERE:
+    names: dict[str, Any] = {"print": show, "run": run}
+    for code, printed in HERE[1:]:
         if "RunFailed" in code:
             record.parent.mkdir(parents=True)
             record.write_text("{")

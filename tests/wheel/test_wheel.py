@@ -33,9 +33,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def installing() -> dict[str, str]:
+    """The environment of pip, which compiles nothing: each of four installations would take seconds."""
+    return {**clean(), "PIP_NO_COMPILE": "1"}
+
+
 def pip(*arguments: str, cwd: Path | None = None) -> None:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=clean(), cwd=cwd)
+    done = subprocess.run(command, capture_output=True, text=True, env=installing(), cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -99,11 +104,11 @@ def test_the_wheel_holds_one_package_and_no_trace_of_an_earlier_build(wheel: Pat
     assert not [name for name in names if "__pycache__" in name]
 
 
-@pytest.mark.parametrize("package", ["kfp", "torch", "numpy", "google", "training", "components", "pipelines"])
-def test_the_base_is_light(light: Path, package: str) -> None:
-    code = f"import importlib.util as u; print(u.find_spec({package!r}))"
+def test_the_base_is_light(light: Path) -> None:
+    packages = ["kfp", "torch", "numpy", "google", "training", "components", "pipelines"]
+    code = f"import importlib.util as u; print([name for name in {packages} if u.find_spec(name)])"
     done = subprocess.run([str(light), "-P", "-c", code], env=clean(), capture_output=True, text=True)
-    assert done.stdout == "None\n"
+    assert done.stdout == "[]\n"
 
 
 def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -> None:
@@ -128,9 +133,7 @@ def test_the_light_base_checks_lists_and_converts(light: Path, tmp_path: Path) -
     assert "g2-standard-8" in run("convert", "line.sh", cwd=tmp_path).stdout
 
 
-@pytest.mark.parametrize(
-    "words", [["compile"], ["list"], ["run", "training"], ["submit", "training"], ["runs"]], ids=" ".join
-)
+@pytest.mark.parametrize("words", [["compile"], ["run", "training"], ["runs"]], ids=" ".join)
 def test_a_verb_that_needs_more_says_how_to_install_it(light: Path, project: Path, words: list[str]) -> None:
     said = command(light)(*words, cwd=project, code=2).stderr
     assert "is not installed. Install the extra vertex:" in said
@@ -197,7 +200,7 @@ def set_up(project: Path) -> Path:
     """The project's own environment, made by its own script; returns its Python."""
     folder = project / ".venv"
     everything_in(folder)
-    words = {**clean(), "PIP_NO_INDEX": "1"}
+    words = {**installing(), "PIP_NO_INDEX": "1"}
     done = subprocess.run(["./setup.sh"], cwd=project, env=words, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "bin" / "python"

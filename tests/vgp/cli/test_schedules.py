@@ -4,9 +4,7 @@ import json
 import os
 import pty
 import re
-import subprocess
 import sys
-import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -179,34 +177,23 @@ def test_without_a_terminal_it_does_not_guess_the_answer(cloud: Cloud, line: Lin
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n", 0), ("y", 1)])
-def test_on_a_terminal_it_asks(cloud: Cloud, line: Line, answer: str, left: int) -> None:
+def test_on_a_terminal_it_asks(
+    cloud: Cloud, line: Line, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "vgp", "schedule", "apply"]
-    process = subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, cwd=line.file.parent,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-    )  # fmt: skip
-    os.close(follower)
-    shown = b""
-
-    def read() -> None:
-        nonlocal shown
-        try:
-            while part := os.read(leader, 4096):
-                shown += part
-                if b"Go on?" in part:
-                    os.write(leader, f"{answer}\n".encode())
-        except OSError:
-            pass
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    process.wait(60)
-    reader.join(5)
+    with open(follower, closefd=False) as typed, open(follower, "w") as screen, monkeypatch.context() as terminal:
+        terminal.setattr(sys, "stdin", typed)
+        terminal.setattr(sys, "stdout", screen)
+        terminal.setattr(sys, "stderr", screen)
+        os.write(leader, f"{answer}\n".encode())
+        with pytest.raises(SystemExit) as ended:
+            main(["schedule", "apply"])
+        screen.flush()
+        shown = os.read(leader, 65536)
     os.close(leader)
     assert b"Go on?" in shown
     assert len(cloud.schedules) == left
-    assert process.returncode == (0 if answer == "y" else 1)
+    assert ended.value.code == (0 if answer == "y" else 1)
 
 
 def test_terraform_needs_no_account(line: Line, monkeypatch: pytest.MonkeyPatch, cloud: Cloud) -> None:

@@ -399,6 +399,16 @@ def test_a_decision_and_its_report_load_neither_scikit_learn_nor_pandas_nor_torc
     assert shown.stdout == "[]\n"
 
 
+def test_a_look_at_new_data_loads_neither_torch_nor_matplotlib_nor_a_client_of_bigquery():
+    """They took three of the five CPU-seconds in which `resolve` pins a file and decides that nothing is trained."""
+    code = (
+        "import sys, vgp.steps.resolution;"
+        "print(sorted({'sklearn', 'torch', 'matplotlib', 'google.cloud.bigquery'} & sys.modules.keys()))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert shown.stdout == "[]\n"
+
+
 def test_the_first_model_shares_nothing_with_the_nights_of_a_year(save):
     """As long as no champion could be replaced, the level is that of one decision, and nothing of the year is spent."""
     label, day, (new, old) = flights(np.random.default_rng(5))

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from google.cloud.bigquery import SchemaField
 
 from vgp.base.engine_settings import BigQuery as Settings
 from vgp.base.exits import UserError
@@ -22,6 +22,9 @@ from vgp.data.engine import Row
 from vgp.data.schema import Field, canonical_type
 from vgp.data.sources.files import NoRows
 from vgp.protocol.manifest import SourceFile
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery import SchemaField  # takes half a second to import, and is for queries alone
 
 #: BigQuery's types that may stand for a canonical one: as they are, or through a cast that loses nothing that counts.
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -60,7 +63,7 @@ class Source:
         return SourceFile(path=self.name, bytes=self.estimate.bytes, sha256=self.relation.sha256)
 
     @property
-    def columns(self) -> dict[str, SchemaField]:
+    def columns(self) -> dict[str, "SchemaField"]:
         """Its columns by their names in lower case: to BigQuery they are the same."""
         return {field.name.lower(): field for field in self.estimate.fields}
 

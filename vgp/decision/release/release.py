@@ -19,6 +19,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import EXIT_USER_ERROR, ProcessFailed, UserError
@@ -28,8 +29,6 @@ from vgp.decision.decision import Approval, Decision
 from vgp.decision.release import effects, outcome
 from vgp.decision.release.effects import Release
 from vgp.decision.release.outcome import Outcome
-from vgp.decision.report import card
-from vgp.decision.report.card import Origin
 from vgp.evaluation import record as evaluations
 from vgp.protocol import environment as variables
 from vgp.protocol import file_names, manifest
@@ -41,6 +40,9 @@ from vgp.registry import registry as registries
 from vgp.registry import reigning, tests_spent, versions
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from vgp.decision.report.card import Origin
 
 #: As the tool tells them: the image that the step runs in, and the commit of the code of a local run.
 IMAGE_VARIABLE, COMMIT_VARIABLE = variables.IMAGE, variables.COMMIT
@@ -140,8 +142,10 @@ def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
     return release.with_files(there)
 
 
-def _write_about(folder: Path, inputs: Inputs, origin: Origin) -> None:
+def _write_about(folder: Path, inputs: Inputs, origin: "Origin") -> None:
     """What is told of the model, as files of its version: report, decision, figures, card."""
+    from vgp.decision.report import card  # matplotlib: a step that registers nothing draws nothing
+
     folder.mkdir()
     shutil.copyfile(inputs.report, folder / file_names.REPORT)
     shutil.copyfile(inputs.decision, folder / decisions.FILE_NAME)
@@ -152,9 +156,11 @@ def _write_about(folder: Path, inputs: Inputs, origin: Origin) -> None:
     )  # fmt: skip
 
 
-def _origin(release: Release, registry: Registry) -> Origin:
+def _origin(release: Release, registry: Registry) -> "Origin":
     """Without a time, so that a repetition writes the same bytes, and without a rank: the record comes later, and may
     refuse the alias."""
+    from vgp.decision.report.card import Origin
+
     version = release.version
     waits = release.approve == "manual" or not release.promote
     return Origin(

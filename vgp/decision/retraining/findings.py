@@ -6,7 +6,7 @@ evaluation with as many days as it had. Rows whose label is late are left out un
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,12 @@ from vgp.decision.retraining.look import CannotLook, Look
 from vgp.decision.retraining.policy import Policy
 from vgp.decision.retraining.reigning import Reigning
 from vgp.decision.retraining.shift import Shift
-from vgp.evaluation import importance, score
+from vgp.evaluation import importance
 from vgp.evaluation.comparison import holm
-from vgp.evaluation.score import TrainedModel
 from vgp.protocol.manifest import Column, Frozen
+
+if TYPE_CHECKING:
+    from vgp.evaluation.score import TrainedModel
 
 #: Fewer days tell too little of how days differ.
 FEWEST_DAYS = 5
@@ -151,6 +153,8 @@ def _live(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
             f"the champion's loss is told from {FEWEST_DAYS} days with labels on that came after its evaluation"
         )
         return None
+    from vgp.evaluation import score  # torch: a look that scores nothing does without
+
     model = score.load(champion.uri, champion.card.manifest())
     losses = losses_of(model, new.task, new.columns.filter(pa.array(known)), new.labels[known])
     test_days = sum(end - start for start, end in tested)
@@ -223,7 +227,7 @@ def live(
 
 
 def losses_of(
-    model: TrainedModel, task: TabularTask, columns: pa.Table, labels: NDArray[np.float64]
+    model: "TrainedModel", task: TabularTask, columns: pa.Table, labels: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The losses of the champion on rows with labels, float64 (N,)."""
     arrays, label = encoded(model.card.columns, columns), labels if task.regression else labels.astype(np.int64)

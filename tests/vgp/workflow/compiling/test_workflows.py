@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from vgp.__main__ import main
 from vgp.base.errors import RequestError
 from vgp.check.spec.pipeline_spec import cached
 from vgp.machines.placement.step_request import Request
@@ -84,7 +85,7 @@ def command(*words: str, at: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=at, env=environment, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("folder", ["", "flows", "training", "queue"])
+@pytest.mark.parametrize("folder", ["flows", "queue"])
 def test_a_repository_with_packages_called_as_ours_is_served_from_every_folder(
     hostile: Repository, folder: str
 ) -> None:
@@ -94,17 +95,21 @@ def test_a_repository_with_packages_called_as_ours_is_served_from_every_folder(
     assert spec["root"]["inputDefinitions"]["parameters"]["text"]["defaultValue"] == "hello world"
 
 
-@pytest.mark.parametrize("folder", ["", "flows"])
-def test_its_steps_import_its_own_packages_too(hostile: Repository, folder: str) -> None:
+def test_its_steps_import_its_own_packages_too(hostile: Repository) -> None:
     words = ["run", "training", "--json", "--set", "text=hi ", "--out", str(hostile.root / "runs")]
-    done = command(*words, at=hostile.root / folder)
+    done = command(*words, at=hostile.root / "training")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["steps"][0]["parameters"] == {"Output": "hi world"}
 
 
-def test_the_workflow_itself_refuses_a_parameter(hostile: Repository) -> None:
-    done = command("run", "training", "--set", "text=", at=hostile.root)
-    assert (done.returncode, done.stderr) == (2, "error: text is empty: say something.\n")
+def test_the_workflow_itself_refuses_a_parameter(write: Callable[..., Repository]) -> None:
+    check = FLOW.partition("def check")[2]
+    text = PLAIN.replace("text: str,", 'text: str = "",') + f"def check{check}"
+    repository = write({"pipelines/mine.py": text})
+    spec = workflow_files.compiled("mine", Local(), repository)
+    workflow_files.check("mine", spec, {"text": "a"}, repository)
+    with pytest.raises(RequestError, match="^text is empty: say something.$"):
+        workflow_files.check("mine", spec, {"text": ""}, repository)
 
 
 def test_a_parameter_of_the_settings_is_not_told_to_the_workflows_own_check() -> None:
@@ -183,19 +188,34 @@ def test_a_folder_a_pipe_and_a_hidden_file_are_no_workflows(write: Callable[...,
     assert workflow_files.find(repository) == {}
 
 
-def test_a_repository_without_a_workflow_is_told_so(write: Callable[..., Repository]) -> None:
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, stdout and stderr."""
+
+    def run(*words: str, at: Path) -> tuple[int, str, str]:
+        monkeypatch.chdir(at)
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+def test_a_repository_without_a_workflow_is_told_so(
+    write: Callable[..., Repository], here: Callable[..., tuple[int, str, str]]
+) -> None:
     root = write({}).root
-    assert (command("list", "--json", at=root).stdout, command("list", at=root).returncode) == ("[]\n", 0)
+    assert here("list", "--json", at=root)[:2] == (0, "[]\n") and here("list", at=root)[0] == 0
     for words in (["compile"], ["compile", "mine"], ["run", "mine"]):
-        done = command(*words, at=root)
-        assert done.returncode == 2 and "pipelines/ holds no workflow" in done.stderr
+        code, _, said = here(*words, at=root)
+        assert code == 2 and "pipelines/ holds no workflow" in said
 
 
-def test_without_settings_nothing_is_compiled(tmp_path: Path) -> None:
+def test_without_settings_nothing_is_compiled(tmp_path: Path, here: Callable[..., tuple[int, str, str]]) -> None:
     for words in (["compile"], ["list"], ["run", "training"], ["submit", "training"]):
-        done = command(*words, at=tmp_path)
-        assert done.returncode == 2, words
-        assert done.stderr.startswith("error: there is no pipelines.toml in this folder or above it. ")
+        code, _, said = here(*words, at=tmp_path)
+        assert code == 2, words
+        assert said.startswith("error: there is no pipelines.toml in this folder or above it. ")
     assert list(tmp_path.iterdir()) == []
 
 

