@@ -17,7 +17,8 @@ from vgp.data.sources.values import is_text
 from vgp.data.tasks.table import kinds as numbers
 from vgp.data.tasks.table.doubts import Doubt
 from vgp.data.tasks.table.kinds import Kind, NumberForm, kind
-from vgp.data.tasks.table.task import ANY_CASE, BLANKS, PLAIN_FORMS, stored
+from vgp.data.tasks.table.strange_values import plain_case
+from vgp.data.tasks.table.task import ANY_CASE, PLAIN_FORMS, stored
 from vgp.data.tasks.table.text_types import (
     CODES,
     FLOAT,
@@ -174,11 +175,6 @@ def _declared(name: str, values: pa.Array, declared: str) -> Guess:
     if wanted.word in ("category int", "category float"):
         known = known.cast(stored(wanted))
     return Guess(name, known, declared, "as given", markers)
-
-
-def plain_case(texts: pa.Array) -> pa.Array:
-    """As `features.plain_case`, of Arrow's."""
-    return pc.utf8_trim(pc.replace_substring_regex(pc.utf8_lower(texts), BLANKS, " "), " ")
 
 
 def _fits(every: pa.Array, wanted: Kind) -> pa.Array:

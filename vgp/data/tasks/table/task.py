@@ -20,10 +20,11 @@ from vgp.data.schema import Field
 from vgp.data.sources.resolve import Reading
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Options
-from vgp.data.tasks.table import parsing, questions
+from vgp.data.tasks.table import parsing, strange_values
 from vgp.data.tasks.table.declaration import Declared, Network
 from vgp.data.tasks.table.kinds import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, amount, form_of
 from vgp.data.tasks.table.parsing import parse
+from vgp.data.tasks.table.strange_values import BLANKS
 from vgp.protocol.outcome import PREDICTED
 
 #: What the options of a run may change, and the table of the TOML that says it otherwise.
@@ -67,14 +68,14 @@ class Table(TabularTask):
                 f"{len(sample[name]):,} train rows",
             )
             if kind.word in NUMBERS:
-                for value, count in questions.markers_of(values).items():
-                    missing = questions.missing_too(self.declared.columns[column], value)
+                for value, count in strange_values.markers_of(values).items():
+                    missing = strange_values.missing_too(self.declared.columns[column], value)
                     yield (
                         f"{column} holds {value:g} in {count:,} of {rows}, which may stand for a missing value. If it "
                         f'does, declare {column} = "{missing}".'
                     )
             elif kind.word == "category":
-                for first, *more in questions.spellings_of([text for text in names.get(name, ()) if text]):
+                for first, *more in strange_values.spellings_of([text for text in names.get(name, ()) if text]):
                     count = int(np.isin(values, [names[name].index(text) for text in more]).sum())
                     yield (
                         f"{column} holds {quoted(first)} and {', '.join(map(quoted, more))} ({count:,} of {rows}), "
@@ -270,8 +271,6 @@ STORED = {
 #: How whole numbers and others are written where a marker among them makes all of the column text.
 PLAIN_FORMS = {"int": NumberForm(NEITHER), "float": NumberForm(PLAIN)}
 ANY_CASE = "category any case"
-#: Blanks between words; also those that do not break.
-BLANKS = r"[\s\x{a0}]+"
 
 
 def stored(kind: Kind) -> pa.DataType:
