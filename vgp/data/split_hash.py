@@ -5,7 +5,8 @@ and the model would be tested on the opposite of what it learned.
 
 Rare classes over splits by a hash: each has about its shares, where chance may leave a split without it.
 
-What goes to a split as one is a unit: a group, a key, alike rows, or a row of a common kind. A class of many units has
+What goes to a split as one is a unit: a group, a row without a value of the group, a key, alike rows, or a row of a
+common kind. A class of many units has
 its shares by the hash alone. Of a rarer one as few units as possible leave the split of their hash, those that the hash
 would take next first, until enough of them test, train and validate. So new rows move few of those that are there, and
 of frequent classes none.
@@ -146,6 +147,13 @@ def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
     number = ibis.row_number().over(of_kind)
     rows_of_kind = kind.count().over(ibis.window(group_by=kind))
     return cast(ir.IntegerValue, (number * STEPS + kind // 100 % STEPS) * 100 // (rows_of_kind * STEPS))
+
+
+def notes_on_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]:
+    """A sentence on the rows that have no value of the group, if there are any."""
+    if not ungrouped:
+        return ()
+    return (f"{ungrouped:,} of {rows:,} rows have no value of {group}: each of them goes to a split by itself.",)
 
 
 def _few_groups(group: str, kinds: Kinds) -> str:

@@ -4,6 +4,7 @@ import csv
 import random
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import ClassVar
@@ -329,6 +330,25 @@ def test_a_group_of_few_values_is_said(placed):
 def test_a_group_that_leaves_no_test_is_refused_with_the_reason(run):
     with pytest.raises(UserError, match=r"there is no row in the (test|train) split.*\(1 values of word\)"):
         run(Grouped, ["id", *WIDE], groups_of(["g"]))
+
+
+class Unnamed(Grouped):
+    schema = tuple(replace(field, nullable=field.nullable or field.name == "word") for field in Grouped.schema)
+
+
+def test_each_row_without_a_group_goes_to_a_split_by_itself_and_they_are_counted(run, placed, capfd):
+    """Thousands of rows without a patient were one patient, and went to one split together."""
+    header, rows = ["id", *WIDE], groups_of([f"g{i}" for i in range(100)])
+    empty = [i for i in range(len(rows)) if i % 100 < 50]
+    for i in empty:
+        rows[i][header.index("word")] = ""
+    _, found = placed(Unnamed, header, rows)
+    counts = Counter(found[i] for i in empty)
+    assert set(counts) == set(SPLITS) and 0.1 < counts["test"] / len(empty) < 0.3
+    assert all(found[i] == found[i % 100] for i in range(len(rows)) if i % 100 >= 50), "a group stays together"
+    made, written, _ = run(Unnamed, header, rows)
+    said = f"{len(empty)} of {len(rows)} rows have no value of word: each of them goes to a split by itself."
+    assert written == found and said in made.notes and said in capfd.readouterr().err
 
 
 class Derived(Keyed):

@@ -123,7 +123,7 @@ def explained(path: str, done: str = "read") -> Iterator[None]:
     except NotFound:
         raise UserError(f"{path} does not exist: there is no such bucket or object.") from None
     except (GoogleAPIError, GoogleAuthError, InvalidResponse, RequestException) as error:
-        failure = StoreDown if _is_down(error) else ProcessFailed
+        failure = StoreDown if is_down(error) else ProcessFailed
         raise failure(f"{path} could not be reached: {_cause(error)}") from None
 
 
@@ -144,7 +144,7 @@ def os_errors(path: str) -> Iterator[None]:
     except (Forbidden, Unauthorized) as error:
         raise Denied(f"{path} could not be reached: {_cause(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        failure = StoreDown if _is_down(error) else Denied
+        failure = StoreDown if is_down(error) else Denied
         raise failure(f"{path} could not be reached: {_cause(error)}") from None
 
 
@@ -156,7 +156,7 @@ def starts_anew(error: BaseException) -> bool:
     return isinstance(error, DataCorruption) or (isinstance(error, GoogleAPICallError) and error.code in (404, 410))
 
 
-def _is_down(error: Exception) -> bool:
+def is_down(error: Exception) -> bool:
     """Whether the store did not answer, or was busy: not that it refused what it was asked."""
     from google.api_core.exceptions import RetryError
     from google.auth.exceptions import TransportError

@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vgp.base import google_api
-from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.exits import ProcessFailed, StoreDown, UserError
+from vgp.base.storage.client import is_down
 
 if TYPE_CHECKING:
     from google.cloud import dataflow_v1beta3 as dataflow
@@ -193,7 +194,8 @@ def explained(project: str, region: str, permission: str) -> Iterator[None]:
     except (BadRequest, NotFound) as error:
         raise UserError(f"{where} refuses the job: {_said(error)}") from None
     except (GoogleAPIError, GoogleAuthError, RequestException) as error:
-        raise ProcessFailed(f"{where} could not be reached: {type(error).__name__}: {error}") from None
+        failure = StoreDown if is_down(error) else ProcessFailed
+        raise failure(f"{where} could not be reached: {type(error).__name__}: {error}") from None
 
 
 def _said(error: Any) -> str:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NoReturn
 
 from vgp.base.engine_settings import Dataflow as Settings
-from vgp.base.exits import Preempted, ProcessFailed, UserError
+from vgp.base.exits import Preempted, ProcessFailed, StoreDown, UserError
 from vgp.base.storage.dataflow import ENDPOINT_VARIABLE, Job, Jobs, Message, explained
 from vgp.base.text.printable import printable
 from vgp.data.beam.local import require_beam
@@ -62,7 +62,7 @@ def submit(
 
     Raises:
         UserError: a permission, a quota or a setting is wrong, in words.
-        ProcessFailed: Dataflow or the bucket could not be reached.
+        StoreDown: Dataflow or the bucket could not be reached.
         Preempted: `stop` was set, and no answer had come.
     """
     require_beam()
@@ -114,7 +114,7 @@ class _Asking(threading.Thread):
 def _give_up(title: str, stop: threading.Event) -> NoReturn:
     if stop.is_set():
         raise Preempted(f"this step was cancelled before Dataflow had answered that it starts {title}.")
-    raise ProcessFailed(f"Dataflow has not answered in {CREATED_WITHIN_S / 60:.0f} minutes whether it starts {title}.")
+    raise StoreDown(f"Dataflow has not answered in {CREATED_WITHIN_S / 60:.0f} minutes whether it starts {title}.")
 
 
 def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> "PipelineOptions":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import ibis
 import ibis.expr.operations as ops
@@ -15,6 +16,7 @@ from vgp.data.events import Events, hours
 from vgp.data.identity import numbered, whole
 from vgp.data.schema import DAY, RESERVED, Field, canonical_schema
 from vgp.data.shares import Planned
+from vgp.data.split_hash import ByHash
 from vgp.data.tables import agreeing, rebased
 from vgp.data.tabular import TabularTask
 
@@ -88,9 +90,27 @@ def kind_columns(task: TabularTask) -> tuple[str, ...]:
 def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
     """Returns the rows with `_kind`, the number of the declared columns that decide their split, if some do."""
     deciding = kind_columns(task)
-    if not deciding or KIND in rows.columns:
+    if not deciding:
         return rows
-    return rows.mutate(**{KIND: rows[ID]}) if deciding == task.key else numbered(rows, deciding, dialect, KIND)
+    if deciding == task.key:
+        return rows if KIND in rows.columns else rows.mutate(**{KIND: rows[ID]})
+    return _parted(task, rows if KIND in rows.columns else numbered(rows, deciding, dialect, KIND))
+
+
+def ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
+    """Whether a row has no value of the group by which rows are split; None where no column of `rows` decides."""
+    group = task.split.group if isinstance(task.split, ByHash) else ""
+    if not group or group == DAY or group not in rows.columns:
+        return None
+    value = rows[group]
+    is_empty = value.isnull()
+    return cast(ir.BooleanValue, is_empty | (value == "").fill_null(False) if value.type().is_string() else is_empty)
+
+
+def _parted(task: TabularTask, rows: ir.Table) -> ir.Table:
+    """The rows; each that has no value of the group is of a kind of its own: its row id decides its split."""
+    alone = ungrouped(task, rows)
+    return rows if alone is None else rows.mutate(**{KIND: alone.ifelse(rows[ID], rows[KIND])})
 
 
 def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
@@ -175,7 +195,7 @@ def finished(
         values[PAST] = (table[WHEN] < past[0]) & (table[ID] < past[1])
     kept = table.select(**values)
     if task.split.deciding and KIND not in kept.columns:
-        kept = numbered(kept, task.split.deciding, dialect, KIND)
+        kept = _parted(task, numbered(kept, task.split.deciding, dialect, KIND))
     kept = kept.mutate(**{SPLIT: task.split.assigned(kept, planned)})
     rest = [name for name in kept.columns if name not in INTERNAL or name in task.groups]
     kept = kept.select(SPLIT, *(PAST for _ in [past] if past), *rest, **{ROW_ID: kept[ID]}).relocate(ROW_ID)

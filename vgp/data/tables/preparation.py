@@ -80,7 +80,8 @@ def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
             if batch.num_rows:
                 finished.add(batch)
     found = features.notes(task, said, engine.dialect)
-    notes = (*engine.notes, *planned.get("notes", ()), *found, *task.remarks)
+    alone = split_hash.notes_on_ungrouped(next(iter(task.split.deciding), ""), counted.ungrouped, counted.rows)
+    notes = (*engine.notes, *planned.get("notes", ()), *alone, *found, *task.remarks)
     return {**planned, "rows_read": counted.rows, "notes": notes}
 
 
@@ -145,6 +146,8 @@ class Survey:
     rows: int = 0
     labelled: Counter[int] = field(default_factory=Counter)
     unlabelled: Counter[int] = field(default_factory=Counter)
+    #: Rows without a value of the group by which rows are split.
+    ungrouped: int = 0
 
 
 def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
@@ -155,7 +158,13 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
     """
     label, mark, (first, last) = marked["_label"], marked["_mark"], CALENDAR
     wrong = (label.isinf() if task.regression else (label < 0) | (label >= len(task.classes))).fill_null(False)
-    counted = marked.group_by("_mark").agg(rows=marked.count(), labelled=label.count(), wrong=wrong.sum())
+    alone = features.ungrouped(task, marked)
+    counted = marked.group_by("_mark").agg(
+        rows=marked.count(),
+        labelled=label.count(),
+        wrong=wrong.sum(),
+        **({} if alone is None else {"alone": alone.sum()}),
+    )
     marks = engine.read(counted).to_pylist()
     if any(row["wrong"] for row in marks):
         row = _first(engine, task, marked.filter(wrong))
@@ -165,7 +174,10 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
         raise UserError(f"{engine.place(row)}: {task.split.wrong(row)}")
     labelled = {row["_mark"]: row["labelled"] for row in marks}
     unlabelled = {row["_mark"]: row["rows"] - row["labelled"] for row in marks}
-    return Survey(sum(row["rows"] for row in marks), +Counter(labelled), +Counter(unlabelled))
+    return Survey(
+        sum(row["rows"] for row in marks), +Counter(labelled), +Counter(unlabelled),
+        sum(row.get("alone") or 0 for row in marks),
+    )  # fmt: skip
 
 
 def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:

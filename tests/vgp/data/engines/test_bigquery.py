@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from vgp.base.engine_settings import BigQuery as Settings
-from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.exits import StoreDown, UserError
 from vgp.base.storage.bigquery.jobs import Jobs, Owner
 from vgp.base.storage.bigquery.lookup import Lookup
 from vgp.data.engines.bigquery import BigQuery
@@ -338,7 +338,7 @@ def test_a_server_that_is_down_is_a_failure_not_a_mistake(warehouse, prepared, c
 
     monkeypatch.setattr(client, "DEADLINE_S", 0.5)
     cloud.fail("bigquery.tables.get", status(503, "down"), forever=True)
-    with pytest.raises(ProcessFailed, match="503|down"):
+    with pytest.raises(StoreDown, match="503|down"):
         prepared()
 
 

@@ -11,8 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from vgp.base.documents.json_text import JsonObject
-from vgp.base.exits import ProcessFailed, UserError
+from vgp.base.exits import ProcessFailed, StoreDown, UserError
 from vgp.base.retry import Pauses, poll
+from vgp.base.storage.client import is_down
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
@@ -164,9 +165,11 @@ def explained(what: str) -> Iterator[None]:
             raise UserError(f"{what} is not there: {sentence(error)}") from None
         if isinstance(error, BadRequest | Conflict):
             raise Refused(f"{what} is refused by BigQuery: {sentence(error)}", sentence(error)) from None
-        raise ProcessFailed(f"{what} failed in BigQuery: {sentence(error)}") from None
+        failure = StoreDown if is_down(error) else ProcessFailed
+        raise failure(f"{what} failed in BigQuery: {sentence(error)}") from None
     except (GoogleAuthError, RequestException) as error:
-        raise ProcessFailed(f"{what}: BigQuery could not be reached: {type(error).__name__}: {error}") from None
+        failure = StoreDown if is_down(error) else ProcessFailed
+        raise failure(f"{what}: BigQuery could not be reached: {type(error).__name__}: {error}") from None
 
 
 def reason_of(error: BaseException) -> str:

@@ -247,6 +247,7 @@ def _column(found: Guess, goal: Target, wrong: str, key: Sequence[str], time: st
         return Column(name, found.type, "key", "names the rows, and is not learned from")
     if group and name == group:
         what = "rows of one value count as one" if time else "all rows of one value stay in one split"
+        what += "" if time or not found.missing else ", each row without one goes to a split by itself"
         return Column(name, found.type, "group", ": ".join(filter(None, [what, seen.words if seen else ""])))
     if wrong := wrong or roles.spare(found):
         return Column(name, found.type, "ignored", wrong)

@@ -97,7 +97,7 @@ class Repeats:
         """How often its values come, and what that says of the target."""
         counted = f"{self.values:,} values in {self.rows:,} rows"
         if self.found.missing:
-            counted += f", and {len(self.found.values) - self.rows:,} rows without one, which count as one"
+            counted += f", and {len(self.found.values) - self.rows:,} rows without one"
         if self.agrees:
             return f"{counted}; rows of one agree in {self.target} by {self.agreement:.2f} (0: chance, 1: the same)"
         return f"{counted}; rows of one agree in {self.target} no more than by chance"
