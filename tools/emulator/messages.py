@@ -1,9 +1,11 @@
 """Between JSON and the messages of Google's client libraries."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
 
 from .errors import ApiError
 
@@ -17,7 +19,25 @@ def parse(body: dict[str, Any], message: Any) -> Any:
 
 
 def to_json(message: Any, *, integers: bool = False) -> dict[str, Any]:
-    return json_format.MessageToDict(message, use_integers_for_enums=integers)
+    """The JSON of a message. A job's spec never changes, and is most of it: it is converted once."""
+    kind = message.DESCRIPTOR.name
+    if kind not in ("PipelineJob", "Schedule"):
+        return json_format.MessageToDict(message, use_integers_for_enums=integers)
+    copied = type(message)()
+    copied.CopyFrom(message)
+    job = copied if kind == "PipelineJob" else copied.create_pipeline_job_request.pipeline_job
+    spec = job.pipeline_spec.SerializeToString(deterministic=True) if job.HasField("pipeline_spec") else b""
+    job.ClearField("pipeline_spec")
+    shown = json_format.MessageToDict(copied, use_integers_for_enums=integers)
+    if spec:
+        holder = shown if kind == "PipelineJob" else shown["createPipelineJobRequest"]["pipelineJob"]
+        holder["pipelineSpec"] = _spec(spec)
+    return shown
+
+
+@lru_cache(maxsize=32)
+def _spec(serialized: bytes) -> dict[str, Any]:
+    return json_format.MessageToDict(Struct.FromString(serialized))
 
 
 def new(name: str) -> Any:

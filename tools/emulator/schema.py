@@ -4,6 +4,7 @@ Required and output-only fields are those that the document describes as such; n
 """
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from .discovery import Document
@@ -12,6 +13,7 @@ from .errors import ApiError, bad_request
 INTEGER = re.compile(r"-?\d+")
 
 
+@lru_cache(maxsize=4096)
 def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda m: "_" + m[1].lower(), name)
 

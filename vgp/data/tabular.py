@@ -20,11 +20,12 @@ The methods are Ibis expressions (https://ibis-project.org): they describe colum
 runs them where the data lies (`vgp.data.engines`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 
 import ibis
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
@@ -99,6 +100,15 @@ class TabularTask(Task):
         return {**splits.OPTIONS, **OPTIONS, **self.settings}
 
     # ---- what a task of its own may override
+
+    def strange_values(self, sample: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+        """A sentence for each value that may not be what it seems, such as a number that stands for a missing one.
+
+        Args:
+            sample: Train rows by feature, numbers and codes.
+            names: The names of each category, by its code, of all rows.
+        """
+        yield from ()
 
     def default_data(self) -> str:
         """The input when none is given."""

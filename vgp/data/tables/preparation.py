@@ -52,7 +52,8 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
             task.sources = engine.sources
         # The engine has given its memory back.
         sample, doubts = _check(task, finished, counted["notes"])
-        statistics = {**counted, "doubts": (*doubts, *finish.absent(task, _counts(finished)))}
+        notes = (*counted["notes"], *task.strange_values(sample, finished.values()))
+        statistics = {**counted, "notes": notes, "doubts": (*doubts, *finish.absent(task, _counts(finished)))}
         finish.say([*statistics["notes"], *statistics["doubts"]])
         return _written(name, task, finished, statistics, sample, target, workers or cores())
 

@@ -14,16 +14,22 @@ from vgp.settings import Schedule, Settings
 from vgp.vertex.schedules.declared_schedule import Declaration, declaration
 
 SPEC = json.loads((Path(__file__).parents[3] / "golden/training.json").read_text())
-#: One of its steps alone, where the pipeline is only carried about.
+#: One of its steps and the parameters that tests give, where the pipeline is only carried about.
 PREPARE = {
     "componentRef": {"name": "comp-prepare"}, "taskInfo": {"name": "prepare"}, "cachingOptions": {},
     "inputs": {"parameters": {"task": {"componentInputParameter": "task"}}},
 }  # fmt: skip
+PARAMETERS = ("data", "task", "task_options", "epochs", "seed", "champion", "as_of", "pins")
 SMALL = {
     **SPEC,
     "components": {"comp-prepare": SPEC["components"]["comp-prepare"]},
     "deploymentSpec": {"executors": {"exec-prepare": SPEC["deploymentSpec"]["executors"]["exec-prepare"]}},
-    "root": {**SPEC["root"], "dag": {"tasks": {"prepare": PREPARE}}},
+    "root": {
+        "dag": {"tasks": {"prepare": PREPARE}},
+        "inputDefinitions": {
+            "parameters": {name: SPEC["root"]["inputDefinitions"]["parameters"][name] for name in PARAMETERS}
+        },
+    },
 }
 NIGHTLY = {"pipeline": "training", "cron": "30 3 * * *", "time_zone": "Europe/Berlin"}
 

@@ -19,7 +19,7 @@ from vgp.data.tasks.table.kinds import DATES, NUMBERS, kind, with_missing
 from vgp.data.tasks.table.roles import months
 
 #: What stands for a missing number where no number may.
-NINES = re.compile(r"-?9{1,6}")
+NINES = (-1.0, *(sign * (10.0**digits - 1) for digits in range(1, 7) for sign in (1, -1)))
 #: A marker stands so far from the other values, as a share of their range, or comes so often as the most frequent one.
 APART, OFTEN, LEAST_OFTEN = 0.5, 5, 5
 #: Days that stand for none.
@@ -79,14 +79,10 @@ def _together(first: Doubt, second: Doubt) -> Doubt:
 
 def _markers(found: Guess) -> Iterator[Doubt]:
     """Numbers that may stand for a missing one, as -999 does."""
-    values, counts = np.unique(found.numbers[~np.isnan(found.numbers)], return_counts=True)
-    strange = np.array([bool(NINES.fullmatch(f"{value:g}")) or value == -1 for value in values], bool)
-    others, often = values[~strange], counts[~strange]
-    if len(others) < 2 or not strange.any():
-        return
-    seen = {_spelled(found, v): int(n) for v, n in zip(values[strange], counts[strange], strict=True)
-            if _is_marker(v, int(n), others, often)}  # fmt: skip
+    seen = {_spelled(found, value): count for value, count in markers_of(found.numbers).items()}
     if seen:
+        values = np.unique(found.numbers[~np.isnan(found.numbers)])
+        others = values[~_is_strange(values)]
         rows = f"in {sum(seen.values()):,} row{'s' * (sum(seen.values()) != 1)}"
         rest = f"and {listed(list(seen)[1:])}, " if len(seen) > 1 else ""
         why = f"{rest}{rows}; the others are {others.min():,g} to {others.max():,g}"
@@ -106,6 +102,35 @@ def _is_marker(value: float, count: int, others: np.ndarray, often: np.ndarray) 
         return True
     apart = (value < low or value > high) and min(abs(value - low), abs(value - high)) > APART * (high - low)
     return bool((apart and (value < 0 or count > 1)) or count >= max(LEAST_OFTEN, OFTEN * often.max()))
+
+
+def markers_of(numbers: np.ndarray) -> dict[float, int]:
+    """Numbers that may stand for a missing one by the rule of the proposal, each with how often it comes."""
+    values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+    strange = _is_strange(values)
+    others, often = values[~strange], counts[~strange]
+    if len(others) < 2 or not strange.any():
+        return {}
+    pairs = zip(values[strange].tolist(), counts[strange].tolist(), strict=True)
+    return {value: int(n) for value, n in pairs if _is_marker(value, int(n), others, often)}
+
+
+def _is_strange(values: np.ndarray) -> np.ndarray:
+    """Whether each is a number of nines only, or -1."""
+    return np.isin(values, NINES)
+
+
+def missing_too(declared: str, value: float) -> str:
+    """The declared type of a column of numbers, with the value among those that stand for a missing one."""
+    return with_missing(declared.partition(" missing ")[0], (*kind(declared).missing, f"{value:g}"))
+
+
+def spellings_of(names: Sequence[str]) -> list[list[str]]:
+    """Names that differ in case or blanks only, those of one name together."""
+    together: dict[str, list[str]] = {}
+    for name, text in zip(plain_case(pa.array(names, pa.string())).to_pylist(), names, strict=True):
+        together.setdefault(name, []).append(text)
+    return [same for same in together.values() if len(same) > 1]
 
 
 def _dashes(found: Guess) -> Iterator[Doubt]:

@@ -10,15 +10,17 @@ from datetime import date
 from typing import ClassVar, cast
 
 import ibis.expr.types as ir
+import numpy as np
 import pyarrow as pa
 
 from vgp.base.exits import UserError
+from vgp.base.text.printable import quoted
 from vgp.data import splits
 from vgp.data.schema import Field
 from vgp.data.sources.resolve import Reading
 from vgp.data.tabular import TabularTask
 from vgp.data.task import Options
-from vgp.data.tasks.table import parsing
+from vgp.data.tasks.table import parsing, questions
 from vgp.data.tasks.table.declaration import Declared, Network
 from vgp.data.tasks.table.kinds import DATES, NEITHER, NUMBERS, PLAIN, Kind, NumberForm, amount, form_of
 from vgp.data.tasks.table.parsing import parse
@@ -53,6 +55,31 @@ class Table(TabularTask):
             splits.choose(self.declaration, self.unlabelled, TabularTask.settings, told)
         except UserError as error:
             raise UserError(f"the task's TOML, line {parsing.line_of(text, ['split'])}: [split]: {error}") from None
+
+    def strange_values(self, sample: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+        """As the base; by the rules by which `vgp new table` asks about the rows that it reads."""
+        for column, (name, *_) in feature_names(self.declared).items():
+            if name not in sample:
+                continue
+            kind, values, rows = (
+                self.declared.kinds[column],
+                sample[name],
+                f"{len(sample[name]):,} train rows",
+            )
+            if kind.word in NUMBERS:
+                for value, count in questions.markers_of(values).items():
+                    missing = questions.missing_too(self.declared.columns[column], value)
+                    yield (
+                        f"{column} holds {value:g} in {count:,} of {rows}, which may stand for a missing value. If it "
+                        f'does, declare {column} = "{missing}".'
+                    )
+            elif kind.word == "category":
+                for first, *more in questions.spellings_of([text for text in names.get(name, ()) if text]):
+                    count = int(np.isin(values, [names[name].index(text) for text in more]).sum())
+                    yield (
+                        f"{column} holds {quoted(first)} and {', '.join(map(quoted, more))} ({count:,} of {rows}), "
+                        f'which are different names. If they are one, declare {column} = "category any case".'
+                    )
 
     def default_data(self) -> str:
         raise UserError(

@@ -137,3 +137,24 @@ def test_rare_values_and_those_that_training_never_saw_share_one_embedding():
     assert rows[0].equal(rows[2]) and rows[2].equal(rows[3]) and not rows[0].any()
     assert not rows[1].equal(rows[4]) and rows[1].any() and rows[4].any()
     assert Grouped(column, 10, 1).positions_V.tolist() == [0, 1, 0, 0, 0]
+
+
+def test_a_marker_and_a_second_spelling_that_the_proposal_did_not_see_are_notes(tmp_path, capfd):
+    lines = ["row,dose,city,y"]
+    lines += [
+        f"{i},{-999 if i % 60 == 7 else i % 40},{'Bonn' if i % 3 else 'Ulm'},{'ab'[i * 7 % 5 > 2]}" for i in range(400)
+    ]
+    lines += [f"{i},{i % 40},bonn,{'ab'[i % 2]}" for i in range(400, 420)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    text = 'target = "y"\nclasses = ["a", "b"]\nkey = ["row"]\n[columns]\nrow = "int"\ny = "category"\ncity = "category'
+
+    def notes(name, city="", dose="int"):
+        declared = f'{text}{city}"\ndose = "{dose}"\n'
+        made = preparing.prepare("table", str(tmp_path / "t.csv"), tmp_path / name, options={"declaration": declared})
+        return [note for note in made.notes if " holds " in note]
+
+    marker, spelling = sorted(notes("one"), reverse=True)
+    assert "dose holds -999 in " in marker and 'dose = "int missing -999"' in marker
+    assert '"Bonn" and "bonn"' in spelling.replace("'", '"') and "any case" in spelling
+    assert marker in capfd.readouterr().err
+    assert notes("two", " any case", "int missing -999") == []
