@@ -196,7 +196,7 @@ def test_mail_adds_nothing_to_the_most_and_its_step_has_no_settings(tmp_path: Pa
     text = f"[notify]\nemail = ['a@example.com']\n[steps.{step}]\ntimeout = '10m'\n"
     (tmp_path / "pipelines.toml").write_text((REPOSITORY / "pipelines.toml").read_text() + text)
     own, plain = settings.load(tmp_path / "pipelines.toml"), settings.load(FILE)
-    with_mail, without = compile.compiled("training", own, max_usd=20), compile.compiled("training", plain)
+    with_mail, without = compile.compiled("training", own, max_usd=22), compile.compiled("training", plain)
     assert step in [each.name for each in with_mail.spec.steps]
     assert cost_bound.most_usd(with_mail.report.steps) == cost_bound.most_usd(
         without.report.steps
