@@ -10,7 +10,7 @@ spread.py        of a large table those from all over it
 guess.py         what a column seems to hold
 text_types.py    what its texts spell: numbers and dates, and what else they may be
 questions.py     what else it may hold: markers, one name in several spellings, a row of sums
-strange_values.py  its rules that `prepare` applies to all rows: numbers for a missing value, second spellings
+strange_values.py  its rules that `prepare` applies to train rows: numbers for a missing value, second spellings
 doubts.py        both readings of a column, and how its owner chooses
 target.py        what is learned of the target, columns that make it up, and which class is the positive one
 roles.py         key, time, leaks, and what tells nothing
