@@ -12,7 +12,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import yaml
 
 # Threads of several workers would spin while they wait for each other's cores: half of what arithmetic took. Read when
 # torch and numpy are loaded. Ranks of a training share the cores out themselves (vgp/train/processes/rank.py).
@@ -103,10 +102,3 @@ def stacks_without_source() -> None:
     Below pytest a stack is deep, and the source lines of all its frames made a compilation five times as long.
     """
     inspect.stack = functools.partial(inspect.stack, 0)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def documents_by_libyaml() -> None:
-    """Each custom job is written as YAML and read again, by code in Python: half of a compilation."""
-    yaml.safe_load_all = functools.partial(yaml.load_all, Loader=yaml.CSafeLoader)
-    yaml.safe_dump = functools.partial(yaml.dump, Dumper=yaml.CSafeDumper)

@@ -244,7 +244,7 @@ class _Reader:
 def _scalar(event: yaml.ScalarEvent) -> object:
     """null, a truth value, number, date or text. What looks like a number or date and is none stays a text."""
     if event.tag in (None, "!"):
-        if event.tag or not event.implicit[0] or len(event.value) > MAX_DIGITS:
+        if not event.implicit[0] or len(event.value) > MAX_DIGITS:
             return event.value
         return _plain(event.value)
     return _built(event.tag, event.value)

@@ -144,8 +144,10 @@ def test_what_a_step_uses_besides_its_machine_counts_in_every_try(vertex, loaded
     bigquery, dataflow = rows["prepare"].services
     assert bigquery.usd == pytest.approx(200 / 1024 * 6.25)
     assert dataflow.usd == pytest.approx(3 * 2 * (4 * 0.056 + 16 * 0.003557 + 50 * 0.000054))
-    machine = rows["prepare"].usd_per_hour * 1.5
-    assert rows["prepare"].max_usd == pytest.approx(3 * (machine + bigquery.usd + dataflow.usd))
+    machine = rows["prepare"].held_usd_per_hour * 1.5
+    assert rows["prepare"].max_usd == pytest.approx(
+        3 * (machine + rows["prepare"].launcher_usd + bigquery.usd + dataflow.usd)
+    )
     assert [used.name for used in rows["resolve"].services] == ["BigQuery"] and not rows["train"].services
     assert {"prepare", "resolve"}.isdisjoint(target.prices()) and "train" in target.prices()
     with pytest.raises(Exception, match=r"prepare: 1 x n2-highmem-16.* with BigQuery \(200 GB\), with Dataflow"):
