@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.exits import UserError
+from vgp.base.text.nearest import did_you_mean
 from vgp.train import profile
 
 #: Fields that change how a run goes but not what it computes: they may differ between a run and its resume.
@@ -260,13 +261,9 @@ def parse(values: JsonObject) -> TrainConfig:
 
 
 def _sentence(problem: ErrorDetails) -> str:
-    import difflib
-
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, TrainConfig.model_fields, 1)
-        hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(TrainConfig.model_fields)}."
-        return f"training has no setting {name!r}.{hint}"
+        return f"training has no setting {name!r}. {did_you_mean(name, TrainConfig.model_fields)}"
     message: str = problem["msg"].removeprefix("Value error, ")
     if not name:
         return message + "."
