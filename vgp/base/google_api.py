@@ -146,7 +146,7 @@ def address(host: str) -> str:
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{host.rpartition('-')[2].upper()}"
     override = os.environ.get(variable)
     if override and not is_private(override):
-        raise UserError(f"{variable}={override}: the address must begin with https://; http works for this machine only.")
+        raise UserError(f"{variable}={override}: the address must begin with https:// (http: this machine only).")
     return (override or f"https://{host}.googleapis.com").rstrip("/")
 
 
