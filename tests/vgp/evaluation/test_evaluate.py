@@ -78,7 +78,7 @@ def test_a_champion_with_the_same_weights_is_told_from_one_that_only_predicts_al
     evaluate(data, model, tmp_path / "out", champion=str(model), baseline=False)
     decision = decide(tmp_path / "out", margin=-0.5)
     summary = markdown(evaluation=tmp_path / "out", decision=decision)
-    assert not decision.promote and "the new model is the champion, weight for weight" in summary
+    assert not decision.promote and "the new model has exactly the champion's weights" in summary
 
 
 def test_metrics_are_plain_json_and_read_back_the_same(data, model, tmp_path):
