@@ -251,7 +251,7 @@ def _describe_bound(decision: Decision) -> str:
     )
     level = percent(decision.level) + (share if decision.nights > 1 else "")
     alike = (
-        f"; neighbouring {decision.group.partition(' and ')[0]}s are assumed to correlate by {decision.alike:.2f}"
+        f"; neighbouring groups are assumed to correlate by {decision.alike:.2f}"
         if decision.alike and decision.alike >= 0.005
         else ""
     )

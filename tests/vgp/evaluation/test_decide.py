@@ -238,7 +238,7 @@ def test_the_reason_tells_the_test_its_level_what_is_sure_and_what_could_have_be
     assert (result.level, result.degrees, result.clusters) == (pytest.approx(0.05 / 365), pytest.approx(29), (30,))
     assert result.interval[0] > result.lower_bound > 0 and result.upper_bound > result.interval[1]
     assert (
-        f"t test (29 degrees of freedom; neighbouring days are assumed to correlate by {result.alike:.2f}) at a level "
+        f"t test (29 degrees of freedom; neighbouring groups are assumed to correlate by {result.alike:.2f}) at a level "
         "of 0.0137%, its share of the 5% error allowed for 365 decisions a year puts the gain above "
         f"{result.lower_bound:.4f}. These rows show a true gain of {result.detectable:.4f} with 80% probability."
         in result.details
@@ -293,7 +293,7 @@ def test_users_on_many_days_are_told_from_as_many_independent_rows(save):
     assert by_day.promote and not both.promote
     assert (both.group, both.groups, both.clusters) == ("day and user", 25, (DAYS, 25))
     assert "in 30 groups (by day) and 25 groups (by user)." in both.details
-    assert "t test by both groups (24 degrees of freedom; neighbouring days" in both.details
+    assert "t test by both groups (24 degrees of freedom; neighbouring groups" in both.details
 
 
 def test_a_few_days_that_are_far_worse_put_the_bound_far_down(save):
