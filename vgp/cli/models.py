@@ -23,7 +23,7 @@ models = typer.Typer(
     "champion. Every verb may be repeated, and killed and repeated: docs/models.md.",
     no_args_is_help=True,
 )
-app.add_typer(models, name="models")
+app.add_typer(models, name="models", epilog="Example: vgp models list --env prod")
 
 Registry = Annotated[
     str | None, typer.Option("--registry", metavar="ROOT", help="The registry: a folder, or gs://BUCKET/FOLDER.")
