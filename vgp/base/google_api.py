@@ -1,4 +1,4 @@
-"""Calls of Google's APIs from within a run, as the account that the step runs as; secrets of Secret Manager."""
+"""Calls Google's APIs from within a run, as the account that the step runs as; reads secrets of Secret Manager."""
 
 import base64
 import os
@@ -15,42 +15,6 @@ if TYPE_CHECKING:
     from google.api_core.retry import Retry
     from google.auth.transport.requests import AuthorizedSession
     from requests import Response
-
-# ---- what Secret Manager keeps, read as the account that the process runs as
-
-_HOST = "https://secretmanager.googleapis.com"
-#: gcloud's own override of the address, which vgp/base/google_api.py honours too.
-_OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER"
-
-
-def read_secret(name: str) -> str:
-    """The text of projects/P/secrets/S, the latest version of it, or of .../versions/V.
-
-    Raises:
-        UserError: it cannot be read. The message holds its name and nothing of it.
-    """
-    import google.auth
-    from google.auth.exceptions import GoogleAuthError
-    from google.auth.transport.requests import AuthorizedSession
-    from requests import RequestException
-
-    version = name if "/versions/" in name else f"{name}/versions/latest"
-    host = os.environ.get(_OVERRIDE, _HOST).rstrip("/")
-    if not host.startswith(("https://", "http://127.0.0.1:", "http://localhost:")):
-        raise UserError(f"{_OVERRIDE} must begin with https://.")
-    try:
-        credentials = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])[0]
-        with AuthorizedSession(credentials) as session:
-            answer = session.get(f"{host}/v1/{version}:access", timeout=30)
-            answer.raise_for_status()
-            return base64.b64decode(answer.json()["payload"]["data"]).decode().strip()
-    except (GoogleAuthError, RequestException, LookupError, ValueError) as error:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        raise UserError(
-            f"the secret {name} cannot be read ({type(error).__name__}{f', {status}' if status else ''}): the step's "
-            "account needs secretmanager.versions.access (roles/secretmanager.secretAccessor)."
-        ) from None
-
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Seconds that one attempt may take, and attempts.
@@ -88,6 +52,27 @@ def write(host: str, path: str, body: Mapping[str, object]) -> None:
     answer = _send("POST", host, path, json=body)
     if answer.status_code != 409:
         answer.raise_for_status()
+
+
+def read_secret(name: str) -> str:
+    """Returns the text of the secret projects/P/secrets/S (its latest version) or of .../versions/V.
+
+    Raises:
+        UserError: the secret cannot be read. The message holds the secret's name, never its text.
+    """
+    from google.auth.exceptions import GoogleAuthError
+    from requests import RequestException
+
+    version = name if "/versions/" in name else f"{name}/versions/latest"
+    try:
+        answer = read("secretmanager", f"v1/{version}:access")
+        return base64.b64decode(answer["payload"]["data"]).decode().strip()
+    except (GoogleAuthError, RequestException, LookupError, TypeError, ValueError) as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        raise UserError(
+            f"the secret {name} cannot be read ({type(error).__name__}{f', {status}' if status else ''}): the step's "
+            "account needs secretmanager.versions.access (roles/secretmanager.secretAccessor)."
+        ) from None
 
 
 @contextmanager
@@ -153,15 +138,15 @@ def address(host: str) -> str:
     """Base URL of an API: gcloud's own override of it (CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM), or Google's.
 
     Raises:
-        ValueError: the override would send the access token unencrypted over a network, or the host is none: part of
-            it may be a region that a document names.
+        UserError: the override would send the access token unencrypted over a network.
+        ValueError: the host is no host name; part of it may be a region that a document names.
     """
     if not is_label(host):
         raise ValueError(f"{host!r} is no host of Google's: letters, digits and - alone.")
     variable = f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{host.rpartition('-')[2].upper()}"
     override = os.environ.get(variable)
     if override and not is_private(override):
-        raise ValueError(f"{variable}={override}: https is needed; http only for this machine (127.0.0.1).")
+        raise UserError(f"{variable}={override}: the address must begin with https:// (http: this machine only).")
     return (override or f"https://{host}.googleapis.com").rstrip("/")
 
 

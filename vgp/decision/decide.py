@@ -98,9 +98,9 @@ def _decide(data: Predictions, margin: float, confidence: float, nights: int, ap
     draft = _draft(data, margin, confidence, nights).model_copy(update={"approve": approve})
     if draft.champion_problem and not data.header.champion_gone:
         kept = draft.model_copy(update={"reference": "champion"})
-        return kept.model_copy(update={"reason": reason.incomparable(kept)})
+        return kept.model_copy(update={"reason": reason.explain_unscored_champion(kept)})
     if (absent := _absent(data)) and not draft.same:
-        return draft.model_copy(update={"decided": False, "reason": reason.without_classes(draft, absent)})
+        return draft.model_copy(update={"decided": False, "reason": reason.explain_missing_classes(draft, absent)})
     return _compared(data, draft, draft.reference) if draft.reference else draft
 
 
@@ -116,7 +116,7 @@ def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> 
     reference = next((model for model in RIVALS if model in header.models), None)
     return Decision(
         promote=False,
-        reason=reason.nothing_to_beat(),
+        reason=reason.explain_nothing_to_beat(),
         reference=reference,
         champion_problem=header.champion_problem,
         same=header.same,
@@ -145,16 +145,19 @@ def _compared(data: Predictions, draft: Decision, reference: Reference) -> Decis
     counts, level = found.gain.clusters, levels.tonight(draft.confidence, draft.nights)
     draft = draft.model_copy(update={"groups": min(counts), "clusters": counts if data.header.group else ()})
     if not draft.same and not levels.enough(level, found.gain):
-        return draft.model_copy(update={"reason": reason.too_few(draft, levels.fewest(level), found.gain.degrees)})
+        why = reason.explain_too_few_groups(draft, levels.fewest(level), found.gain.degrees)
+        return draft.model_copy(update={"reason": why})
     if draft.groups >= levels.FEWEST_CLUSTERS:
         draft = draft.model_copy(update=comparison_figures(data, reference, found, draft.confidence))
     if draft.same:
-        return draft.model_copy(update={"reason": reason.same(draft)})
+        return draft.model_copy(update={"reason": reason.explain_same_model(draft)})
     draft = draft.model_copy(update=bounds_figures(found.gain, draft))
     vetoed = bool(draft.worse_slices) or (draft.calibration is not None and draft.calibration.worse)
-    passes, waits = draft.better and not vetoed, reason.waits(draft)
+    passes, waits = draft.better and not vetoed, reason.needs_approval(draft)
     decided = draft.model_copy(update={"promote": passes and not waits, "candidate": passes and waits})
-    return decided.model_copy(update={"reason": reason.compared(decided)})
+    return decided.model_copy(
+        update={"reason": reason.explain_comparison(decided), "details": reason.describe_test(decided)}
+    )
 
 
 # ---- what a comparison of two models brings forward: figures for people, and the bounds of tonight's test

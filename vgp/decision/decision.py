@@ -40,6 +40,9 @@ class CalibrationCheck(Frozen):
 
     challenger: float
     reference: float
+    #: Each model's calibration error as the evaluation reports it; None for quantiles.
+    challenger_error: float | None = None
+    reference_error: float | None = None
     #: Lower confidence bound of the growth of the square.
     squares_lower_bound: float
     worse: bool
@@ -106,8 +109,10 @@ class Decision(Frozen):
     approve: Approval = "auto"
     #: Whether there was anything to decide by: a script may leave no predictions.
     decided: bool = True
-    #: One sentence for people.
+    #: The verdict and why, for people: which model is better, by which figures, and what follows.
     reason: str
+    #: The statistics behind the reason, in sentences; "" where nothing was tested.
+    details: str = ""
     #: None if there was neither champion nor baseline.
     reference: Reference | None = None
     #: What the baseline is, if it is no logistic regression.

@@ -3,7 +3,7 @@
 A year's decisions share one chance of promoting a model by luck: each takes an equal part of it (Bonferroni), which
 holds however the nights depend on each other, by overlapping test windows or by one champion that all of them are held
 against. In a tail that far out Student's t is off where clusters are few and skewed: the critical value is corrected.
-`benchmarks/gate` measures both, docs/gate.md tells.
+`benchmarks/gate` measures both, docs/explanation/the-gate.md explains them.
 """
 
 from dataclasses import dataclass, replace

@@ -17,7 +17,7 @@ import numpy as np
 from vgp.decision import levels
 from vgp.decision.decision import CalibrationCheck, ConstantCheck, Reference, SliceCheck
 from vgp.decision.levels import Compared, groupings
-from vgp.evaluation import clusters, comparison, regression
+from vgp.evaluation import clusters, comparison, metrics, regression
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Predictions
 from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY, Ranked, chosen
@@ -43,7 +43,18 @@ def calibration(data: Predictions, reference: Reference, confidence: float) -> C
     ours, theirs = (max(0.0, square) ** 0.5 for square in squares)
     growth = comparison.interval(squares[0] - squares[1], replicates[0] - replicates[1], rows.count, confidence)
     worse = ours - theirs > CALIBRATION_TOLERANCE and growth.low > 0
-    return CalibrationCheck(challenger=ours, reference=theirs, squares_lower_bound=growth.low, worse=worse)
+    errors = [_reported_error(data, model) for model in ("challenger", reference)]
+    return CalibrationCheck(
+        challenger=ours, reference=theirs, challenger_error=errors[0], reference_error=errors[1],
+        squares_lower_bound=growth.low, worse=worse,
+    )  # fmt: skip
+
+
+def _reported_error(data: Predictions, model: str) -> float | None:
+    """Returns the calibration error that `metrics.json` holds for the model; None for quantiles."""
+    if data.header.quantiles:
+        return None
+    return metrics.calibration_error(metrics.calibration_bins(Ranked.of(data.scored(model).confident)))
 
 
 def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks) -> tuple[float, np.ndarray]:

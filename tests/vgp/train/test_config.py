@@ -8,7 +8,7 @@ from vgp.train.config import OPERATIONAL, TrainConfig, parse
     ("given", "message"),
     [
         ({"epohcs": 3}, "no setting 'epohcs'. Did you mean epochs?"),
-        ({"zzz": 3}, "no setting 'zzz'. There are: task, options, epochs"),
+        ({"zzz": 3}, "no setting 'zzz'. Choices: "),
         ({"epochs": 0}, "epochs=0: input should be greater than 0"),
         ({"epochs": "many"}, "epochs='many': input should be a valid number"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),

@@ -53,7 +53,7 @@ def test_the_next_night_is_held_against_the_champion_and_nothing_new_is_said(nig
     again = resolved(nights, "three")
     assert again.data == first.data and again.champion != first.champion
     decision, report, outcome = lived(nights, "three", challengers[1], again)
-    assert "the new model is the champion, weight for weight" in decision.reason
+    assert "the new model has exactly the champion's weights" in decision.reason
     assert (outcome.code, nights.record.aliases) == ("kept", {"champion": 2})
     assert "2 (champion)" in report and resolved(nights, "four").champion == again.champion
 

@@ -29,7 +29,8 @@ MOST_REPORTED = 12
 NO_GROUP = ("row", "day")
 #: The share of the rows that tests, if the table has a time.
 TEST_SHARE = 0.2
-#: The least days of a test split: with fewer the promotion test rarely tells a better model from chance (docs/gate.md).
+#: The least days of a test split: with fewer the promotion test rarely distinguishes a better model from chance
+#: (docs/explanation/the-gate.md).
 TEST_DAYS = 15
 
 
