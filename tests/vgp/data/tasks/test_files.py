@@ -100,9 +100,7 @@ def test_names_are_paths_below_what_was_given(folder, given, names):
 def test_names_that_collide_or_cannot_be_are_refused(folder, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "1.jpg").touch()
-    with pytest.raises(
-        UserError, match=r"other/1\.jpg and .*raw/a/1\.jpg have one relative path, '1\.jpg'"
-    ):
+    with pytest.raises(UserError, match=r"other/1\.jpg and .*raw/a/1\.jpg have one relative path, '1\.jpg'"):
         find_files(f"{folder}/a,{tmp_path}/other")
     (tmp_path / "other" / "a").touch()
     with pytest.raises(UserError, match="other/a is a file, and .*a/1.jpg is in a folder of that name"):
