@@ -29,7 +29,8 @@ MOST_REPORTED = 12
 NO_GROUP = ("row", "day")
 #: Of a table with a time, which the end of it tests.
 TEST_SHARE = 0.2
-#: Days that a test needs at least, to tell a better model from luck in one of a year's nights: docs/gate.md.
+#: Fewest days with which a test can distinguish a better model from luck at the level of one of a year's nights
+#: (docs/explanation/the-gate.md).
 TEST_DAYS = 15
 
 
