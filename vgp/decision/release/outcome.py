@@ -62,7 +62,8 @@ def of(record: Record, key: str, who: str) -> Outcome:
     version = record.keyed(key)
     code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
     if event.who != who:
-        return Outcome("nothing new", f"nothing new; {event.who} decided on this model already: {words}", version, record)
+        words = f"nothing new; {event.who} decided on this model already: {words}"
+        return Outcome("nothing new", words, version, record)
     return Outcome(code, words, version, record)
 
 
