@@ -27,7 +27,7 @@ from vgp.check.check_report import Report, lines, sarif
 from vgp.check.checker import SUFFIXES, check
 from vgp.check.document_kinds import parse
 
-RULES = Path(__file__).parents[1] / "docs/rules"
+RULES = Path(__file__).parents[1] / "docs/reference/rules"
 DAY = date(2026, 11, 20)
 #: Processor seconds that a file of ordinary size may take.
 SECONDS = 2.0
@@ -201,7 +201,7 @@ def run(originals: dict[str, str], seed: int, count: int, first: int = 0, within
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("paths", nargs="*", help="Files and folders; default: the examples of docs/rules.")
+    parser.add_argument("paths", nargs="*", help="Files and folders; default: the examples of docs/reference/rules.")
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="The number of the one mutation to judge, whose text is printed.")

@@ -65,7 +65,7 @@ code=0
 echo "::$token::"
 # Help links lead to the version of the action that runs; its folder is named .../_actions/OWNER/NAME/REF.
 if [[ "$ACTION_PATH" =~ /_actions/([^/]+/[^/]+)/(.+)$ ]]; then
-  options+=("--rules-url=$GITHUB_SERVER_URL/${BASH_REMATCH[1]}/blob/${BASH_REMATCH[2]}/docs/rules")
+  options+=("--rules-url=$GITHUB_SERVER_URL/${BASH_REMATCH[1]}/blob/${BASH_REMATCH[2]}/docs/reference/rules")
 fi
 "$pipelines" check --skip-others --format sarif "${options[@]}" -- "${there[@]}" >"$folder/check.sarif" || [ $? -le 2 ]
 if [ -n "$before" ]; then

@@ -112,7 +112,7 @@ def test_a_pull_request_is_judged_and_compared_with_what_it_goes_into(runner: Ru
         "job.yaml"
     }
     rule = run["tool"]["driver"]["rules"][0]
-    assert rule["helpUri"] == f"https://github.com/owner/name/blob/v1/docs/rules/{rule['id']}.md"
+    assert rule["helpUri"] == f"https://github.com/owner/name/blob/v1/docs/reference/rules/{rule['id']}.md"
     assert not list(runner.checkout.rglob("pwned")) and runner.git("status", "--porcelain") == ""
     token = re.search(r"^::stop-commands::([0-9a-f]{32})$", said, re.MULTILINE)
     assert token and said.index("GPU003") < said.index(f"\n::{token[1]}::\n")

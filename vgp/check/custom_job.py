@@ -201,7 +201,7 @@ def judge_reduction_servers(reader: Reader, nodes: Sequence[Node], pools: Sequen
                 f"Whether {name} has google-reduction-server, its name does not tell. Without it NCCL sums past the "
                 "reduction servers, which cost all the same."
             )
-            fix = "Install the package in the image (docs/rules/GPU036.md), or drop the third pool."
+            fix = "Install the package in the image (docs/reference/rules/GPU036.md), or drop the third pool."
             reader.add(image, UNUSED_SERVERS, text, fix)
             return
 

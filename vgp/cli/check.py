@@ -64,7 +64,9 @@ def check_files(
     ] = None,
     rules_url: Annotated[
         str | None,
-        typer.Option("--rules-url", metavar="URL", help="Where SARIF's help links lead: a folder with docs/rules."),
+        typer.Option(
+            "--rules-url", metavar="URL", help="Where SARIF's help links lead: a folder with docs/reference/rules."
+        ),
     ] = None,
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.
@@ -73,7 +75,7 @@ def check_files(
     folder of the same name is given with a slash (NAME/). Programs, notebooks, Terraform, and scripts with gcloud
     commands are read too, and not run: what they compute is said to be unknown.
 
-    Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/rules.
+    Exit codes: 0 no error, 1 errors, 2 a file cannot be read or judged to its end. The rules: docs/reference/rules.
     """
     _refuse_pipelines(paths)
     if form not in _FORMS:

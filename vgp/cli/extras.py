@@ -53,7 +53,7 @@ def requirement(*extras: str) -> str:
 def rules_url() -> str:
     """The pages of the rules on the web, where this came from a repository on GitHub; else empty."""
     found = re.fullmatch(r"git\+(https://github\.com/[\w.-]+/[\w.-]+?)(?:\.git)?@([0-9a-f]{40})", _origin())
-    return f"{found[1]}/blob/{found[2]}/docs/rules" if found else ""
+    return f"{found[1]}/blob/{found[2]}/docs/reference/rules" if found else ""
 
 
 def _origin() -> str:

@@ -117,11 +117,11 @@ def test_text_shows_the_worst_first_with_file_line_and_fix(path):
 
 
 def test_help_links_lead_to_the_web_where_it_is_known(path):
-    log = sarif(check([path]), "https://github.com/o/r/blob/v1/docs/rules/")
+    log = sarif(check([path]), "https://github.com/o/r/blob/v1/docs/reference/rules/")
     Draft7Validator(SARIF).validate(log)
     rules = log["runs"][0]["tool"]["driver"]["rules"]
     assert {rule["helpUri"] for rule in rules} == {
-        f"https://github.com/o/r/blob/v1/docs/rules/{rule['id']}.md" for rule in rules
+        f"https://github.com/o/r/blob/v1/docs/reference/rules/{rule['id']}.md" for rule in rules
     }
     assert "helpUri" not in sarif(check([path]))["runs"][0]["tool"]["driver"]["rules"][0]
 

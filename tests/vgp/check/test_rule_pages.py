@@ -1,4 +1,4 @@
-"""The pages of docs/rules are executable: each example breaks its rule, each fix does not."""
+"""The pages of docs/reference/rules are executable: each example breaks its rule, each fix does not."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from vgp.check.checker import check
 from vgp.check.document_kinds import parse
 from vgp.machines.placement.machine_rules import RULES
 
-PAGES = Path(__file__).parents[3] / "docs" / "rules"
+PAGES = Path(__file__).parents[3] / "docs" / "reference/rules"
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -61,4 +61,4 @@ def test_a_page_says_what_why_and_from_where(name):
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## What", "## Why", "## Example", "## Fix", "## Source",
     ]  # fmt: skip
-    assert name in (PAGES / "README.md").read_text(encoding="utf-8")
+    assert name in (PAGES / "index.md").read_text(encoding="utf-8")

@@ -135,7 +135,7 @@ def load(store):
 @pytest.mark.parametrize("kind", pickles("x"))
 def test_a_part_that_is_a_pickle_is_never_opened_as_one(tmp_path, sprung, kind):
     store = checkpoint(tmp_path / "forged", pickles(sprung)[kind])
-    with pytest.raises(UserError, match=f"checkpoint {NEWEST} does not hold what its manifest says"):
+    with pytest.raises(UserError, match=f"checkpoint {NEWEST} contradicts its manifest"):
         load(store)
     swapped = checkpoint(tmp_path / "swapped", good_part())
     (tmp_path / "swapped" / part_name(0, 2, "aaaa", 0)).write_bytes(pickles(sprung)[kind])
@@ -145,7 +145,7 @@ def test_a_part_that_is_a_pickle_is_never_opened_as_one(tmp_path, sprung, kind):
 
 @pytest.mark.parametrize("kind", forged_headers())
 def test_a_part_with_a_forged_header_is_refused_in_one_sentence(tmp_path, kind):
-    with pytest.raises(UserError, match=f"checkpoint {NEWEST} does not hold what its manifest says"):
+    with pytest.raises(UserError, match=f"checkpoint {NEWEST} contradicts its manifest"):
         load(checkpoint(tmp_path, forged_headers()[kind]))
 
 
@@ -155,7 +155,7 @@ def test_a_manifest_cannot_name_a_file_of_another_folder(tmp_path, outside, wher
     step, said = load(checkpoint(tmp_path / "checkpoints", good_part(), name=name))
     assert step == 1
     assert len(said) == 1
-    assert said[0].startswith(f"checkpoint passed over: {NEWEST} cannot be read (parts.0.name: String should match")
+    assert said[0].startswith(f"checkpoint skipped: {NEWEST} cannot be read (parts.0.name: String should match")
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path, outside):
@@ -181,8 +181,8 @@ def test_no_more_is_read_than_was_declared(tmp_path):
     step, said = load(store)
     assert step == 1
     assert said == [
-        "checkpoint passed over: run000-step000000003.json is larger than any manifest",
-        f"checkpoint passed over: {OWN_NAME} has {1 << 40} bytes instead of {len(good_part())}",
+        "checkpoint skipped: run000-step000000003.json is larger than any manifest",
+        f"checkpoint skipped: {OWN_NAME} has {1 << 40} bytes instead of {len(good_part())}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The rules of the checker: stable ids, names and severities. docs/rules has a page for each id."""
+"""The rules of the checker: stable ids, names and severities. docs/reference/rules has a page for each id."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Rule:
 
     @property
     def page(self) -> str:
-        return f"docs/rules/{self.id}.md"
+        return f"docs/reference/rules/{self.id}.md"
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,7 @@ def rule(name: str) -> Rule:
     """The rule with that id (GPU003, any case) or name (count-not-allowed)."""
     rule = RULES.get(name.upper()) or _BY_NAME.get(name.lower())
     if rule is None:
-        raise ValueError(f"No rule is called '{name}'. The rules: {', '.join(RULES)}; docs/rules describes them.")
+        raise ValueError(
+            f"No rule is called '{name}'. The rules: {', '.join(RULES)}; docs/reference/rules describes them."
+        )
     return rule
