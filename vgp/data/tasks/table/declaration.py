@@ -105,5 +105,5 @@ def too_many(columns: int) -> str:
     return (
         f"{columns:,} columns are too many: at most {MOST_COLUMNS:,} are declared, since each is a line of the TOML, "
         "which travels as a parameter, and an input of its own. A class with a vector column takes more "
-        "(docs/your-own-task.md)."
+        "(docs/tutorials/your-task.md)."
     )
