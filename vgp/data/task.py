@@ -139,7 +139,7 @@ class Task(ABC):
         """Every option and its default; None: the task takes what it is told."""
         return self.settings
 
-    # ---- what a run works on, told before it begins (docs/pins.md)
+    # ---- what a run works on, told before it begins (docs/explanation/how-a-run-works.md)
 
     def files(self, data: str) -> "Sequence[File]":
         """The files that `data` stands for, none of them opened; `shards` finds the same ones later."""
