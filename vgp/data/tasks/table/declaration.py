@@ -104,13 +104,7 @@ class Declared(_Strict):
 def too_many(columns: int) -> str:
     """Returns the message for a table with more columns than a task.toml may declare."""
     return (
-<<<<<<< HEAD
-        f"{columns:,} columns are too many: at most {MOST_COLUMNS:,} are declared, since each is a line of the TOML, "
-        "which travels as a parameter, and an input of its own. A class with a vector column takes more "
-        "(docs/tutorials/your-task.md)."
-=======
         f"{columns:,} columns are too many: a task.toml declares at most {MOST_COLUMNS:,}, because it is passed as a "
         "parameter and each column is an input of the network. For more, write a task class with a vector column "
         "(docs/tutorials/your-task.md)."
->>>>>>> main
     )
