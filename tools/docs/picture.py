@@ -25,7 +25,7 @@ ARRANGE = """
 <script>
   const main = document.querySelector("main"), row = document.createElement("div");
   const figures = [...main.querySelectorAll("figure")];
-  const named = title => figures.find(f => f.querySelector("h3").textContent.trim() == title);
+  const named = title => figures.find(figure => figure.querySelector("h3").textContent.trim() == title);
   row.className = "row";
   row.append(named("Learning curve"), named("Calibration"));
   const kept = [main.querySelector(".verdict"), main.querySelector("table.figures").closest(".panel"), row];
