@@ -243,7 +243,7 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
         parts = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in differing.items())
         yield (
             f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {parts}. "
-            "docs/bigquery.md says how, and what to write instead."
+            "docs/how-to/bigquery.md says how, and what to write instead."
         )
 
 
