@@ -94,7 +94,7 @@ def advice(
     if _PREEMPTED.search(message):
         return (
             "Exit code 75: its machine was taken away, or another one of the job. What the program had saved is kept. "
-            "Start the run again, or give the step a ladder, which goes on by itself: docs/capacity.md."
+            "Start the run again, or give the step a ladder: docs/how-to/spot-with-a-fallback.md."
         )
     if _STORE_DOWN.search(message):
         return (
