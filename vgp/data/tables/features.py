@@ -246,7 +246,7 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
         told = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in found.items())
         yield (
             f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {told}. "
-            "docs/bigquery.md says how, and what to write instead."
+            "docs/how-to/bigquery.md says how, and what to write instead."
         )
 
 

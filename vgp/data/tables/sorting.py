@@ -168,8 +168,13 @@ class Sorting:
 
 
 def width_of(kind: pa.DataType) -> int:
-    """The bytes of a value; of a text, about."""
-    return 16 if pa.types.is_string(kind) else int(kind.bit_width) // 8
+    """Returns the bytes of a value, or 16 for one of any length, such as a text."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * width_of(kind.value_type)
+    try:
+        return int(kind.bit_width) // 8
+    except ValueError:  # PyArrow: "Non-fixed width type"
+        return 16
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
