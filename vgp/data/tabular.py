@@ -93,7 +93,7 @@ class TabularTask(Task):
             if getattr(type(self), name, None) is not getattr(TabularTask, name, None):
                 raise UserError(
                     f"{type(self).__name__}.{name} is no method of a task over a table: `days`, `labels`, `events` and "
-                    "`features` are, and they are expressions over all its rows (docs/your-own-task.md)."
+                    "`features` are, and they are expressions over all its rows (docs/tutorials/your-task.md)."
                 )
 
     def defaults(self) -> Options:

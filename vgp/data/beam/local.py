@@ -21,7 +21,7 @@ from vgp.protocol.manifest import Manifest
 
 MISSING = (
     "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
-    "(of the image: docs/dataflow.md)."
+    "(of the image: docs/how-to/dataflow.md)."
 )
 #: A full disk, as the text of a worker's error tells it.
 FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")
