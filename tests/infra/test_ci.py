@@ -147,6 +147,7 @@ def test_a_job_has_the_rights_that_it_names_and_an_end() -> None:
     assert held == {
         "ci.yml: test": ({"contents": "read"}, True),
         "ci.yml: check": ({"contents": "read", "security-events": "write"}, True),
+        "ci.yml: docs": ({"contents": "read"}, True),
         "deploy.yml: deploy": ({"contents": "read", "id-token": "write"}, True),
         "refresh.yml: refresh": ({"contents": "read", "id-token": "write"}, True),
         "refresh.yml: pull-request": ({"contents": "write", "pull-requests": "write"}, True),

@@ -56,42 +56,45 @@ class Workplace:
             name, _, value = words.pop(0).partition("=")
             environment[name] = value
         target = self.folder / words[-1] if words[-2:-1] == [">"] else None
-        output = target or self.top.with_suffix(".out")
-        status = self._start(words[:-2] if target else words, environment, output)
-        text = "" if target else output.read_text(errors="replace")
-        lines = [line.rstrip() for line in text.replace(f"{self.top}/", ".../").splitlines()]
+        if target:
+            target.write_bytes(b"")
+        printed = self.top.with_suffix(".out")
+        printed.write_bytes(b"")
+        status = self._start(words[:-2] if target else words, environment, target or printed, printed)
+        lines = [
+            line.rstrip() for line in printed.read_text(errors="replace").replace(f"{self.top}/", ".../").splitlines()
+        ]
         while lines and not lines[-1]:
             lines.pop()
         return lines, status
 
-    def _start(self, words: list[str], environment: dict[str, str], output: Path) -> int:
+    def _start(self, words: list[str], environment: dict[str, str], output: Path, errors: Path) -> int:
         if Path(words[0]).name == "vgp":
-            process = _FORK.Process(target=_call_vgp, args=(words[1:], self.folder, environment, output))
+            process = _FORK.Process(target=_call_vgp, args=(words[1:], self.folder, environment, output, errors))
             process.start()
             process.join(LIMIT_S)
             if process.exitcode is None:
                 process.kill()
             return -1 if process.exitcode is None else process.exitcode
-        with output.open("w") as file:
+        with output.open("a") as file, errors.open("a") as error_file:
             try:
                 return subprocess.run(
-                    words, cwd=self.folder, env=environment, stdout=file, stderr=subprocess.STDOUT,
+                    words, cwd=self.folder, env=environment, stdout=file, stderr=error_file,
                     stdin=subprocess.DEVNULL, timeout=LIMIT_S,
                 ).returncode  # fmt: skip
             except FileNotFoundError as error:
-                file.write(f"{error}\n")
+                error_file.write(f"{error}\n")
                 return 127
 
 
-def _call_vgp(words: list[str], folder: Path, environment: dict[str, str], output: Path) -> None:
+def _call_vgp(words: list[str], folder: Path, environment: dict[str, str], output: Path, errors: Path) -> None:
     """Runs `vgp` in this process, which was forked for it."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv, sys.path[:] = ["vgp", *words], [place for place in sys.path if place]
-    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for number in (1, 2):
-        os.dup2(descriptor, number)
+    for number, file in ((1, output), (2, errors)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     if clock := environment.get("LOOPBACK_CLOCK"):
         _hurry(*map(float, clock.split()))
     from vgp.__main__ import main

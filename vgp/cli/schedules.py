@@ -48,7 +48,7 @@ schedule = typer.Typer(
     "touched. Times, clock changes and costs: docs/schedules.md.",
     no_args_is_help=True,
 )
-app.add_typer(schedule, name="schedule")
+app.add_typer(schedule, name="schedule", epilog="Example: vgp schedule plan --env prod")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Declared schedules; default: all.")]
 One = Annotated[str, typer.Argument(metavar="NAME", help="As declared, or the id of a schedule that we made.")]

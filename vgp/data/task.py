@@ -138,7 +138,7 @@ class Task(ABC):
         """Returns every option and its default; None = any option is allowed."""
         return self.settings
 
-    # ---- the input of a run, pinned before the run begins (docs/pins.md)
+    # ---- the input of a run, pinned before the run begins (docs/explanation/how-a-run-works.md)
 
     def files(self, data: str) -> "Sequence[File]":
         """Returns the files that `data` names, without opening them; `shards` reads these files later."""

@@ -230,26 +230,30 @@ class Schedule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: By its name: see `vgp list`.
+    #: Name of the pipeline: see `vgp list`.
     pipeline: Pipeline
-    #: An uploaded version of it instead of the local one: training:latest, training@sha256:...
+    #: Uploaded version to run instead of the local pipeline: `training:latest`, `training@sha256:...`.
     template: Template = None
-    #: Five fields: minute hour day month weekday, in `time_zone`.
+    #: Minute, hour, day, month and weekday in `time_zone`, such as `30 2 * * 1-5`. No seconds, `L`, `W`, `#` or
+    #: `@daily`.
     cron: Cron
+    #: A name of the IANA time zone database, such as `Europe/Berlin`.
     time_zone: TimeZone = "UTC"
-    #: Parameters of the pipeline; names and types are checked against its spec.
+    #: Parameters of the pipeline; those that are not named keep their defaults.
     parameters: JsonObject = {}
-    #: First and last moment of a run, in UTC; None: now, and without end.
+    #: First moment of a run: a date or a time, in `time_zone` unless it has an offset. Default: now.
     start: datetime | None = None
+    #: Last moment of a run, written like `start`. Default: never.
     end: datetime | None = None
-    #: Runs of this schedule at the same time.
+    #: Runs of this schedule at one time.
     max_concurrent_runs: int = Field(default=1, ge=1)
-    #: Whether a run that is due while `max_concurrent_runs` are going waits; else it is skipped.
+    #: Whether a run that is due while `max_concurrent_runs` are active waits. Otherwise it is skipped.
     queueing: bool = False
-    #: Whether runs that fell into a pause are made up for when the schedule is resumed.
+    #: Whether runs that fell into a pause are started when the schedule resumes.
     catch_up: bool = False
-    #: The schedule ends after so many runs; None: never.
+    #: Number of runs after which the schedule ends.
     max_runs: int | None = Field(default=None, ge=1)
+    #: Whether the schedule is paused.
     paused: bool = False
 
     @field_validator("parameters")

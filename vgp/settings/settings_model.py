@@ -79,16 +79,16 @@ class Notify(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: Addresses that Vertex AI writes to.
+    #: At most three addresses, to which Vertex AI writes. In a variable: separated by commas.
     email: Emails = ()
-    #: https://HOST/PATH, or projects/PROJECT/secrets/NAME, with /versions/N or without.
+    #: `https://HOST/PATH`, or the secret that holds it: `projects/PROJECT/secrets/NAME`, optionally with `/versions/N`.
     webhook: Webhook = None
 
     def warnings(self) -> list[str]:
         """A line if the address is likely to be as good as a password: it stands in specs and in the repository."""
         if not self.webhook or sending.is_secret_name(self.webhook) or not sending.may_hold_a_secret(self.webhook):
             return []
-        fix = 'Keep it in Secret Manager: webhook = "projects/PROJECT/secrets/NAME"; docs/notifications.md.'
+        fix = 'Keep it in Secret Manager: webhook = "projects/PROJECT/secrets/NAME"; docs/how-to/alerts.md.'
         return [f"warning: notify.webhook: who knows this address may post there, and it stands in every spec. {fix}"]
 
 
@@ -126,11 +126,11 @@ class Mlflow(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: https://HOST, or http://HOST:PORT where no token is needed.
+    #: `https://HOST`, or `http://HOST:PORT` for a server that needs no token.
     tracking_uri: TrackingUri = None
-    #: The experiment that runs are listed under.
+    #: Experiment of MLflow for the runs. Default: `training`.
     experiment: Experiment = None
-    #: projects/PROJECT/secrets/NAME, with /versions/N or without.
+    #: Secret that holds the token: `projects/PROJECT/secrets/NAME`, optionally with `/versions/N`.
     token: Token = None
 
     @model_validator(mode="after")
@@ -155,47 +155,51 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: The environment that these settings are of: dev, prod ...
+    #: Environment in effect without `--env` and PIPELINES_ENV. Only at the top of the file.
     environment: str | None = None
-    #: The folder of the workflows, from the folder of this file.
+    #: Folder of the workflows, relative to this file. Only at the top of the file.
     workflows: value_rules.Workflows = "pipelines"
-    #: Id of the Google Cloud project.
+    #: Id of the Google Cloud project, not its number.
     project: value_rules.Project = None
-    #: Region of the jobs; GPUs differ from region to region.
+    #: Region of the jobs. GPUs differ by region: `vgp machines --region europe-west4`.
     region: value_rules.Region = DEFAULT_REGION
-    #: gs://BUCKET or gs://BUCKET/FOLDER; runs write below it, into runs/.
+    #: `gs://BUCKET` or `gs://BUCKET/FOLDER`. Runs write below it, into `runs/`.
     bucket: value_rules.Bucket = None
-    #: gs://BUCKET/FOLDER: the root of the registry of models; None: the folder registry of `bucket`.
+    #: `gs://BUCKET/FOLDER`, the root of the model registry. Default: `registry/` in `bucket`. Environments that share a
+    #: registry share one champion, so give each its own.
     registry: value_rules.Bucket = None
-    #: The image of every step: by digest, or by a version tag.
+    #: Image of every step that names none of its own: by digest (`...@sha256:...`) or version tag. `latest` is refused,
+    #: because Vertex AI caches steps by the image's name.
     image: value_rules.Image = "us-central1-docker.pkg.dev/my-project/training/training:0.1.0"
-    #: What it is built from, from the folder of this file; None: training/Dockerfile, else Dockerfile.
+    #: Dockerfile of `vgp image build`, relative to this file. Default: `training/Dockerfile`, else `Dockerfile`.
     dockerfile: value_rules.Dockerfile = None
-    #: E-mail of the account that the steps run as; None: Vertex AI's default, which may do too much.
+    #: E-mail of the account that runs the steps. Default: Vertex AI's, which usually has more rights than it needs.
     service_account: value_rules.ServiceAccount = None
-    #: E-mail of the account that image builds work as; None: Cloud Build's default, which may do too much.
+    #: E-mail of the account that builds the image. Default: Cloud Build's, which usually has more rights than it needs.
     build_service_account: value_rules.ServiceAccount = None
-    #: projects/NUMBER/global/networks/NAME, for private access to what the steps read.
+    #: `projects/NUMBER/global/networks/NAME`, with the project's number: the network that jobs are peered with.
     network: value_rules.Network = None
-    #: projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY, in the region of the jobs.
+    #: `projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY`, in `region`. Default: Google's own keys.
     encryption_key: value_rules.EncryptionKey = None
-    #: https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY: where `vgp upload` puts templates.
+    #: `https://REGION-kfp.pkg.dev/PROJECT/REPOSITORY`, where `vgp upload` puts templates.
     template_repository: value_rules.TemplateRepository = None
-    #: The experiment that runs are listed under in the console.
+    #: Vertex AI experiment in which the console lists the runs.
     experiment: value_rules.Experiment = None
-    #: Labels of every run, for finding runs and for splitting the bill.
+    #: Labels of every run, to find runs and to split the bill: lower-case letters, digits, `_` and `-`.
     labels: value_rules.Labels = {}
-    #: slow: a failed step stops only what needs it. fast: no further step is started.
+    #: `slow`: after a failure, steps that do not need the failed one still run. `fast`: no further step starts.
     failure_policy: Literal["fast", "slow"] = "slow"
-    #: Whether steps take results of earlier runs; None: as each step says.
+    #: Whether steps may reuse results of earlier runs with equal inputs. Default: pinned steps do, others do not.
+    #: `true` includes every step of `vgp submit`, even if data behind an unchanged name has changed.
     caching: bool | None = None
-    #: Who is told of a run's end.
+    #: Recipients of a message when a run ends.
     notify: Notify = Notify()
-    #: The MLflow server that is told of trainings.
+    #: MLflow server that receives parameters and metrics of trainings.
     mlflow: Mlflow = Mlflow()
-    #: Addresses of APIs that replace Google's, for private access and for tests.
+    #: Addresses of APIs that replace Google's, for private access and tests. In the file only Google's hosts and this
+    #: machine; other hosts by variable, such as PIPELINES_ENDPOINTS__AIPLATFORM.
     endpoints: value_rules.Endpoints = {}
-    #: The machine of each step, by the step's name.
+    #: Machine of each step, by the step's name.
     steps: dict[str, Request] = {}
     #: Recurring runs, by name.
     schedules: dict[Name, Schedule] = {}

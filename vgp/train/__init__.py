@@ -1,13 +1,13 @@
 """Training: configuration, processes, the loop, checkpoints.
 
 config.py             the settings of a training run
-fit.py                one call that trains: checks, then starts the processes
-mlflow_run.py         a run on an MLflow server: its curves while it trains, then its evaluation
-mlflow_server.py      the server's REST API
-profile.py            the steps and ranks that a profiler trace is asked of
-reference.py          the settings as a table
-weights.py            trained weights to begin with, ours or Hugging Face's: files and tensors
-checkpoint/           checkpoints that commit like a database
+fit.py                `train`: checks the request, then starts the processes
+mlflow_run.py         logs a run to an MLflow server: curves during training, then the evaluation
+mlflow_server.py      a client for the server's REST API
+profile.py            parsers for the steps and ranks of a profiler trace
+reference.py          the settings as a Markdown table
+weights.py            the files and tensors of a warm start: this library's models or Hugging Face's
+checkpoint/           checkpoints with an atomic commit
 loop/                 the training loop
 processes/            one process per GPU
 """

@@ -1,4 +1,4 @@
-"""Everything a training run can be told, checked once, before anything heavy is imported."""
+"""The settings of a training run and their checks, without torch."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -11,7 +11,7 @@ from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
 from vgp.train import profile
 
-#: Fields that change how a run goes but not what it computes: they may differ between a run and its resume.
+#: Fields that do not change the result: a resumed run may have other values.
 OPERATIONAL = (
     "validate_every_s",
     "checkpoint_every_s",
@@ -32,140 +32,139 @@ OPERATIONAL = (
     "memory_snapshot",
 )
 
-#: Fields that may be left open (`auto`): chosen when a run begins, by its model and its device.
+#: Fields whose `auto` the run resolves at its start, from its model and device.
 OPEN = ("precision", "compile", "deterministic")
 
 
 class TrainConfig(BaseModel):
-    """How to train. The defaults suit a small table; docs/training-settings.md says how each field is set."""
+    """The settings of a training run. The defaults suit a small table; docs/reference/training-settings.md lists them all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     task: str = "flights"
     """A shipped task by its short name, or any `module:Class` derived from `vgp.data.task.Task`."""
     options: JsonObject = {}
-    """What the task itself can be told, such as layer sizes; see the task."""
+    """Options of the task, such as layer sizes; see the task."""
     epochs: float = Field(3, gt=0)
     """Passes over the training split; a fraction is allowed."""
     global_batch_size: int = Field(1024, ge=1, le=2**31)
-    """Samples per optimizer step over all processes; never changes with their number."""
+    """Samples per optimizer step over all processes, whatever their number."""
     microbatches: int = Field(0, ge=0)
-    """Parts of a global batch that are assigned to the processes, each computed by itself and in turn: more need less
-    memory. 0 = one for each process; a resume keeps the number that there was, unless it has more processes; exact=true
-    takes at least 4."""
+    """Number of parts of a global batch. Each process computes its parts one after the other: more parts need less
+    memory. 0 = one for each process; a resumed run keeps its number unless it has more processes; exact=true takes at
+    least 4."""
     learning_rate: float = Field(1e-3, gt=0)
     """Peak learning rate, reached after the warm-up."""
     weight_decay: float = Field(0.01, ge=0)
     """Decoupled weight decay (AdamW) on matrices; vectors (biases, norms) have none."""
     warmup_fraction: float = Field(0.05, ge=0, lt=1)
-    """Share of the steps during which the learning rate rises linearly, whatever the `schedule`."""
+    """Share of all steps over which the learning rate rises linearly, with every `schedule`."""
     schedule: Literal["auto", "cosine", "linear", "constant", "warmup_stable_decay", "inverse_sqrt"] = "auto"
-    """The learning rate after the warm-up: down a `cosine` or a line (`linear`) to `final_lr_fraction` of its peak;
-    `constant`; constant until it falls in a line over the last `decay_fraction` of all steps; or by 1/sqrt(step).
-    `auto` = the task's own, if it has one (`Task.learning_rate`), else `cosine`."""
+    """The learning rate after the warm-up. `cosine` and `linear` fall to `final_lr_fraction` of the peak;
+    `warmup_stable_decay` is constant, then falls linearly over the last `decay_fraction` of all steps; `inverse_sqrt`
+    falls as 1/sqrt(step). `auto` = the task's own schedule (`Task.learning_rate`), else `cosine`."""
     final_lr_fraction: float = Field(0.0, ge=0, le=1)
-    """What of the peak learning rate `cosine`, `linear` and `warmup_stable_decay` end at."""
+    """Share of the peak learning rate at which `cosine`, `linear` and `warmup_stable_decay` end."""
     decay_fraction: float = Field(0.2, gt=0, le=1)
     """Share of all steps over which `warmup_stable_decay` falls."""
     clip_norm: float = Field(1.0, ge=0)
     """Largest 2-norm of the whole gradient; 0 = no clipping."""
     ema_decay: float = Field(0, ge=0, lt=1)
-    """Decay per step of an exponential moving average of the weights (EMA), such as 0.999, which is then what is
-    validated and shipped; lower in the first steps. 0 = no average."""
+    """Decay per step of an exponential moving average of the weights (EMA), for example 0.999; lower in the first
+    steps. The run then validates and exports the average. 0 = no average."""
     loss_limit: float = Field(1e6, gt=0)
-    """Training stops when a step's loss is above this, or not a number."""
+    """Training stops if a step's loss is above this limit or not a number."""
     seed: int = Field(0, ge=0, lt=2**63)
-    """Fixes the initial weights, the sample order, augmentation and dropout."""
+    """Seed of the initial weights, the sample order, augmentation and dropout."""
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Arithmetic of the model: bfloat16 autocast, float16 autocast with a scaled loss, or float32. `auto` = bfloat16
-    where the GPU has it, float16 on one with tensor cores that has none (V100, T4), else float32."""
+    """Arithmetic of the model: bfloat16 autocast, float16 autocast with a scaled loss, or float32. `auto` = bfloat16 if
+    the GPU supports it, float16 on GPUs with tensor cores but no bfloat16 (V100, T4), else float32."""
     tf32: bool = False
-    """Whether a GPU may round what goes into float32 products and convolutions to 10 bits (TF32), which is faster.
-    Refused where the model multiplies raw values that this would spoil."""
+    """Whether a GPU may round the inputs of float32 products and convolutions to 10 bits (TF32), which is faster.
+    Rejected if the model multiplies raw values that lose their meaning when rounded."""
     compile: Literal["auto", True, False] = "auto"
-    """Whether the model goes through `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, from 50
-    million parameters on."""
+    """Whether to use `torch.compile`: a slower start, then faster steps. `auto` = on a GPU, for models of at least 50
+    million parameters."""
     deterministic: Literal["auto", True, False] = "auto"
-    """Whether two runs give the same bits; `false` lets GPU kernels add in any order and takes the fastest. `auto` =
-    `true`, but for a model of 50 million parameters or more on a GPU."""
+    """Whether two runs give identical bits; `false` selects the fastest GPU kernels, which may add in any order. `auto`
+    = `true`, except for models of at least 50 million parameters on a GPU."""
     exact: bool = False
     """Whether the result is bit-identical for every number of processes (powers of two only)."""
     strategy: Literal["ddp", "fsdp"] = "ddp"
-    """`ddp` = every GPU holds the whole model; `fsdp` = each holds a share of it (FSDP2)."""
+    """`ddp` = every GPU holds the whole model; `fsdp` = every GPU holds a share of it (FSDP2)."""
     unused_parameters: bool = False
-    """Whether steps may leave parameters of the model without a gradient on some process, as branches at random do;
-    every step then looks for them. Switched on by itself where the first backward pass leaves some."""
+    """Whether a step may leave parameters without a gradient on some process, for example with random branches; every
+    step then searches for them. Turned on automatically if the first backward pass leaves some."""
     cpu_offload: bool = False
-    """Whether `fsdp` keeps weights and optimizer state in host memory, and gathers them from there: slower, for
-    models that do not fit otherwise."""
+    """Whether `fsdp` keeps weights and optimizer state in host memory: slower, for models that do not fit on the
+    GPUs."""
     activation_checkpointing: bool = False
-    """Whether the repeated blocks of the model are computed again in the backward pass instead of kept in memory:
-    same gradients, about a third more work (`Task.blocks` says which)."""
+    """Whether to recompute the repeated blocks of the model (`Task.blocks`) in the backward pass to save memory: the
+    same gradients, about a third more work."""
     validate_every_steps: int = Field(0, ge=0)
-    """Steps between validations; 0 = at the end of every epoch, unless `validate_every_s` says otherwise. The last step
-    is always validated."""
+    """Steps between validations; 0 = at the end of every epoch, unless `validate_every_s` is set. A run always
+    validates after its last step."""
     validate_every_s: float = Field(0, ge=0)
-    """Seconds between validations, by the clock of rank 0, in place of the ends of epochs; 0 = not by the clock. What
-    was validated is kept over a resume, but two runs are not validated at the same steps: what follows from that, such
-    as `keep_best` and `patience`, is then not repeated."""
+    """Seconds between validations, by the clock of rank 0, instead of at the ends of epochs; 0 = not by the clock. Two
+    runs then validate at different steps, so the effects of `keep_best` and `patience` are not reproducible. A resumed
+    run keeps its past validations."""
     best_metric: str = "validation_loss"
-    """What says which validation is the best: `validation_loss`, `accuracy` for a task of classes, or a metric that
-    the task measures itself (`Task.metrics`)."""
+    """The metric that selects the best validation: `validation_loss`, `accuracy` for classification, or a metric of the
+    task (`Task.metrics`)."""
     keep_best: Literal["auto", True, False] = "auto"
-    """Whether the weights of the best validation are shipped instead of the last ones. `auto` = where the data has a
+    """Whether to export the weights of the best validation instead of the last ones. `auto` = if the data has a
     validation split."""
     patience: int = Field(0, ge=0)
-    """Validations without a better one after which training stops early; 0 = it goes on to the end. The learning rate
-    stays that of all steps."""
+    """Validations without improvement after which training stops early; 0 = never. The learning rate schedule still
+    spans all steps."""
     min_delta: float = Field(0, ge=0)
-    """By how much `best_metric` must be better to count as better."""
+    """Smallest change of `best_metric` that counts as an improvement."""
     checkpoint_every_s: Literal["auto"] | float = "auto"
-    """Seconds between checkpoints, by the clock of rank 0. `auto` = what loses least, by what a save turns out to cost
-    and how often the machines are expected to go (docs/capacity.md): 10 s to 30 min, and at most 5 % of the time."""
+    """Seconds between checkpoints, by the clock of rank 0. `auto` = the interval that loses least time, from the
+    measured cost of a save and the expected rate of preemption (docs/capacity.md): 10 s to 30 min, with at most 5 % of
+    the time spent on saves."""
     checkpoint_every_steps: int = Field(0, ge=0)
     """Steps between checkpoints; 0 = by the clock only."""
     checkpoint_patience_s: float = Field(600, gt=0)
-    """Seconds for which failing checkpoints are only warned about; then training fails."""
+    """Seconds for which failed saves cause warnings only; then training fails."""
     lease_s: float = Field(120, ge=10, le=3600)
-    """Seconds for which a folder of checkpoints in Cloud Storage stays with a run that is no longer heard of; it says
-    that it lives four times as often. Another run that wants the folder waits for so long. At least 10: while the store
-    takes longer to answer than the lease lasts, no checkpoint is saved."""
+    """Seconds for which a silent run keeps its checkpoint folder in Cloud Storage; another run waits that long before
+    it takes the folder over. The run renews its lease four times as often. At least 10: while the store takes longer to
+    answer than the lease lasts, no checkpoint is saved."""
     keep: int = Field(3, ge=3)
-    """Checkpoints that stay; at least 3, so that two older ones outlive a bad newest."""
+    """Number of checkpoints to keep; at least 3, so that two remain if the newest is damaged."""
     resume: str = "auto"
-    """`auto` = go on from the newest checkpoint if there is one; `never` = start anew, past what earlier jobs saved
-    (when this same job is started again after a failure, it goes on from its own); else the folder of another run's
-    checkpoints to go on from."""
+    """`auto` = resume from the newest checkpoint, if there is one; `never` = ignore the checkpoints of earlier jobs (a
+    retry of this job resumes from its own); else the checkpoint folder of another run to resume from."""
     warm_start: str = ""
-    """Trained weights that replace the initial ones: the folder of a model, a folder of Hugging Face's
-    (model.safetensors, or its shards with their index), or one .safetensors file; empty = none. `champion` = in a
-    pipeline the run's champion, if there is one and the data has the values and columns that it was trained on."""
+    """Trained weights to start from: the folder of a model, a Hugging Face folder (model.safetensors, or shards with
+    their index), or one .safetensors file; empty = none. `champion` = in a pipeline, the current champion, if there is
+    one and the data has the values and columns that it was trained on."""
     warm_start_names: dict[str, str] = {}
-    """How names begin here, and there: `{"backbone.": "bert."}`; the longest that fits counts. `Task.warm_name` can say
-    more."""
+    """Maps prefixes of names in this model to prefixes in `warm_start`, for example `{"backbone.": "bert."}`; the
+    longest matching prefix wins. For other rules, override `Task.warm_name`."""
     warm_start_new: list[str] = []
-    """Patterns of weights that stay as they were made, such as a new `head.*`; every other must be in `warm_start`."""
+    """Patterns of weights that keep their initial values, such as a new `head.*`; `warm_start` must hold all others."""
     warm_start_ignore: list[str] = []
-    """Patterns of weights in `warm_start` that are left there, such as its `classifier.*`."""
+    """Patterns of weights in `warm_start` to ignore, such as its `classifier.*`."""
     freeze: list[str] = []
-    """Patterns of parameters that are not trained, such as `backbone.*`: they get no gradient, no state of an optimizer
-    and no decay."""
+    """Patterns of parameters not to train, such as `backbone.*`: they have no gradient, optimizer state or decay."""
     rendezvous_timeout_s: float = Field(900, gt=0)
-    """Seconds that nodes wait for each other at the start: machines come up minutes apart."""
+    """Seconds for which nodes wait for each other at the start: machines come up minutes apart."""
     lost_after_s: float = Field(30, ge=2)
-    """Seconds of silence after which a node counts as lost, such as behind a network that was cut; nodes say that
-    they live twice a second. All others then end within 10 s."""
+    """Seconds without a heartbeat after which a node counts as lost, for example when its network fails; nodes send two
+    heartbeats a second. All other nodes then end within 10 s."""
     hang_after_s: float = Field(600, ge=2)
-    """Seconds that processes wait for one that does not come to where they meet. All then end within 10 s, and it is
-    named, with the step and its Python stack. More than the slowest process may be behind the fastest."""
+    """Seconds for which processes wait for a missing process. All then end within 10 s; the error names the process,
+    its step and its Python stack. Set it above the longest time by which the slowest process may lag."""
     profile_steps: str = ""
-    """Steps of which a profiler trace is written beside the checkpoints, such as 100-105, counted as the log counts
-    them; empty = none. A run that goes on is asked by a file `profile.request`."""
+    """Steps to profile, for example 100-105, numbered as in the log; the trace is written beside the checkpoints; empty
+    = none. To profile a running job, create the file `profile.request`."""
     profile_ranks: str = "0"
-    """Numbers of the processes that write one, such as 0,3, or `all`."""
+    """Numbers of the processes that write a trace, for example 0,3, or `all`."""
     memory_snapshot: Literal["auto", "history", "off"] = "auto"
-    """What is written beside the checkpoints when a GPU runs out of memory: `auto` = what lay where, `history` = also
-    the Python stacks of the last 20,000 allocations, for about 2 microseconds each; `off` = nothing."""
+    """The file that a run writes beside the checkpoints when a GPU runs out of memory: `auto` = the memory map,
+    `history` = also the Python stacks of the last 20,000 allocations, at about 2 microseconds each; `off` = none."""
 
     @field_validator("checkpoint_every_s", mode="before")
     @classmethod
@@ -183,7 +182,7 @@ class TrainConfig(BaseModel):
     @field_validator("profile_steps", "profile_ranks", mode="before")
     @classmethod
     def _text(cls, value: object) -> object:
-        return str(value) if type(value) is int else value  # one step, or one rank, as JSON has it
+        return str(value) if type(value) is int else value  # JSON may hold one step or rank as a number
 
     @field_validator("profile_steps")
     @classmethod
@@ -200,7 +199,7 @@ class TrainConfig(BaseModel):
     @field_validator("freeze", "warm_start_new", "warm_start_ignore", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
-        """A text is patterns with commas between them."""
+        """Splits a text at its commas."""
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
     @field_validator("epochs", "learning_rate", "weight_decay", "clip_norm", "loss_limit", "min_delta")
@@ -236,23 +235,23 @@ class TrainConfig(BaseModel):
             raise ValueError(f"decay_fraction={self.decay_fraction} works with schedule=warmup_stable_decay only")
         if decays and self.warmup_fraction + self.decay_fraction > 1:
             raise ValueError(
-                f"warmup_fraction={self.warmup_fraction} and decay_fraction={self.decay_fraction} are more than all "
-                "steps"
+                f"warmup_fraction={self.warmup_fraction} and decay_fraction={self.decay_fraction} must not exceed 1 "
+                "together"
             )
 
     def mathematical(self) -> JsonObject:
-        """Returns the fields that decide the result: what a checkpoint's fingerprint compares.
+        """Returns the fields that decide the result, which a resume compares with the checkpoint.
 
-        `tf32` is among them only where it is on, so that checkpoints of versions without it go on.
+        `tf32` is included only if true, so that checkpoints from versions without this field still resume.
         """
         return self.model_dump(exclude={*OPERATIONAL, *(() if self.tf32 else ("tf32",))})
 
 
 def parse(values: JsonObject) -> TrainConfig:
-    """The configuration with these fields set.
+    """Returns the configuration with these field values.
 
     Raises:
-        UserError: an unknown field or a value that breaks its rule; names each, with what was given.
+        UserError: a field is unknown or its value is invalid; the message lists every such field and value.
     """
     try:
         return TrainConfig(**values)
@@ -270,11 +269,11 @@ def _sentence(problem: ErrorDetails) -> str:
     return f"{name}={problem['input']!r}: {message[0].lower()}{message[1:]}."
 
 
-# ---- the numbers of processes that a run may have, checked without numpy
-
-
 def check_assignment(microbatches: int, world_size: int, exact: bool, where: str = "") -> None:
-    """Raises UserError: a process would have none, or the exact mode has no such number. `where` says whose it is."""
+    """Raises UserError if a process would have no microbatch, or if `exact` does not allow one of the two numbers.
+
+    `where` follows the number of processes in the message.
+    """
     if microbatches < world_size:
         raise UserError(
             f"microbatches={microbatches} cannot be assigned to {world_size} processes{where}: each needs one. "
@@ -288,10 +287,9 @@ def check_assignment(microbatches: int, world_size: int, exact: bool, where: str
 
 
 def check_rungs(config: TrainConfig, world_sizes: Collection[int]) -> None:
-    """Whether the run can begin, and go on, with each number of processes that its machines may have, on any rung.
+    """Raises UserError if the run cannot start or resume with one of these numbers of processes.
 
-    Raises:
-        UserError: one cannot be. Without `exact` and `microbatches` each can: microbatches are as many as it takes.
+    Without `exact` and `microbatches` every number is possible: the run chooses its number of microbatches.
     """
     if not (config.exact or config.microbatches):
         return

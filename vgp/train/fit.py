@@ -1,4 +1,4 @@
-"""Trains in one call: checks everything without torch, then starts the processes. And where a step's checkpoints go."""
+"""Training in one call: checks without torch, then the processes. Also the choice of a step's checkpoint folder."""
 
 import hashlib
 import json
@@ -36,33 +36,33 @@ from vgp.train.processes.launch import launch
 from vgp.train.profile import require_within
 from vgp.train.weights import Weights
 
-#: The image that the step runs in, as the tool tells it; and that of the step, where this rung of its ladder has
-#: another: a run finds the same folder wherever it lands.
+#: The image of this machine, and the step's image if this rung of its ladder has another one. The checkpoint folder
+#: depends on the step's image, so that it is the same on every rung.
 IMAGE_VARIABLE, STEP_IMAGE_VARIABLE = variables.IMAGE, variables.STEP_IMAGE
 
 
 @dataclass(frozen=True)
 class CheckpointPlace:
-    """Where a step's checkpoints go."""
+    """The checkpoint folder of a step."""
 
     folder: str
-    #: What they belong to, the same for all attempts of a run; "" for a folder that somebody chose.
+    #: The job that the checkpoints belong to, the same for all attempts of a run; "" for a folder from the user.
     job: str = ""
-    #: Who holds the folder while it writes there; None for a folder that somebody chose.
+    #: The holder of the folder's lease; None for a folder from the user.
     owner: Owner | None = None
 
 
 def checkpoint_place(
     output: str, settings: TrainConfig, prepared: Manifest, environment: Mapping[str, str], pins: str = ""
 ) -> CheckpointPlace:
-    """Returns where a step's checkpoints go.
+    """Returns the checkpoint folder of a step.
 
-    Its name is a checksum of what decides the result: what computes the same finds the same folder, such as the next
-    attempt at a request that failed; what computes something else never does, such as the iterations of a loop. What
-    is not pinned is shared by the attempts of one run only.
+    Its name holds a checksum of everything that decides the result. A retry of a failed request finds its folder again;
+    steps that compute something else, such as the iterations of a loop, get other folders. Without pins, only the
+    attempts of one run share a folder.
 
     Args:
-        pins: What the data's pins say, but for when; "" = none.
+        pins: The data's pins without their time; "" = none.
     """
     run = run_folder.parse(output)
     shared = run_folder.checkpoints(output, environment)
@@ -81,7 +81,7 @@ def checkpoint_place(
 
 
 def stable(path: str) -> str:
-    """The folder of a step's output without the number of its attempt; another path as it is.
+    """Removes the task id from a path of Vertex Pipelines; returns any other path unchanged.
 
     Vertex Pipelines writes to <root>/<project number>/<run>/<step>_<task id>/<output>.
     """
@@ -92,31 +92,30 @@ def train(
     config: TrainConfig, *, data: str | Path, model: str | Path, checkpoints: str | Path, nproc: int | None = None,
     job: str = "", owner: Owner | None = None, warm_start_pins: str = "", tags: Mapping[str, str] | None = None,
 ) -> JsonObject:  # fmt: skip
-    """Trains the task that prepared `data` and writes the model; resumes from `checkpoints` if it holds any.
+    """Trains the task that prepared `data` and writes the model; resumes from the checkpoints in `checkpoints`, if any.
 
     Args:
         data: Folder of a prepared dataset.
         model: Folder for the model (`vgp.data.bundle`); only global rank 0 writes it.
-        checkpoints: Folder for checkpoints, `training.json` and TensorBoard logs, on this machine, under /gcs or
-            gs://bucket/folder; give the same one to resume.
+        checkpoints: Folder for checkpoints, `training.json` and TensorBoard logs: a local folder, one under /gcs or
+            gs://bucket/folder; pass the same one to resume.
         nproc: Processes on this machine; default: TRAINING_NPROC, else one per GPU, else 1.
-        job: Names what is started here, the same when it is started again after a failure: with resume=never only
-            checkpoints of the same job count. Default: the id of the custom job on Vertex AI, else none.
-        owner: Who holds the folder of checkpoints, of which no two write one. Default: the custom job.
-        warm_start_pins: URI of the pins of the weights at `config.warm_start`; "" = they are taken as they are now.
-        tags: What else an MLflow server is told of the run, where the environment names one.
+        job: Name of this job, the same for its retries: resume=never ignores checkpoints of other jobs. Default: the id
+            of the custom job on Vertex AI, else none.
+        owner: The holder of the checkpoint folder's lease; a folder has one writer. Default: the custom job.
+        warm_start_pins: URI of the pins of the weights at `config.warm_start`; "" = read the current files.
+        tags: Tags of the run on the MLflow server, if the environment names a server.
 
     Returns:
         steps, loss, validation_loss, seconds, samples_per_s, world_size...; empty on machines without rank 0.
 
     Raises:
-        UserError: something that was given is wrong, or the loss is no longer a number; or another run that is
-            alive writes to `checkpoints`.
-        Preempted: SIGTERM or SIGINT came and the state is saved; or the launcher of the job lets another run, or is
+        UserError: an argument is wrong, the loss is not finite, or another live run writes to `checkpoints`.
+        Preempted: SIGTERM or SIGINT came and the state is saved; or the launcher of the job chose another job or is
             gone (`vgp.protocol.capacity`).
-        MachineLost: another machine of the job is gone, or never came.
-        ProcessFailed: a training process failed or was killed; or the store of the checkpoints could not be reached
-            for `checkpoint_patience_s`; or another run has taken `checkpoints` over while this one was paused.
+        MachineLost: another machine of the job is gone or never came.
+        ProcessFailed: a training process failed or was killed; the checkpoint store was unreachable for
+            `checkpoint_patience_s`; or another run took `checkpoints` over while this run was paused.
     """
     asked_at, local = clock(), process_count(nproc, os.environ)
     prepared = manifest.load(data)
@@ -129,7 +128,7 @@ def train(
     with ExitStack() as stack:
         begins_at = clock()
         watcher = stack.enter_context(followed(os.environ, leads=_leads()))
-        asked_at += clock() - begins_at  # a job that waited for its turn was not slow to start
+        asked_at += clock() - begins_at  # time in the queue does not count as startup time
         _require_writable(model)
         try:
             if storage.is_remote(folder):
@@ -137,7 +136,7 @@ def train(
             else:
                 _require_writable(folder)
             lease = None
-            if _leads():  # the one machine holds it for all
+            if _leads():  # the first machine holds the lease for all
                 lease = stack.enter_context(
                     held(folder, owner, length_s=config.lease_s, patience_s=config.checkpoint_patience_s)
                 )
@@ -154,7 +153,7 @@ def train(
 
 
 def _leads() -> bool:
-    """Whether this is the job's first machine; of processes that torchrun has started, the first."""
+    """Whether this is the job's first machine or, under torchrun, its first process."""
     if started_by_torchrun(os.environ):
         return os.environ["RANK"] == "0"
     place = cluster(os.environ)
@@ -165,23 +164,25 @@ def _request(
     config: TrainConfig, prepared: Manifest, task: Task, warm_start: Weights | None, world_size: int, job: str, *,
     data: str | Path, model: str | Path, folder: str, fence: str, tags: Mapping[str, str], asked_at: float,
 ) -> TrainingRequest:  # fmt: skip
-    """What every rank is asked for, with the checkpoint that it goes on from."""
+    """Builds the request for all ranks, including the checkpoint to resume from."""
     patience_s = config.checkpoint_patience_s
-    own = store_at(folder, deadline_s=patience_s)
-    run, source, start = start_of(config, own, partial(store_at, config.resume, deadline_s=patience_s), job)
-    plan, settings, begun = planned(
+    checkpoint_store = store_at(folder, deadline_s=patience_s)
+    run, source, start = start_of(
+        config, checkpoint_store, partial(store_at, config.resume, deadline_s=patience_s), job
+    )
+    plan, settings, resumed = planned(
         config, prepared, task_names.spec(config.task), world_size, source, start,
         elsewhere=world_sizes(os.environ), weights=warm_start.fingerprint() if warm_start else {},
     )  # fmt: skip
     return TrainingRequest(
         config=config, plan=plan, settings=settings, data=str(data), model=str(model), checkpoints=folder, run=run,
         job=job, fence=fence, launch_id=os.urandom(4).hex(), start=Start(folder=str(source), run=start),
-        begun=begun, warm_start=warm_start, tags=dict(tags), asked_at=asked_at,
+        begun=resumed, warm_start=warm_start, tags=dict(tags), asked_at=asked_at,
     )  # fmt: skip
 
 
 def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size: int) -> Task:
-    """The task. Raises UserError unless the data and the processes suit the configuration."""
+    """Returns the task. Raises UserError unless the data and the number of processes suit the configuration."""
     if task_names.spec(config.task) != task_names.spec(prepared.task):
         raise UserError(f"{data} was prepared for task {prepared.task}, not {config.task}; prepare it again.")
     task = tasks.load(prepared.task, prepared.options)
@@ -197,32 +198,32 @@ def _check(config: TrainConfig, prepared: Manifest, data: str | Path, world_size
 
 
 def _warm_start(config: TrainConfig, task: Task, prepared: Manifest, pins: str) -> Weights:
-    """The weights to begin with. Raises UserError if they cannot be read, or are of a model that is known to differ."""
-    begun = weights.open_weights(config.warm_start, pins)
-    if begun.has_card:
-        _check_alike(task, prepared, bundle.load_card(pins or config.warm_start), config.warm_start)
-    return begun
+    """Returns the initial weights. Raises UserError if they are unreadable or their model's architecture differs."""
+    initial = weights.open_weights(config.warm_start, pins)
+    if initial.has_card:
+        _check_architecture(task, prepared, bundle.load_card(pins or config.warm_start), config.warm_start)
+    return initial
 
 
-def _check_alike(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:
-    """Raises UserError if the model's weights would fit and mean something else, such as other heads of attention."""
+def _check_architecture(task: Task, prepared: Manifest, card: ModelCard, model: str) -> None:
+    """Raises UserError if the weights may fit but mean something else, for example with other attention heads."""
     if task_names.spec(card.task) != task_names.spec(prepared.task):
         return
-    ours, theirs = task.architecture(prepared), tasks.load(card.task, card.options).architecture(card.manifest())
-    if ours != theirs:
+    here, there = task.architecture(prepared), tasks.load(card.task, card.options).architecture(card.manifest())
+    if here != there:
         raise UserError(
-            f"warm_start={model}: that model has {_fields(theirs)}, the one to be trained {_fields(ours)}: its weights "
-            "would mean something else. Prepare the data with task_options as that model has them."
+            f"warm_start={model}: that model has {_format_fields(there)}, this task has {_format_fields(here)}: its "
+            "weights would mean something else. Prepare the data with the task_options of that model."
         )
 
 
-def _fields(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items()) or "none of it"
+def _format_fields(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items()) or "no such field"
 
 
 def _require_writable(folder: str | Path) -> None:
     if storage.is_remote(str(folder)):
-        raise UserError(f"{folder}: the model must go to a folder, such as /gcs/BUCKET/NAME where it is mounted.")
+        raise UserError(f"{folder}: the model must go to a local or mounted folder, such as /gcs/BUCKET/NAME.")
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""The calls of an MLflow server's REST API that a run needs, and the variables that name a server.
+"""A client for an MLflow server's REST API, and the environment variables that name a server.
 
-Each call may be repeated. MLflow's own client would bring FastAPI, Uvicorn, GitPython and Databricks' SDK for six
+Every call is safe to repeat. MLflow's own client would bring FastAPI, Uvicorn, GitPython and Databricks' SDK for six
 requests of a documented API: https://mlflow.org/docs/latest/rest-api.html and
 https://mlflow.org/docs/latest/api_reference/python_api/mlflow.environment_variables.html
 """
@@ -17,84 +17,84 @@ from vgp.base.exits import UserError
 
 URI, EXPERIMENT = "MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"
 TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
-#: Ours: where Secret Manager keeps the token, projects/P/secrets/S.
+#: A variable of this library, not of MLflow: the secret in Secret Manager that holds the token, projects/P/secrets/S.
 TOKEN_SECRET = "MLFLOW_TRACKING_TOKEN_SECRET"
 DEFAULT_EXPERIMENT = "training"
 
 
 @dataclass(frozen=True)
 class Address:
-    """An MLflow server, and the experiment that runs are listed under."""
+    """An MLflow server, its credentials, and the experiment of the runs."""
 
     uri: str
     experiment: str = DEFAULT_EXPERIMENT
     token: str = field(default="", repr=False)
-    #: User and password, where there is no token.
+    #: User and password, if there is no token.
     user: tuple[str, str] | None = field(default=None, repr=False)
 
 
 def address_of(environment: Mapping[str, str]) -> Address | None:
-    """The server that the environment names; None if it names none.
+    """Returns the server that the environment names; None if it names none.
 
     Raises:
-        UserError: it is none that is told over the network, or credentials would cross it for everybody to read, or the
-            secret cannot be read.
+        UserError: the address is not http(s), credentials would cross the network in plain text, or the secret cannot
+            be read.
     """
     uri = environment.get(URI, "").rstrip("/")
     if not uri:
         return None
     parts = urlsplit(uri)
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username:
-        raise UserError(f"{URI} is no https://HOST address of a server; credentials have variables of their own.")
+        raise UserError(f"{URI} must be an https://HOST address without credentials; set {TOKEN} or {USER} for those.")
     name = environment.get(TOKEN_SECRET, "")
     user = (environment[USER], environment.get(PASSWORD, "")) if environment.get(USER) else None
-    secretive = bool(name or environment.get(TOKEN) or user)
-    if secretive and parts.scheme == "http" and not _is_here(parts.hostname):
-        raise UserError(f"{URI} begins with http://, which would send the credentials for everybody to read.")
+    has_credentials = bool(name or environment.get(TOKEN) or user)
+    if has_credentials and parts.scheme == "http" and not _is_loopback(parts.hostname):
+        raise UserError(f"{URI} begins with http://, which would send the credentials in plain text. Use https://.")
     token = environment.get(TOKEN, "") or (google_api.read_secret(name) if name else "")
     return Address(uri, environment.get(EXPERIMENT) or DEFAULT_EXPERIMENT, token, user)
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-#: Seconds that one request may take.
+#: Timeout of a request in seconds.
 _REQUEST_S = 10.0
-#: What one request may hold: https://mlflow.org/docs/latest/rest-api.html#log-batch
+#: Limits of one request: https://mlflow.org/docs/latest/rest-api.html#log-batch
 _METRICS, _PARAMS, _TAGS = 1000, 100, 100
 _VALUE = 500
-#: Tag by which a run is known to be ours.
+#: Tag that holds the key of a run of this library.
 KEY = "training.key"
 
 
 class Refused(Exception):
-    """The server answered that it will not."""
+    """The server refused the request (4xx)."""
 
 
 class Unreached(Exception):
-    """The server did not answer, or not now."""
+    """The server did not answer, or answered that a retry may succeed (5xx, 408, 425, 429)."""
 
 
 class Server:
-    """A connection; used by one thread."""
+    """A connection to an MLflow server, for use by one thread."""
 
     def __init__(self, address: Address):
         import requests
 
         self.address = address
         self.session = requests.Session()
-        self.session.trust_env = False  # no .netrc: the environment's variables are all there is
+        self.session.trust_env = False  # only the environment's variables count, not .netrc
         if address.token:
             self.session.headers["Authorization"] = f"Bearer {address.token}"
         elif address.user:
             self.session.auth = address.user
 
     def experiment(self) -> str:
-        """Its id; it is made if it is not there."""
+        """Returns the id of the experiment; creates it if it is missing."""
         name = self.address.experiment
         for _ in range(2):
             answer = self._call(
@@ -103,10 +103,10 @@ class Server:
             if answer is not None:
                 return str(answer["experiment"]["experiment_id"])
             self._call("POST", "experiments/create", {"name": name}, missing="RESOURCE_ALREADY_EXISTS")
-        raise Refused(f"the experiment {name} can be neither found nor made; was it deleted?")
+        raise Refused(f"the experiment {name} can be neither found nor created; was it deleted?")
 
     def find(self, experiment: str, tag: str, value: str, *, newest: bool = False) -> JsonObject | None:
-        """The oldest run with this tag, or the newest; None if there is none."""
+        """Returns the oldest (or newest) run with this tag; None if there is none."""
         quoted = value.replace("'", "")
         query = {
             "experiment_ids": [experiment], "filter": f"tags.`{tag}` = '{quoted}'", "max_results": 1,
@@ -116,26 +116,26 @@ class Server:
         return dict(runs[0]) if runs else None
 
     def run(self, experiment: str, key: str, name: str) -> JsonObject:
-        """The run of this key, made if it is not there. Who lost the answer asks again, and finds it."""
-        found = self.find(experiment, KEY, key)
-        if found is None:
-            made = {
+        """Returns the run with this key; creates it if it is missing, so that a retry after a lost answer finds it."""
+        run = self.find(experiment, KEY, key)
+        if run is None:
+            fields = {
                 "experiment_id": experiment, "run_name": name, "start_time": now_ms(),
                 "tags": [{"key": KEY, "value": key}, {"key": "mlflow.runName", "value": name}],
             }  # fmt: skip
-            found = dict((self._call("POST", "runs/create", made) or {})["run"])
-        return found
+            run = dict((self._call("POST", "runs/create", fields) or {})["run"])
+        return run
 
     def log(
         self, run: str, metrics: Sequence[JsonObject] = (), params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """Logs metrics with their key, value, timestamp and step: the same once more changes nothing."""
-        for part in _parts(metrics, _METRICS):
+        """Logs metrics (key, value, timestamp, step), parameters and tags; logging them again changes nothing."""
+        for part in _batches(metrics, _METRICS):
             self._call("POST", "runs/log-batch", {"run_id": run, "metrics": part})
         for kind, values, most in (("params", params, _PARAMS), ("tags", tags, _TAGS)):
             pairs = [{"key": key, "value": value[:_VALUE]} for key, value in (values or {}).items()]
-            for part in _parts(pairs, most):
+            for part in _batches(pairs, most):
                 self._call("POST", "runs/log-batch", {"run_id": run, kind: part})
 
     def update(self, run: str, status: str, *, ended: bool) -> None:
@@ -143,17 +143,21 @@ class Server:
         self._call("POST", "runs/update", change)
 
     def _call(self, method: str, path: str, values: JsonObject, missing: str = "") -> JsonObject | None:
-        """The answer; None where it is the error `missing`.
+        """Returns the answer; None if it is the error code `missing`.
 
         Raises:
-            Refused, Unreached: without the address, which may be private.
+            Refused, Unreached: as described there; the message leaves out the address, which may be private.
         """
         import requests
 
-        sent = {"params": values} if method == "GET" else {"json": values}
+        payload = {"params": values} if method == "GET" else {"json": values}
         try:
             answer = self.session.request(
-                method, f"{self.address.uri}/api/2.0/mlflow/{path}", timeout=_REQUEST_S, allow_redirects=False, **sent
+                method,
+                f"{self.address.uri}/api/2.0/mlflow/{path}",
+                timeout=_REQUEST_S,
+                allow_redirects=False,
+                **payload,
             )
             body = answer.json() if answer.content else {}
         except (requests.RequestException, ValueError) as error:
@@ -163,16 +167,16 @@ class Server:
         code = body.get("error_code", "") if isinstance(body, dict) else ""
         if missing and code == missing:
             return None
-        words = f"{path}: answered {answer.status_code} {code}".rstrip()
+        reason = f"{path}: answered {answer.status_code} {code}".rstrip()
         if answer.status_code >= 500 or answer.status_code in (408, 425, 429):
-            raise Unreached(words)
-        raise Refused(words)
+            raise Unreached(reason)
+        raise Refused(reason)
 
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _parts(items: Sequence[JsonObject], most: int) -> Iterator[list[JsonObject]]:
+def _batches(items: Sequence[JsonObject], most: int) -> Iterator[list[JsonObject]]:
     for start in range(0, len(items), most):
         yield list(items[start : start + most])

@@ -1,4 +1,4 @@
-"""Every setting of a training as a table: `python -m vgp.steps settings`, and docs/training-settings.md."""
+"""The training settings as a Markdown table, for `python -m vgp.steps settings` and docs/reference/training-settings.md."""
 
 import json
 from collections.abc import Iterator
@@ -8,25 +8,25 @@ from pydantic.fields import FieldInfo
 
 from vgp.train.config import OPERATIONAL, TrainConfig
 
-#: How annotated_types calls a bound, and how a reader does.
+#: The sign of each bound of the package annotated_types.
 _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
 def table() -> str:
-    """Markdown: a row for each field of `TrainConfig` with its values, its default and its docstring."""
-    rows = [f"| `{name}` | {_values(field)} | {_default(field)} | {_meaning(name, field)} |"
+    """Returns a Markdown table with the values, default and docstring of each field of `TrainConfig`."""
+    rows = [f"| `{name}` | {_values(field)} | {_default(field)} | {_description(name, field)} |"
             for name, field in TrainConfig.model_fields.items()]  # fmt: skip
     return "\n".join(["| setting | values | default | meaning |", "|---|---|---|---|", *rows]) + "\n"
 
 
 def _values(field: FieldInfo) -> str:
-    """Its choices, or its type with the bounds of its values."""
-    bounds = [f"{sign} {_bound(getattr(rule, bound))}" for rule in field.metadata
-              for bound, sign in _BOUNDS.items() if getattr(rule, bound, None) is not None]  # fmt: skip
-    return ", ".join([*_kinds(field.annotation), *bounds])
+    """Returns the field's choices, or its type and bounds."""
+    bounds = [f"{sign} {_bound(getattr(constraint, bound))}" for constraint in field.metadata
+              for bound, sign in _BOUNDS.items() if getattr(constraint, bound, None) is not None]  # fmt: skip
+    return ", ".join([*_type_names(field.annotation), *bounds])
 
 
-def _kinds(annotation: object) -> Iterator[str]:
+def _type_names(annotation: object) -> Iterator[str]:
     names: dict[object, str] = {
         bool: "`true`, `false`", int: "integer", float: "number", str: "text", dict: "object", list: "list",
         type(None): "null",
@@ -34,12 +34,12 @@ def _kinds(annotation: object) -> Iterator[str]:
     if annotation in names:
         yield names[annotation]
     elif get_origin(annotation) is Literal:
-        yield from (f"`{str(choice).lower()}`" for choice in get_args(annotation))  # true as JSON has it
+        yield from (f"`{str(choice).lower()}`" for choice in get_args(annotation))  # JSON spells it true
     elif get_origin(annotation) in names:
         yield names[get_origin(annotation)]
     else:
         for member in get_args(annotation):
-            yield from _kinds(member)
+            yield from _type_names(member)
 
 
 def _bound(value: float) -> str:
@@ -52,7 +52,7 @@ def _default(field: FieldInfo) -> str:
     return f"`{json.dumps(default).strip(chr(34))}`" if default != "" else ""
 
 
-def _meaning(name: str, field: FieldInfo) -> str:
-    """Its docstring in one line, and whether a resumed run may have another value."""
+def _description(name: str, field: FieldInfo) -> str:
+    """Returns the field's docstring on one line, with a star if a resumed run may change the value."""
     sentence = " ".join((field.description or "").split())
     return f"{sentence} *" if name in OPERATIONAL else sentence

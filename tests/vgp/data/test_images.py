@@ -66,7 +66,7 @@ def test_a_table_says_classes_and_splits_and_images_without_a_line_are_counted(s
     made = prepare(TASK, str(shapes), tmp_path / "data", workers=1)
     assert {split: made.rows(split) for split in made.splits} == {"test": 39, "train": 20}
     assert made.rows_dropped == {"no line in the table": 1} and made.rows_read == 60
-    assert made.notes == ("No images by their names, and passed over: 1 file (README.txt).",)
+    assert made.notes == ("Ignored because their names are not those of images: 1 file (README.txt).",)
 
 
 @pytest.mark.parametrize("wrong", ["cut", "text", "empty"])
@@ -92,7 +92,7 @@ def test_a_damaged_image_is_named_or_dropped(shapes, tmp_path, wrong):
         ("labels.csv", "file,label\ncircle/01.png,circle\ncircle/01.png,square\n", "line 3 names .* as line 2 does"),
         ("labels.csv", "file,label,split\ncircle/01.png,circle,tset\n", "the split 'tset' is none of train"),
         ("loose.png", "", "loose.png lies in no folder that tells its class"),
-        ("oval/1.png", "", "oval/1.png: 'oval' is no class of the task.*circle, square"),
+        ("oval/1.png", "", "oval/1.png: 'oval' is not a class.*circle, square"),
     ],
 )
 def test_a_class_that_cannot_be_told_is_said_with_its_place(shapes, tmp_path, name, text, says):

@@ -246,7 +246,7 @@ def test_a_key_that_occurs_twice_in_different_files_is_named_in_both(visits, wri
 
 @pytest.mark.parametrize(
     ("task", "says"),
-    [("Leaky", "asks for refunded, which is known only after the outcome"), ("Hidden", "the column hint alone tells")],
+    [("Leaky", "asks for refunded, which is known only after the outcome"), ("Hidden", "the column hint alone predicts")],
 )
 def test_a_label_that_leaks_is_refused(visits_module, write_csv, tmp_path, task, says):
     with pytest.raises(UserError, match=says):
@@ -330,7 +330,7 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
         prepare(visits, str(path), tmp_path, workers=1)
     with pytest.raises(UserError, match="is a file"):
         prepare(visits, str(path), path, workers=1)
-    with pytest.raises(UserError, match="data cannot be made: .*visits.csv is a file"):
+    with pytest.raises(UserError, match="data cannot be created: .*visits.csv is a file"):
         prepare(visits, str(path), path / "data", workers=1)
     with pytest.raises(UserError, match="cannot be written"):
         prepare(visits, str(path), "/proc/nothing/data", workers=1)

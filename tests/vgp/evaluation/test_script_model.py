@@ -348,12 +348,12 @@ def test_a_champion_of_own_rows_must_have_the_same_rows_and_labels(left, coins, 
 def test_our_own_training_and_models_are_refused_for_files_as_they_are(coins, prepared, files, tmp_path, capsys):
     with pytest.raises(SystemExit):
         steps.train(files, tmp_path / "model", tmp_path / "checkpoints", task="files")
-    assert "Give the script as command = [...] under [steps.train], or choose another task" in capsys.readouterr().err
+    assert "Name the script as command = [...] under [steps.train], or choose another task" in capsys.readouterr().err
     request = {"task": "files", "task_options": {}, "champion": "", "margin": 0.0, "confidence": 0.95, "data": ""}
-    with pytest.raises(ValueError, match="our training and its models need rows"):
+    with pytest.raises(ValueError, match="the built-in training needs rows"):
         run_request.check_request(**request, with_task=False)
     run_request.check_request(**request, with_training=False)
-    with pytest.raises(UserError, match="is no folder that a script left, and the task files hands files on"):
+    with pytest.raises(UserError, match="is no folder that a script left, and the task files copies files"):
         evaluate(files, coins.trained(tmp_path / "ours", prepared), tmp_path / "out")
     with pytest.raises(UserError, match="Files has no option 'train'"):
         Files({"train": "1-6"})

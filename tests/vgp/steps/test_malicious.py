@@ -135,7 +135,7 @@ def load(store):
 @pytest.mark.parametrize("kind", pickles("x"))
 def test_a_part_that_is_a_pickle_is_never_opened_as_one(tmp_path, sprung, kind):
     store = checkpoint(tmp_path / "forged", pickles(sprung)[kind])
-    with pytest.raises(UserError, match=f"checkpoint {NEWEST} does not hold what its manifest says"):
+    with pytest.raises(UserError, match=f"checkpoint {NEWEST} contradicts its manifest"):
         load(store)
     swapped = checkpoint(tmp_path / "swapped", good_part())
     (tmp_path / "swapped" / part_name(0, 2, "aaaa", 0)).write_bytes(pickles(sprung)[kind])
@@ -145,7 +145,7 @@ def test_a_part_that_is_a_pickle_is_never_opened_as_one(tmp_path, sprung, kind):
 
 @pytest.mark.parametrize("kind", forged_headers())
 def test_a_part_with_a_forged_header_is_refused_in_one_sentence(tmp_path, kind):
-    with pytest.raises(UserError, match=f"checkpoint {NEWEST} does not hold what its manifest says"):
+    with pytest.raises(UserError, match=f"checkpoint {NEWEST} contradicts its manifest"):
         load(checkpoint(tmp_path, forged_headers()[kind]))
 
 
@@ -155,7 +155,7 @@ def test_a_manifest_cannot_name_a_file_of_another_folder(tmp_path, outside, wher
     step, said = load(checkpoint(tmp_path / "checkpoints", good_part(), name=name))
     assert step == 1
     assert len(said) == 1
-    assert said[0].startswith(f"checkpoint passed over: {NEWEST} cannot be read (parts.0.name: String should match")
+    assert said[0].startswith(f"checkpoint skipped: {NEWEST} cannot be read (parts.0.name: String should match")
 
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path, outside):
@@ -181,8 +181,8 @@ def test_no_more_is_read_than_was_declared(tmp_path):
     step, said = load(store)
     assert step == 1
     assert said == [
-        "checkpoint passed over: run000-step000000003.json is larger than any manifest",
-        f"checkpoint passed over: {OWN_NAME} has {1 << 40} bytes instead of {len(good_part())}",
+        "checkpoint skipped: run000-step000000003.json is larger than any manifest",
+        f"checkpoint skipped: {OWN_NAME} has {1 << 40} bytes instead of {len(good_part())}",
     ]
 
 
@@ -406,7 +406,7 @@ def test_a_card_that_says_something_twice_is_refused(model):
 @pytest.mark.parametrize("hidden", [1 << 50, -3, "wide", [1], {}])
 def test_a_card_with_absurd_options_is_refused_in_one_line(model, hidden):
     forge(model, options={"hidden": hidden})
-    with pytest.raises(UserError, match="describes no model that digits:Digits can build") as caught:
+    with pytest.raises(UserError, match="digits:Digits cannot build the model") as caught:
         bundle.load(model)
     assert "\n" not in str(caught.value)
 
@@ -458,7 +458,7 @@ def test_a_dataset_cannot_have_a_module_imported_by_any_step(dataset, model, evi
         assert line.startswith(f"error: {dataset}/manifest.json names the task") and "\x1b" not in line
         assert "--task" in line or "form module:Class" in line
         line = refused(capfd, call, *arguments, task="digits:Digits")
-        assert line.startswith(f"error: {dataset}/manifest.json is of the task") and "not of digits:Digits" in line
+        assert line.startswith(f"error: {dataset}/manifest.json belongs to the task") and "not to digits:Digits" in line
     assert not (set(sys.modules) - before) & {"this", "antigravity", "evil"}
     assert not (tmp_path / "out").exists() and not (tmp_path / "checkpoints").exists()
 
@@ -477,7 +477,7 @@ def test_the_task_that_a_step_is_given_is_the_one_that_is_run(digits, monkeypatc
     """Also if it was never imported: the caller speaks for it."""
     monkeypatch.delitem(sys.modules, "digits", raising=False)
     assert task_names.trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
-    with pytest.raises(UserError, match="neither shipped nor in use here"):
+    with pytest.raises(UserError, match="neither in the library or the project nor imported"):
         task_names.trusted("digits:Digits", "manifest.json")
     assert task_names.trusted("training.tasks.flights:Flights", "x") == task_names.trusted("flights", "x", "flights")
     with pytest.raises(UserError, match="'flights', not of language_model"):

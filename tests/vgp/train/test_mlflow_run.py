@@ -1,4 +1,4 @@
-"""An MLflow server is told of each run once, through kills and faults, and no fault of it reaches the training."""
+"""An MLflow server has each run once, through kills and faults, and no fault of the server reaches the training."""
 
 import time
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ CURVE = [point(step, 0.5 if step % 2 == 0 else None, **({"f1 (macro)": 0.7} if s
          for step in range(1, 9)]  # fmt: skip
 
 
-def told(folder: Path, curve: list[dict[str, Any]], status: str = "FINISHED", **figures: Any) -> Live:
+def log_run(folder: Path, curve: list[dict[str, Any]], status: str = "FINISHED", **figures: Any) -> Live:
     run = mlflow_run.start_run(str(folder), 0, {"epochs": 3, "seed": 0}, TAGS)
     assert run
     for last in range(1, len(curve) + 1):
@@ -50,7 +50,7 @@ def told(folder: Path, curve: list[dict[str, Any]], status: str = "FINISHED", **
 
 
 def test_a_run_is_told_with_its_settings_curves_and_end(server: MlflowServer, tmp_path: Path) -> None:
-    told(tmp_path, CURVE, steps=8, resumed_from=0, seconds=2.5, device="cpu")
+    log_run(tmp_path, CURVE, steps=8, resumed_from=0, seconds=2.5, device="cpu")
     (run,) = server.runs
     assert server.experiments == {"nights": "1"} and run["status"] == "FINISHED"
     assert run["params"] == {"epochs": "3", "seed": "0"}
@@ -69,13 +69,13 @@ def test_a_run_that_is_gone_on_with_is_the_same_and_no_step_is_told_twice_or_los
     server: MlflowServer, tmp_path: Path
 ) -> None:
     """It was killed after step 5, and goes on from a checkpoint of step 3: steps 4 and 5 come again, the same."""
-    told(tmp_path, CURVE[:5], status="")
+    log_run(tmp_path, CURVE[:5], status="")
     assert server.runs[0]["status"] == "FAILED"
     server.runs[0]["metrics"] = [m for m in server.runs[0]["metrics"] if m["step"] < 5]  # the last was on its way
-    told(tmp_path, CURVE[:6], status="SCHEDULED")
+    log_run(tmp_path, CURVE[:6], status="SCHEDULED")
     assert server.runs[0]["status"] == "SCHEDULED"
-    told(tmp_path, CURVE, steps=8, resumed_from=6, seconds=2.5)
-    told(tmp_path, CURVE, steps=8, resumed_from=8, seconds=0.0)  # only the model was written anew
+    log_run(tmp_path, CURVE, steps=8, resumed_from=6, seconds=2.5)
+    log_run(tmp_path, CURVE, steps=8, resumed_from=8, seconds=0.0)  # only the model was written anew
     assert len(server.runs) == 1 and server.steps("loss") == [1, 2, 3, 4, 5, 6, 7, 8]
     assert [m["value"] for m in server.runs[0]["metrics"] if m["key"] == "final.seconds"] == [2.5]
 
@@ -83,7 +83,7 @@ def test_a_run_that_is_gone_on_with_is_the_same_and_no_step_is_told_twice_or_los
 def test_what_was_started_anew_is_another_run(server: MlflowServer, tmp_path: Path) -> None:
     for name, curve in (("a", CURVE), ("b", CURVE[:2])):
         (tmp_path / name).mkdir()
-        told(tmp_path / name, curve)
+        log_run(tmp_path / name, curve)
     assert [len(server.steps("loss", n)) for n in range(2)] == [8, 2]
 
 
@@ -93,7 +93,7 @@ def test_a_fault_at_any_request_loses_and_doubles_nothing(
     server: MlflowServer, tmp_path: Path, fault: int | str, at: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.faults = [*[0] * at, fault]
-    told(tmp_path, CURVE, steps=8, resumed_from=0)
+    log_run(tmp_path, CURVE, steps=8, resumed_from=0)
     assert server.runs[0]["status"] == "FINISHED"
     assert len(server.runs) == 1 and server.steps("loss") == [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -102,16 +102,16 @@ def test_a_server_that_is_away_or_says_no_is_one_warning_and_soon_over(
     server: MlflowServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.faults = [403] * 100
-    told(tmp_path, CURVE)
+    log_run(tmp_path, CURVE)
     server.close()
     began = time.monotonic()
-    told(tmp_path, CURVE)
+    log_run(tmp_path, CURVE)
     mlflow_run.log_evaluation(Path(__file__), {"loss": 0.5}, {})
     assert time.monotonic() - began < 100
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3 and all(line.startswith("warning: MLflow") for line in said)
-    assert "experiments/get-by-name: answered 403" in said[0] and "get-by-name: Connection" in said[1]
-    assert "evaluation" in said[2]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and all(line.startswith("warning: ") and "MLflow" in line for line in lines)
+    assert "experiments/get-by-name: answered 403" in lines[0] and "get-by-name: Connection" in lines[1]
+    assert "evaluation" in lines[2]
 
 
 def test_an_evaluation_stands_beside_the_training_of_its_model_and_once(
@@ -120,8 +120,8 @@ def test_an_evaluation_stands_beside_the_training_of_its_model_and_once(
     card = tmp_path / "model.json"
     card.write_text("{}")
     mlflow_run.log_evaluation(card, {"auc": 0.7}, {"decision": "promote"})
-    assert "it has no run that left this model" in capsys.readouterr().err
-    told(tmp_path, CURVE)
+    assert "no run of this model" in capsys.readouterr().err
+    log_run(tmp_path, CURVE)
     server.runs[0]["tags"][mlflow_run.MODEL] = mlflow_run.model_tag(b"{}")
     for _ in range(2):
         mlflow_run.log_evaluation(card, {"auc": 0.7}, {"decision": "promote", "report": "gs://b/report.html"})
@@ -134,10 +134,10 @@ def test_credentials_are_sent_as_mlflow_sends_them(
 ) -> None:
     monkeypatch.setenv(address.USER, "ann")
     monkeypatch.setenv(address.PASSWORD, "pass")
-    told(tmp_path, [])
+    log_run(tmp_path, [])
     assert server.requests[-1][1]["Authorization"] == "Basic YW5uOnBhc3M="
     monkeypatch.setenv(address.TOKEN, "t0ken")
-    told(tmp_path, [])
+    log_run(tmp_path, [])
     assert server.requests[-1][1]["Authorization"] == "Bearer t0ken"
     assert "t0ken" not in repr(address.address_of({address.URI: server.url, address.TOKEN: "t0ken"}))
 
@@ -145,8 +145,8 @@ def test_credentials_are_sent_as_mlflow_sends_them(
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({address.URI: "sqlite:///mlflow.db"}, "is no https://HOST address"),
-        ({address.URI: "https://ann:pass@mlflow.example.com"}, "is no https://HOST address"),
+        ({address.URI: "sqlite:///mlflow.db"}, "must be an https://HOST address"),
+        ({address.URI: "https://ann:pass@mlflow.example.com"}, "must be an https://HOST address"),
         ({address.URI: "http://mlflow.example.com", address.TOKEN: "t"}, "would send the credentials"),
         ({address.URI: "http://10.0.0.1:5000", address.TOKEN_SECRET: "projects/p/secrets/s"}, "would send the"),
     ],

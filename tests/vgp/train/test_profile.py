@@ -8,25 +8,25 @@ from vgp.train.config import parse
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("settings", "message"),
     [
         ({"profile_steps": "first"}, "profile_steps='first': give the first and the last step, such as 100-105"),
         (
             {"profile_steps": "5-3"},
-            "profile_steps='5-3': steps are counted from 1, and the first is not after the last",
+            "profile_steps='5-3': steps start at 1",
         ),
-        ({"profile_steps": 0}, "profile_steps=0: steps are counted from 1"),
+        ({"profile_steps": 0}, "profile_steps=0: steps start at 1"),
         (
             {"profile_steps": "1-101"},
-            "profile_steps='1-101': these are 101 steps, and nobody can look at more than 100",
+            "profile_steps='1-101': these are 101 steps; a trace can have at most 100",
         ),
-        ({"profile_ranks": "0;1"}, "profile_ranks='0;1': give the numbers of processes, such as 0 or 0,3, or all"),
+        ({"profile_ranks": "0;1"}, "profile_ranks='0;1': give process numbers, such as 0 or 0,3, or all"),
         ({"profile_steps": [1, 2]}, "profile_steps=[1, 2]: input should be a valid string"),
     ],
 )
-def test_what_is_no_step_or_rank_is_refused_with_the_rule(given: dict[str, object], message: str) -> None:
+def test_what_is_no_step_or_rank_is_refused_with_the_rule(settings: dict[str, object], message: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse(given)
+        parse(settings)
     assert message in str(caught.value)
 
 
@@ -43,7 +43,7 @@ def test_steps_and_ranks_that_the_run_does_not_have_are_refused() -> None:
     profile.require_within("", "0", 1, 1)
     with pytest.raises(UserError, match=r"profile_steps=60-64: the run has 63 steps. Name some of 1-63"):
         profile.require_within("60-64", "0", 63, 2)
-    with pytest.raises(UserError, match=r"profile_ranks=0,2: there are 2 processes: 0 to 1\."):
+    with pytest.raises(UserError, match=r"profile_ranks=0,2: the run has 2 processes: 0 to 1\."):
         profile.require_within("60", "0,2", 63, 2)
 
 
@@ -51,5 +51,5 @@ def test_a_request_file_names_a_number_of_steps_or_nothing() -> None:
     assert profile.asked("") == profile.asked("\n") == 5
     assert profile.asked(" 12\n") == 12
     for text in ("0", "101", "-3", "many", "5 6", "1" * 2000):
-        with pytest.raises(ValueError, match="it holds no number of steps from 1 to 100"):
+        with pytest.raises(ValueError, match="a number of steps from 1 to 100"):
             profile.asked(text)

@@ -68,15 +68,20 @@ class Strict(BaseModel):
 class DnsPeering(Strict):
     """A domain whose names are looked up in a network of the user's."""
 
+    #: DNS suffix, such as `corp.`
     domain: Annotated[str, AfterValidator(_domain)]
+    #: Project of the network.
     project: Annotated[str, AfterValidator(google_names.project)]
+    #: Name of the network.
     network: Annotated[str, AfterValidator(_name)]
 
 
 class PrivateServiceConnect(Strict):
     """A network interface of the job in the user's network: https://cloud.google.com/vertex-ai/docs/training/psc-i-egress"""
 
+    #: `projects/PROJECT/regions/REGION/networkAttachments/NAME`.
     network_attachment: Annotated[str, _named(network_attachment)]
+    #: Domains that your network resolves: a list of `{domain, project, network}`.
     dns_peering: tuple[DnsPeering, ...] = ()
 
     def as_field(self) -> JsonObject:
@@ -115,26 +120,30 @@ class Lustre(Strict):
 class JobOptions(Strict):
     """Fields of a custom job. With none of them a job is as Google makes it."""
 
-    #: Id of machines that are there already, and stay; in the job's project and region.
+    #: Id of existing machines in the job's project and region. Excludes `strategy` and `reservation`.
     persistent_resource: _Resource = None
-    #: Its curves are shown there while the job runs.
+    #: `projects/PROJECT/locations/REGION/tensorboards/NUMBER` in the job's region, for curves during the training.
+    #: Needs `service_account`.
     tensorboard: _Tensorboard = None
-    #: gs://BUCKET/FOLDER, with which AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR begin.
+    #: `gs://BUCKET/FOLDER`, the prefix of AIP_MODEL_DIR, AIP_CHECKPOINT_DIR and AIP_TENSORBOARD_LOG_DIR.
     base_output_directory: _Folder = None
-    #: A shell in every container, in the browser: `vgp shell RUN STEP`.
+    #: Whether `vgp shell RUN STEP` may open a shell on every machine of the job.
     web_access: bool | None = None
-    #: A dashboard that the chief's container serves.
+    #: Whether the browser reaches a dashboard that the chief's container serves.
     dashboard_access: bool | None = None
+    #: Interface in a network of your own. Excludes `network`.
     private_service_connect: PrivateServiceConnect | None = None
-    #: Names of the network's address ranges that the job's machines take.
+    #: Names of address ranges of `network` for the job's machines.
     reserved_ip_ranges: tuple[Annotated[str, AfterValidator(_name)], ...] = ()
+    #: Mounts below `/mnt/nfs`: a list of `{server, path, mount}`. Needs `network` or `private_service_connect`.
     nfs: tuple[Nfs, ...] = ()
+    #: Mounts below `/mnt/lustre`: a list of `{instance_ip, volume_handle, filesystem, mount}`.
     lustre: tuple[Lustre, ...] = ()
-    #: A worker that Vertex AI restarts takes all others with it.
+    #: Whether the restart of one machine restarts all.
     restart_job_on_worker_restart: bool | None = None
-    #: Vertex AI does not try the job again after an error of its own, and restarts no worker.
+    #: Whether Vertex AI restarts neither machines nor the job. Excludes `restart_job_on_worker_restart`.
     disable_retries: bool | None = None
-    #: Where Vertex AI keeps what is protected, if elsewhere than the job.
+    #: Region for protected artifacts, if not the job's.
     protected_artifact_location_id: _Region = None
 
     @model_validator(mode="after")

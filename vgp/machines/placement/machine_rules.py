@@ -104,5 +104,7 @@ def rule(name: str) -> Rule:
     """The rule with that id (GPU003, any case) or name (count-not-allowed)."""
     rule = RULES.get(name.upper()) or _BY_NAME.get(name.lower())
     if rule is None:
-        raise ValueError(f"No rule is called '{name}'. The rules: {', '.join(RULES)}; docs/reference/rules describes them.")
+        raise ValueError(
+            f"No rule is called '{name}'. The rules: {', '.join(RULES)}; docs/reference/rules describes them."
+        )
     return rule

@@ -54,36 +54,44 @@ _GOT = ("strategy", "max_wait", "reservation", "reduction_server", "parameter_se
 class MachineNeed(Strict):
     """A machine by name, or the sizes that the cheapest one must have."""
 
-    #: Google's name: g2-standard-24. Its accelerator and count follow, except on N1.
+    #: Google's name of the machine type, such as `g2-standard-24`. GPUs follow from it, except on N1.
     machine: str | None = None
-    #: Short (L4, A100-80GB) or long (NVIDIA_L4).
+    #: GPU by its short name (`L4`, `A100-80GB`) or Google's: the cheapest machine that has it.
     accelerator: str | None = None
     #: GPUs of each node.
     count: int | None = Field(default=None, ge=1)
+    #: Least memory of the machine.
     min_memory_gb: float | None = Field(default=None, gt=0)
+    #: Fewest vCPUs of the machine.
     min_vcpu: int | None = Field(default=None, ge=1)
+    #: Least memory of each GPU.
     min_gpu_memory_gb: float | None = Field(default=None, gt=0)
 
 
 class Rung(MachineNeed):
     """What this rung asks for; what it leaves open is as the step has it."""
 
+    #: Machines that train together.
     nodes: int | None = Field(default=None, ge=1)
+    #: Provisioning of the machine.
     strategy: Literal["standard", "spot", "flex_start"] | None = None
-    #: How long Flex-start may wait for capacity before the next rung is tried: 2h.
+    #: How long Flex-start may wait for capacity before the next rung is tried: `2h`.
     max_wait: str | int | None = None
+    #: `projects/PROJECT/zones/ZONE/reservations/NAME`, or `any`.
     reservation: str | None = None
-    #: Id of a persistent resource whose machines, which the rung names too, are there already.
+    #: Id of a persistent resource that has the machines.
     persistent_resource: str | None = None
-    #: In each of them, in this order, as a rung of its own; none: where the step runs.
+    #: Regions to try in this order, each as a rung of its own. Default: that of the step.
     regions: tuple[str, ...] = ()
-    #: Of this rung alone, such as one with kernels for its GPU.
+    #: Image of this rung alone, such as one with kernels for its GPU.
     image: Annotated[str, AfterValidator(image_name)] | None = None
+    #: Type of the boot disk.
     boot_disk_type: str | None = None
+    #: Size of the boot disk.
     boot_disk_gb: int | None = None
-    #: How long its jobs may run together.
+    #: Limit for all jobs of this rung together.
     timeout: str | int | None = None
-    #: Beside the step's own.
+    #: Environment variables, in addition to those of the step.
     env: dict[str, str] = {}
 
     @field_validator("timeout", "max_wait")
@@ -143,7 +151,7 @@ _OF_MACHINE = ("machine", "accelerator", *NEEDS)
 class Size(Rung):
     """What the step asks for in this size."""
 
-    #: Its ladder; empty: that of the step, unless the size names a machine, which is then its only rung.
+    #: Ladder of this size. Default: the step's, unless the size names a machine.
     capacity: tuple[Rung, ...] = ()
 
     def of(self, step: JsonObject) -> JsonObject:
@@ -174,29 +182,35 @@ class _Finite(BaseModel):
 class BigQuery(_Finite):
     """Where queries run and what they may cost."""
 
-    #: That queries run in and are billed to; empty: that of the settings.
+    #: Project that runs and pays for the queries. Default: `project`.
     project: Annotated[str, _unless_empty(google_names.project)] = ""
-    #: For what is computed on the way; made where it is missing.
+    #: Dataset for intermediate tables, created if missing.
     dataset: Annotated[str, AfterValidator(google_names.dataset)] = "vertex_gpu_pipelines"
-    #: Where the source is: EU, us-central1; empty: found when the step runs.
+    #: Location of the source: `EU`, `us-central1`. Default: looked up when the step runs.
     location: Annotated[str, _unless_empty(google_names.bigquery_location)] = ""
-    #: Most that the queries of one try of the step may read, in GiB.
+    #: GiB that the queries of one attempt may read. More is refused before anything is billed; the cost ceiling counts
+    #: all of it.
     max_gb: float = Field(default=100.0, gt=0)
+    #: Days after which BigQuery deletes intermediate tables.
     expiry_days: int = Field(default=7, ge=1, le=365)
 
 
 class Dataflow(_Finite):
     """The job that works on shards with many machines."""
 
-    #: Empty: that of the settings, as for all that follows.
+    #: Region of the job; best that of the data. Default: `region`.
     region: Annotated[str, _unless_empty(google_names.region)] = ""
+    #: Machine type of the workers.
     machine: Annotated[str, AfterValidator(google_names.machine)] = "n2-standard-4"
+    #: Most workers at one time.
     max_workers: int = Field(default=10, ge=1, le=4000)
+    #: Disk of each worker.
     disk_gb: int = Field(default=50, ge=30, le=64_000)
+    #: Account of the workers. Default: `service_account`.
     service_account: Annotated[str, _unless_empty(google_names.service_account)] = ""
-    #: regions/REGION/subnetworks/NAME: workers then have no public address.
+    #: `regions/REGION/subnetworks/NAME` with Private Google Access: workers then have no public address.
     subnetwork: Annotated[str, _unless_empty(google_names.subnetwork)] = ""
-    #: When the job is cancelled.
+    #: Hours after which the job is cancelled.
     max_hours: float = Field(default=24.0, gt=0)
 
     @model_validator(mode="after")
@@ -249,7 +263,9 @@ _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
 class ParameterServer(Strict):
     """Machines that hold the variables of TensorFlow's ParameterServerStrategy; they run the same command."""
 
+    #: Number of machines.
     count: int = Field(ge=1)
+    #: Machine type.
     machine: str = "n1-highmem-8"
 
 

@@ -46,9 +46,11 @@ Image = Annotated[Annotated[str, AfterValidator(image_name)] | None, BeforeValid
 class ReductionServer(Strict):
     """Machines without GPUs that sum the gradients of TCP workers; the image must have google-reduction-server."""
 
-    #: Their joint egress should reach that of the workers: about one for each worker's network.
+    #: Number of machines. Their joint egress should reach that of the workers: about one for each worker.
     count: int = Field(ge=1)
+    #: Machine type, without GPUs.
     machine: str = "n1-highcpu-16"
+    #: Image of the reduction servers.
     image: str = REDUCTION_IMAGE
 
 
@@ -71,43 +73,50 @@ def _named(part: str) -> Iterator[None]:
 class Request(MachineNeed, JobOptions):
     """What a step may ask for: a machine by name, or the cheapest that meets a need; and what it runs."""
 
-    #: Machines that train together: one chief and nodes - 1 workers.
+    #: Machines that train together: one chief and `nodes - 1` workers. Default: 1.
     nodes: int = Field(default=1, ge=1)
+    #: Provisioning of the machine.
     strategy: Literal["standard", "spot", "flex_start"] = "standard"
-    #: A ladder: the machines to ask for, one rung after the other, as there is capacity. Empty: none.
+    #: Ladder of rungs: requests that are tried in order until one gets machines.
     capacity: tuple[Rung, ...] = ()
-    #: Of which each run takes one by a parameter, STEP_size; all are checked. Empty: the step has one size.
+    #: Named sizes, of which each run takes one by the parameter `STEP_size`. All are checked and priced.
     sizes: Annotated[dict[str, Size], AfterValidator(named_sizes)] = {}
-    #: The size of a run that says nothing; None: the first.
+    #: Size of a run that names none. Default: the first.
     size: str | None = None
-    #: When a step with a ladder is to be done, from its first attempt on: 12h.
+    #: Time from the first attempt by which a step with a ladder must be done: `12h`, at most `7d`.
     deadline: str | int | None = None
-    #: How long Flex-start may wait for capacity: 24h; 0s waits for ever.
+    #: How long Flex-start may wait for capacity: `24h`; `0s` waits without limit.
     max_wait: str | int | None = None
-    #: projects/PROJECT/zones/ZONE/reservations/NAME, or any.
+    #: `projects/PROJECT/zones/ZONE/reservations/NAME`, or `any`.
     reservation: str | None = None
-    #: With one of the two a plain step becomes a custom job, with that disk.
+    #: Type of the boot disk. A plain step with a disk of its own becomes a custom job.
     boot_disk_type: str | None = None
+    #: Size of the boot disk, which holds temporary files. Default: 100.
     boot_disk_gb: int | None = None
-    #: When the step is ended: 24h, 90m, 3600s.
+    #: Time after which the step is ended: `24h`, `90m`. It bounds the cost. Default: `24h`, plain steps `4h`.
     timeout: str | int | None = None
-    #: How often it is tried again after a failure.
+    #: Further attempts after a failure, at most 10; each may cost the whole timeout. Default: 0, plain steps 2.
     retries: int | None = Field(default=None, ge=0, le=MAX_RETRIES)
-    #: Environment of the training container.
+    #: Environment variables of the step. Specs are readable, so no secrets.
     env: dict[str, str] = {}
-    #: Of the step that prepares data: the most memory of its engine, in GiB; None: by the size of the input.
+    #: Memory limit of the engine that prepares data, in GiB. Default: by the size of the input.
     memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    #: What it may use of BigQuery, and of Dataflow: None: nothing is known, and it works on its own machine.
+    #: Limits of the step's BigQuery queries.
     bigquery: BigQuery | None = None
+    #: Lets the step prepare its shards on Dataflow.
     dataflow: Dataflow | None = None
+    #: Machines that sum the gradients of workers on several nodes.
     reduction_server: ReductionServer | None = None
+    #: Region of this job alone. Not for plain steps.
     region: str | None = None
-    #: Of this step alone: by digest, or by a version tag.
+    #: Image of this step alone: by digest, or by a version tag.
     image: Image = None
-    #: The words of a script of the user's own, which runs in place of the step's Python.
+    #: Words of a script of your own, which runs in place of the step's Python.
     command: Command | None = None
-    #: How the command is started: torchrun, tensorflow, jax, or plain.
+    #: How the command is started. `torchrun` starts one process for each GPU, the others one for each node. Default:
+    #: `plain`.
     launch: Launch | None = None
+    #: Machines of TensorFlow's parameter servers, which run the same command.
     parameter_server: ParameterServer | None = None
 
     @field_validator("timeout", "max_wait", "deadline")

@@ -1,13 +1,13 @@
-"""Checkpoints that commit like a database: parts first, then the manifest that names and checksums them.
+"""Checkpoints with an atomic commit: parts first, then the manifest with their names and checksums.
 
-manifest.py   what a checkpoint is
-state.py      the state of training as named tensors, shared out
-snapshot.py   a copy in host memory, made while training goes on
-writer.py     saves in the background
-recovery.py   the newest checkpoint whose parts all verify
-saved.py      a committed checkpoint, read and verified
-reading.py    its blocks, each read once, by one rank for all
-lease.py      a folder is written by one run at a time: a lock on a disk, in a bucket an object that is renewed
-holder.py     who holds it, until when its processes may write, and what others are told
-store.py      what a store can do, on a disk and in a bucket, and which a folder needs
+manifest.py   the manifest of a checkpoint: its parts, tensors and values
+state.py      the state of training as named tensors, split between ranks
+snapshot.py   a copy of the state in host memory, made during training
+writer.py     saves checkpoints in the background
+recovery.py   finds the newest intact checkpoint, and deletes old ones
+saved.py      reads and verifies the tensors of a committed checkpoint
+reading.py    reads the blocks of a checkpoint, each once, for all ranks
+lease.py      the lease of a folder, so that one run at a time writes it
+holder.py     the document of a lease, and the fence that limits writes to its duration
+store.py      the stores of checkpoints: a disk and a bucket
 """

@@ -1,7 +1,7 @@
-"""Who holds a folder of checkpoints: what its `lease.json` says, and what others are told of it.
+"""The document `lease.json`, which names the holder of a checkpoint folder, and the fence of its processes.
 
-Its fence says until when this machine's processes may write: set by the one that renews the lease, asked before every
-commit. A paused machine wakes up with its processes where they were; the time that a fence was open is then over.
+The fence holds the time until which this machine's processes may write. The process that renews the lease extends it,
+and the ranks check it before every commit. After a machine was paused its processes go on, but the fence is closed.
 """
 
 import os
@@ -25,16 +25,16 @@ FILE_NAME = file_names.LEASE
 
 @dataclass(frozen=True)
 class Owner:
-    """Who asks for a lease."""
+    """The run and task that ask for a lease."""
 
     #: The pipeline run; "" = none.
     run: str = ""
-    #: The task in it, or the custom job: the same when it is started again after it was killed; "" = not known.
+    #: The task of the run, or the custom job: the same for its retries; "" = unknown.
     task: str = ""
 
 
 class Holder(BaseModel):
-    """What a lease says of who holds it."""
+    """The holder of a lease: the fields of `lease.json`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -42,12 +42,12 @@ class Holder(BaseModel):
     task: str = ""
     host: str = ""
     pid: int = 0
-    #: By its own clock, for people.
+    #: By the holder's clock, for display only.
     since: datetime
     renewed: datetime
-    #: How long the lease lasts without being renewed.
+    #: How long the lease lasts without renewal.
     length_s: float = Field(gt=0, le=3600)
-    #: Tells one start of a task from the next.
+    #: Random for every start of a task.
     token: str
 
     @classmethod
@@ -62,7 +62,7 @@ class Holder(BaseModel):
 
     @property
     def words(self) -> str:
-        """Such as `run training-20261120101112 (process 7 on host-0)`."""
+        """The holder in words, for example `run training-20261120101112 (process 7 on host-0)`."""
         process = f"process {self.pid} on {self.host or 'an unknown machine'}"
         return printable(f"run {self.run} ({process})" if self.run else process)
 
@@ -71,16 +71,16 @@ class Holder(BaseModel):
         return f"since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def is_restart_of(self, other: "Holder") -> bool:
-        """Whether this is the other's task, started again."""
+        """Whether both are attempts of one task."""
         return bool(self.task) and (self.run, self.task) == (other.run, other.task)
 
     def is_beside(self, other: "Holder") -> bool:
-        """Whether both are tasks of one run, such as iterations of a loop that compute the same."""
+        """Whether both belong to one run, such as iterations of a loop with equal inputs."""
         return bool(self.run) and self.run == other.run
 
 
 def holder_of(data: bytes) -> Holder | None:
-    """Whom a lease names; None if it cannot be read."""
+    """Parses `lease.json`; returns None if it is malformed."""
     try:
         return json_text.parse_model(Holder, data)
     except ValueError:
@@ -88,13 +88,13 @@ def holder_of(data: bytes) -> Holder | None:
 
 
 def held_by_another(folder: str, holder: Holder | None) -> UserError:
-    """What a run is told that may not have the folder."""
+    """Returns the error for a folder that another live run holds."""
     if holder is None:
-        return UserError(f"{folder} is held by another process; two never write one folder. Wait until it has ended.")
-    way = f"end it (vgp cancel {printable(holder.run)})" if holder.run else "end it"
+        return UserError(f"{folder} is held by another process; a folder has one writer. Wait until it has ended.")
+    remedy = f"end it (vgp cancel {printable(holder.run)})" if holder.run else "end it"
     return UserError(
-        f"{folder} is held by {holder.words} {holder.since_words}, and it is running: it trains the same thing, and "
-        f"two runs never write one folder. Wait until it has ended, then start again; or {way}."
+        f"{folder} is held by {holder.words} {holder.since_words}, which is running and trains the same model; a "
+        f"folder has one writer. Wait until it has ended, then start again; or {remedy}."
     )
 
 
@@ -103,24 +103,24 @@ _POLL_S = 0.05
 
 
 def clock() -> float:
-    """Seconds on this machine, alike in all its processes; where the system tells, those of a suspended one count."""
+    """Returns this machine's monotonic time in seconds, shared by its processes; includes suspension on Linux."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class Fence:
-    """A file with a time.
+    """A file with the time until which processes may write.
 
     Args:
-        path: Of a fence that another process has made; "" = a wall without a gate: it never closes.
+        path: The file of a fence that another process created; "" = a fence that is always open.
     """
 
     def __init__(self, path: str = ""):
         self.path = path
 
     @classmethod
-    def made(cls) -> "Fence":
+    def create(cls) -> "Fence":
         descriptor, path = tempfile.mkstemp(prefix="lease-")
         os.close(descriptor)
         fence = cls(path)
@@ -130,7 +130,7 @@ class Fence:
     def open_until(self, moment: float) -> None:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.pwrite(descriptor, _TIME.pack(moment), 0)  # eight bytes, by one call: nobody reads half of them
+            os.pwrite(descriptor, _TIME.pack(moment), 0)  # one call, so that a reader sees all eight bytes or none
         finally:
             os.close(descriptor)
 
@@ -144,9 +144,9 @@ class Fence:
             return False
 
     def require_open(self, *, within_s: float = 10.0) -> None:
-        """Waits a little for the lease to be renewed. Raises StoreDown if it is not."""
+        """Waits up to `within_s` for a renewal of the lease. Raises StoreDown if there is none."""
         deadline = time.monotonic() + within_s
         while not self.is_open():
             if time.monotonic() > deadline:
-                raise StoreDown("the lease of the folder is not renewed; another run may hold it")
+                raise StoreDown("the lease of the folder was not renewed in time, and another run may hold it")
             time.sleep(_POLL_S)

@@ -1,10 +1,9 @@
-"""Two runs never write one folder of checkpoints: a folder belongs to the run that holds its lease, `lease.json`.
+"""The lease of a checkpoint folder, `lease.json`, so that only one run writes the folder.
 
-On a disk the lease is a lock of the kernel's (`DiskLease`), which gives it back when its process ends, however that
-happens. In Cloud Storage it is an object that its holder renews, and that others may replace once it is old
-(`BucketLease`): who may write is decided by the object's generation alone. It is made where there is none, and replaced
-only by a run that has seen the one that it replaces. The server's clock tells how old it is, never ours. The run's
-first machine holds the lease, for all of them.
+On a disk the lease is a kernel lock (`DiskLease`), which the kernel releases when the process ends in any way. In Cloud
+Storage it is an object that its holder renews and that others may replace once it has expired (`BucketLease`). A write
+must name the generation that it replaces, so two runs cannot both succeed. Its age comes from the server's clock. The
+run's first machine holds the lease for all its machines.
 """
 
 import contextlib
@@ -26,34 +25,34 @@ from vgp.train.checkpoint.holder import FILE_NAME, Fence, Holder, Owner, clock, 
 
 
 class Lease(Protocol):
-    """A folder's lease, once it is held."""
+    """The lease of a folder."""
 
-    #: Why it is lost, in words; "" while it is held.
+    #: Why the lease is lost; "" while it is held.
     loss: str
-    #: The file through which ranks know whether they may write (`holder.Fence`); "" = they always may.
+    #: The file of the `holder.Fence` that ranks check before they write; "" = they may always write.
     fence: str
 
     def acquire(self) -> None:
-        """Raises UserError if another run has the folder, ConnectionError if the store is down."""
+        """Takes the lease. Raises UserError if another run holds it, ConnectionError if the store is down."""
 
     def release(self) -> None: ...
 
     def on_loss(self, end: Callable[[], None]) -> None:
-        """Has this called once the lease is lost; at once if it is already."""
+        """Registers `end` to be called when the lease is lost; calls it at once if the lease is already lost."""
 
 
 @contextmanager
 def held(folder: str | Path, owner: Owner, *, length_s: float, patience_s: float) -> Iterator[Lease]:
-    """Holds the folder's lease for as long as the block runs; waits for one whose holder may be gone.
+    """Holds the folder's lease during the block; first waits for the expiry of a lease whose holder may be gone.
 
     Args:
         folder: gs://bucket/folder, or a local folder.
-        length_s: How long the lease lasts when this process is gone or paused.
-        patience_s: How long a store that is down is waited for at the start.
+        length_s: How long the lease lasts if this process dies or pauses.
+        patience_s: How long to wait for an unreachable store at the start.
 
     Raises:
-        UserError: a living run holds it.
-        ConnectionError: the store could not be reached.
+        UserError: another live run holds it.
+        ConnectionError: the store was unreachable for `patience_s`.
     """
     lease: Lease
     holder = Holder.new(owner, length_s)
@@ -70,12 +69,12 @@ def held(folder: str | Path, owner: Owner, *, length_s: float, patience_s: float
 
 _MOST_BYTES = 1 << 16
 _POLL_S = 0.5
-#: What a file system says that knows no locks.
+#: Errors of file systems without locks.
 _UNKNOWN = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
 
 
 class DiskLease:
-    """`lease.json` in the folder, locked; what a kill leaves of it means nothing."""
+    """A lock on `lease.json` in a local folder; without the lock, a file left by a killed process has no effect."""
 
     loss = ""
     fence = ""
@@ -83,36 +82,36 @@ class DiskLease:
     def __init__(self, folder: str, holder: Holder):
         self.folder, self.holder = Path(folder), holder
         self.descriptor = -1
-        self._told = False
+        self._is_logged = False
 
     def acquire(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        while not self._taken():
+        while not self._try_acquire():
             time.sleep(_POLL_S)
 
-    def _taken(self) -> bool:
-        """Whether the lease is ours now; not so while another task of the run has it."""
+    def _try_acquire(self) -> bool:
+        """Returns whether this process has the lease now; False while another task of the run holds it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self.descriptor = os.open(self.folder / FILE_NAME, flags, 0o666)
-        taken = False
+        is_ours = False
         try:
-            taken = self._is_locked() and self._is_there()
-            if taken:
+            is_ours = self._try_lock() and self._is_current()
+            if is_ours:
                 os.ftruncate(self.descriptor, 0)
                 os.pwrite(self.descriptor, self.holder.encode(), 0)
         finally:
-            if not taken:
+            if not is_ours:
                 os.close(self.descriptor)
-        return taken
+        return is_ours
 
-    def _is_there(self) -> bool:
-        """Whether the file that is locked is still the folder's: its last holder deletes it."""
+    def _is_current(self) -> bool:
+        """Whether the locked file is still the one in the folder: a holder deletes its file at the end."""
         try:
             return os.path.samestat(os.fstat(self.descriptor), os.stat(self.folder / FILE_NAME))
         except FileNotFoundError:
             return False
 
-    def _is_locked(self) -> bool:
+    def _try_lock(self) -> bool:
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -121,32 +120,32 @@ class DiskLease:
         except OSError as error:
             if error.errno not in _UNKNOWN:
                 raise
-            _log(f"warning: {self.folder}: no lock is to be had there ({error.strerror}); see that no other run writes "
-                 "into it")  # fmt: skip
+            _log(f"warning: {self.folder}: its file system has no locks ({error.strerror}); make sure that no other "
+                 "run writes into it")  # fmt: skip
         return True
 
     def _require_task_of_this_run(self, other: Holder | None) -> None:
         if other is None or not self.holder.is_beside(other):
             raise held_by_another(str(self.folder), other)
-        if not self._told:
+        if not self._is_logged:
             _log(f"{self.folder} is held by {other.words}, another task of this run; waiting for its end")
-            self._told = True
+            self._is_logged = True
 
     def release(self) -> None:
         with contextlib.suppress(OSError):
-            (self.folder / FILE_NAME).unlink()  # while it is locked: nobody else can have made another
+            (self.folder / FILE_NAME).unlink()  # while locked, so that it cannot be another process's file
         os.close(self.descriptor)
 
     def on_loss(self, end: Callable[[], None]) -> None:
-        """Never: the kernel takes no lock away."""
+        """Does nothing: the kernel never takes a lock away."""
 
 
 class BucketLease:
-    """`lease.json` in the folder.
+    """An object `lease.json` in a folder of Cloud Storage, renewed by a thread.
 
     Args:
-        patience_s: How long a store that is down is waited for at the start. Later the lease outlasts it, or closes
-            the fence; it is lost only to somebody else.
+        patience_s: How long to wait for an unreachable store at the start. During a later outage the fence closes when
+            the lease expires, and opens at its next renewal; the lease is lost only if another run takes it.
     """
 
     def __init__(self, folder: str, holder: Holder, patience_s: float):
@@ -154,18 +153,18 @@ class BucketLease:
         self.slot = Slot(f"{folder}/{FILE_NAME}", deadline_s=patience_s)
         self.generation = 0
         self.loss = ""
-        self._fence = Fence.made()
+        self._fence = Fence.create()
         self.fence = self._fence.path
         self._ended = threading.Event()
-        #: The generation that was read last, and since when every read had it and was answered at once.
+        #: The generation of the last read, and since when every read has returned it promptly.
         self._watched, self._watched_from = 0, 0.0
-        self._told = False
+        self._is_logged = False
         self._end: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
 
     def acquire(self) -> None:
         try:
-            while not self._taken():
+            while not self._try_acquire():
                 pass
         except BaseException:
             self._fence.close()
@@ -174,7 +173,7 @@ class BucketLease:
         self._thread.start()
 
     def release(self) -> None:
-        """Deletes the object, if the store can be reached; else it ages."""
+        """Deletes the object; if the store is unreachable, the lease expires."""
         self._ended.set()
         self._thread.join()
         if not self.loss:
@@ -187,8 +186,8 @@ class BucketLease:
         if self.loss:
             end()
 
-    def _taken(self) -> bool:
-        """Whether the lease is ours now; the first look waits for a holder that may be gone."""
+    def _try_acquire(self) -> bool:
+        """Waits until the lease is free or expired, then returns whether this process won it."""
         before, words = self._wait()
         began = clock()
         generation = self.slot.put(self.holder.encode(), before)
@@ -203,31 +202,35 @@ class BucketLease:
         return True
 
     def _wait(self) -> tuple[int, str]:
-        """The generation that may be replaced, and why. Raises UserError if a living run renews it."""
+        """Waits until the lease may be replaced; returns its generation (0 = none) and a message.
+
+        Raises:
+            UserError: another live run renews the lease.
+        """
         seen = first = self._read()
-        told = False
+        is_logged = False
         while seen is not None:
             other = holder_of(seen.data)
             left_s = (other.length_s if other else self.length_s) - seen.age_s
             if other and self.holder.is_restart_of(other):
                 return seen.generation, ""
             if left_s <= 0 and clock() - self._watched_from >= self._grace_s:
-                silent = f"{_words(other)} has not renewed its lease of {self.folder} for {seen.age_s:.0f} s"
-                return seen.generation, f"{silent}; it is gone, and this run goes on with the folder"
+                silence = f"{_words(other)} has not renewed its lease of {self.folder} for {seen.age_s:.0f} s"
+                return seen.generation, f"{silence}; this run takes the folder over"
             if first and seen.generation != first.generation:
                 if not other or not self.holder.is_beside(other):
                     raise held_by_another(self.folder, other)
                 first = seen
-            if not told and left_s > 0:
-                told = True
-                _log(self._waiting(other, seen, left_s))
+            if not is_logged and left_s > 0:
+                is_logged = True
+                _log(self._wait_message(other, seen, left_s))
             time.sleep(min(left_s if left_s > 0 else self._grace_s, self.length_s / 20) + 0.01)
             seen = self._read()
         return 0, ""
 
     @property
     def _grace_s(self) -> float:
-        """For so long a lease that has run out is watched: its holder may live, and renew it after an outage."""
+        """Seconds to watch an expired lease, since its holder may be alive and renew it after an outage."""
         return self.length_s / 8
 
     def _read(self) -> Version | None:
@@ -238,7 +241,7 @@ class BucketLease:
             self._watched, self._watched_from = generation, clock()
         return seen
 
-    def _waiting(self, other: Holder | None, seen: Version, left_s: float) -> str:
+    def _wait_message(self, other: Holder | None, seen: Version, left_s: float) -> str:
         held = f"{self.folder} is held by {_words(other)}"
         if other and self.holder.is_beside(other):
             return f"{held}, another task of this run, {other.since_words}; waiting for its end"
@@ -247,7 +250,7 @@ class BucketLease:
         return f"{held}{since}, {renewed}; waiting up to {math.ceil(left_s)} s to see whether it is gone"
 
     def _own(self, seen: Version | None) -> int | None:
-        """The generation, if it is ours: written by a try whose answer was lost."""
+        """Returns the generation if this process wrote it, in an attempt whose answer was lost; else None."""
         other = holder_of(seen.data) if seen else None
         return seen.generation if seen and other and other.token == self.holder.token else None
 
@@ -259,7 +262,7 @@ class BucketLease:
                 pause_s = self.length_s / 4
             except OSError as error:
                 pause_s = self.length_s / 16
-                self._tell_once(error)
+                self._warn_once(error)
 
     def _renew(self) -> None:
         began = clock()
@@ -272,28 +275,28 @@ class BucketLease:
                 return
         self.generation = generation
         self._fence.open_until(began + self.length_s)
-        self._told = False
+        self._is_logged = False
 
     def _lose(self, other: Holder | None) -> None:
         self._fence.close()
-        taken = f"{other.words} has taken it" if other else "it was deleted or taken"
+        reason = f"{other.words} has taken it" if other else "it was deleted or taken"
         self.loss = (
-            f"the lease of {self.folder} is lost: {taken}, after this run was paused or could not reach the store for "
-            f"longer than {self.length_s:g} s. Its processes were ended before they could write on; what it had saved "
-            "is kept."
+            f"the lease of {self.folder} is lost: {reason}, after this run was paused or could not reach the store for "
+            f"longer than {self.length_s:g} s. Its processes were ended before their next write; its saved checkpoints "
+            "are kept."
         )
         self._ended.set()
         self._end()
 
-    def _tell_once(self, error: OSError) -> None:
-        if not self._told and not self._fence.is_open():
-            self._told = True
+    def _warn_once(self, error: OSError) -> None:
+        if not self._is_logged and not self._fence.is_open():
+            self._is_logged = True
             _log(f"warning: the lease of {self.folder} could not be renewed for {self.length_s:g} s; until it is, "
                  f"no checkpoint is saved ({error})")  # fmt: skip
 
 
 def _words(other: Holder | None) -> str:
-    return other.words if other else "somebody"
+    return other.words if other else "an unknown process"
 
 
 def _log(text: str) -> None:

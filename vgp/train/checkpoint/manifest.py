@@ -1,7 +1,7 @@
-"""What a checkpoint is: immutable parts, and a manifest whose presence is the commit. No torch here.
+"""The format of a checkpoint: immutable parts, and a manifest whose presence is the commit. No torch here.
 
 run000-step000000120.json                        the manifest, written last
-run000-step000000120-1f0c3a77-0.safetensors      one part per rank; the launch_id is new for every attempt
+run000-step000000120-1f0c3a77-0.safetensors      one part per rank; every attempt has a new launch id (1f0c3a77)
 """
 
 import json
@@ -26,19 +26,19 @@ class Frozen(BaseModel):
 
 
 class Part(Frozen):
-    """One file of tensors, in safetensors format."""
+    """A file of tensors in safetensors format."""
 
-    #: A bare file name of the folder, never a path: nothing outside it is ever read.
+    #: A bare file name, never a path, so that no file outside the folder is read.
     name: str = Field(pattern=f"^{_PART.pattern}$")
     bytes: int = Field(ge=0)
-    #: CRC-32C, the checksum that Cloud Storage keeps for every object: 7 GB/s on one core against 1.6 for sha256.
+    #: CRC-32C, as Cloud Storage keeps for every object: 7 GB/s on one core, against 1.6 GB/s for sha256.
     crc32c: int
     #: CRC-32C of each `BLOCK` bytes, the last one shorter; none for a part of a single block.
     blocks: tuple[int, ...] = ()
 
     @property
     def checksums(self) -> tuple[int, ...]:
-        """Of every block."""
+        """The CRC-32C of every block."""
         return self.blocks or (self.crc32c,)
 
     @model_validator(mode="after")
@@ -49,7 +49,7 @@ class Part(Frozen):
 
 
 class Piece(Frozen):
-    """Rows [start, stop) of a tensor, along its first dimension, and the part that holds them."""
+    """Rows [start, stop) of a tensor along its first dimension, and the index of the part that holds them."""
 
     part: int
     start: int
@@ -57,7 +57,7 @@ class Piece(Frozen):
 
 
 def cut(shape: tuple[int, ...], world_size: int) -> tuple[Piece, ...]:
-    """What each rank has of a tensor that is cut as `torch.chunk` would; ranks that have nothing are left out."""
+    """Cuts a tensor between ranks as `torch.chunk` does; ranks after the first without rows are left out."""
     rows = shape[0] if shape else 1
     size = max(1, -(-rows // world_size))
     cuts = [(rank, min(rank * size, rows), min((rank + 1) * size, rows)) for rank in range(world_size)]
@@ -65,7 +65,7 @@ def cut(shape: tuple[int, ...], world_size: int) -> tuple[Piece, ...]:
 
 
 class Stored(Frozen):
-    """A whole tensor; scalars have an empty shape and one piece [0, 1)."""
+    """The pieces of a whole tensor; a scalar has an empty shape and one piece [0, 1)."""
 
     shape: tuple[int, ...]
     pieces: tuple[Piece, ...]
@@ -76,9 +76,9 @@ class Stored(Frozen):
 
     @model_validator(mode="after")
     def _complete(self) -> "Stored":
-        cuts = [0, *(cut for piece in self.pieces for cut in (piece.start, piece.stop)), self.rows]
-        meet = all(end == start for end, start in zip(cuts[::2], cuts[1::2], strict=True))
-        if min(self.shape, default=0) < 0 or not meet or any(a > b for a, b in pairwise(cuts)):
+        cuts = [0, *(row for piece in self.pieces for row in (piece.start, piece.stop)), self.rows]
+        has_no_gaps = all(end == start for end, start in zip(cuts[::2], cuts[1::2], strict=True))
+        if min(self.shape, default=0) < 0 or not has_no_gaps or any(a > b for a, b in pairwise(cuts)):
             raise ValueError("the pieces do not make up the tensor")
         return self
 
@@ -89,25 +89,25 @@ class Manifest(Frozen):
     format: Literal[1] = 1
     run: int = Field(ge=0)
     step: int = Field(ge=0)
-    #: What started the attempt that wrote it, where that has a name; "" = not known.
+    #: The job of the attempt that wrote it; "" = unknown.
     job: str = ""
-    #: The kind of device that the ranks computed on, such as `NVIDIA L4`; "" = not told.
+    #: The device type of the ranks, such as `NVIDIA L4`; "" = unknown.
     device: str = ""
-    #: What decides the numbers: configuration, data, task. A resume must match it.
+    #: Everything that decides the result: configuration, data, task. A resume must match it.
     settings: JsonObject
     parts: tuple[Part, ...]
     tensors: dict[str, Stored]
-    #: Optimizer values that are no tensors, by parameter; and its groups' hyperparameters.
+    #: Optimizer values other than tensors, by parameter, and the hyperparameters of its groups.
     scalars: JsonObject = {}
-    #: Values of the trainer that are no tensors, by part (`vgp.train.loop.trainer_state`).
+    #: Values of the trainer other than tensors, by part (`vgp.train.loop.trainer_state`).
     trainer: JsonObject = {}
-    #: History so far: part of the model that comes out.
+    #: The learning curve so far, which becomes part of the model.
     history: JsonObject = {}
 
     @model_validator(mode="after")
     def _known_parts(self) -> "Manifest":
         if any(not 0 <= p.part < len(self.parts) for stored in self.tensors.values() for p in stored.pieces):
-            raise ValueError("a tensor lies in a part that there is not")
+            raise ValueError("a tensor lies in a part that does not exist")
         return self
 
     @property
@@ -115,13 +115,13 @@ class Manifest(Frozen):
         return f"run{self.run:03d}-step{self.step:09d}.json"
 
     def encode(self) -> bytes:
-        """JSON whose first field is the checksum of all that follows it."""
+        """Returns JSON whose first field is the CRC-32C of the bytes after it."""
         body = (json.dumps(self.model_dump(), sort_keys=True) + "\n").encode()[1:]
         return _prefix(body) + body
 
     @classmethod
     def decode(cls, data: bytes) -> "Manifest":
-        """Raises ValueError if a bit is not as it was written."""
+        """Parses the bytes of `encode`. Raises ValueError if any bit has changed."""
         body = data[len(_prefix(b"")) :]
         if not data.startswith(_prefix(body)):
             raise ValueError("the checksum differs")
@@ -137,25 +137,25 @@ def part_name(run: int, step: int, launch_id: str, rank: int) -> str:
 
 
 def position(name: str) -> tuple[int, int] | None:
-    """(run, step) of a manifest's name; None for any other name."""
+    """Parses (run, step) from the name of a manifest; returns None for any other name."""
     match = _NAME.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def part_position(name: str) -> tuple[int, int] | None:
-    """(run, step) of a part's name; None for any other name."""
+    """Parses (run, step) from the name of a part; returns None for any other name."""
     match = _PART.fullmatch(name)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def require_same(then: JsonObject, now: JsonObject, where: str) -> None:
-    """Raises UserError with the difference if a checkpoint's settings are not those of this run."""
+    """Raises UserError with the differences unless a checkpoint's settings equal those of this run."""
     changed = [f"  {line}" for line in _differences(then, now)]
     if changed:
         raise UserError(
-            f"the checkpoints in {where} were made with other settings (checkpoint -> now):\n"
+            f"the checkpoints in {where} have other settings (checkpoint -> now):\n"
             + "\n".join(changed)
-            + "\nTake the old values, give another checkpoint folder, or start anew with resume=never."
+            + "\nUse the old values, give another checkpoint folder, or start anew with resume=never."
         )
 
 

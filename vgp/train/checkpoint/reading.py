@@ -1,7 +1,7 @@
-"""Bytes of a checkpoint, each read from the store once: by one rank, which gives them to the others that need them.
+"""Reads the blocks of a checkpoint: each from the store once, by one rank, which broadcasts it to the others.
 
-What is read is a block (`manifest.BLOCK`), verified. Several are read at once, over as many connections, and no more
-than `AHEAD` wait in memory. Ranks hear of a damaged block before any of them waits for it in a collective.
+Every block (`manifest.BLOCK` bytes) is verified. A rank reads up to `AHEAD` blocks at once. If a block is damaged, all
+ranks learn of it before any of them waits for it in a collective.
 """
 
 from collections import deque
@@ -21,9 +21,9 @@ from vgp.train.checkpoint.store import Store
 
 T = TypeVar("T")
 
-#: Blocks that are read before they are asked for.
+#: Blocks to read ahead.
 AHEAD = 4
-#: Blocks that are kept since a header is in them, until they are asked for.
+#: Blocks with headers to keep for later reads.
 _MOST_KEPT = 16
 
 
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
 
 class Ranks(Protocol):
-    """Who reads together: `vgp.train.processes.rank.Rank`."""
+    """A rank among those that read together: `vgp.train.processes.rank.Rank`."""
 
     rank: int
     world_size: int
@@ -45,7 +45,7 @@ class Ranks(Protocol):
 
 
 class Alone:
-    """A process that reads for itself."""
+    """A single process that reads by itself."""
 
     rank, world_size, device = 0, 1, torch.device("cpu")
 
@@ -57,7 +57,7 @@ class Blocks:
     """The blocks of one checkpoint.
 
     Args:
-        within_s: How long ranks wait for one that reads.
+        within_s: How long ranks wait for a reading rank.
     """
 
     def __init__(self, store: Store, manifest: Manifest, ranks: Ranks, within_s: float):
@@ -65,14 +65,14 @@ class Blocks:
         self.kept: dict[Block, Tensor] = {}
 
     def read(self, block: Block) -> Tensor:
-        """Its verified bytes on the CPU. Raises Damaged."""
+        """Returns the verified bytes of the block, uint8 on the CPU. Raises Damaged."""
         if block in self.kept:
             return self.kept.pop(block)
         data = recovery.read_block(self.store, self.manifest.parts[block.part], block.number)
         return as_tensor(data)
 
     def begin(self, part: int, start: int, stop: int) -> bytes:
-        """Bytes of a header; their blocks are kept for later."""
+        """Returns bytes [start, stop) of a part, and keeps their blocks for later."""
         first = start // BLOCK
         blocks = [self._kept(Block(part, number)) for number in range(first, -(-stop // BLOCK))]
         return bytes(torch.cat(blocks)[start - first * BLOCK : stop - first * BLOCK].numpy().data)
@@ -84,11 +84,11 @@ class Blocks:
         return data
 
     def agree(self, damage: str) -> None:
-        """Raises Damaged on every rank if one of them has found damage."""
+        """Raises Damaged on every rank if one of them passes a description of damage."""
         raise_first(self.ranks.exchange(damage, within_s=self.within_s))
 
     def own(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, Tensor]]:
-        """Blocks that this rank alone needs. Raises Damaged, here only."""
+        """Yields blocks that only this rank needs. Raises Damaged, on this rank only."""
         with ThreadPoolExecutor(AHEAD, "checkpoint-read") as pool:
             todo = iter(blocks)
             waiting: deque[tuple[Block, Future[Tensor]]] = deque()
@@ -100,9 +100,10 @@ class Blocks:
                 yield block, data
 
     def shared(self, readers: Mapping[Block, int]) -> Iterator[tuple[Block, Tensor]]:
-        """Blocks that several ranks need, each read by one of them; all ranks see all of them, on their device.
+        """Yields blocks that several ranks need, on the device of each rank. Raises Damaged on every rank.
 
-        Raises Damaged, on every rank.
+        Args:
+            readers: The rank that reads each block.
         """
         queues = [[b for b, reader in readers.items() if reader == rank] for rank in range(self.ranks.world_size)]
         reading = self.own(queues[self.ranks.rank])
@@ -119,28 +120,28 @@ class Blocks:
                     yield block, self.sent(own[1] if own and rank == self.ranks.rank else None, rank, self._size(block))
 
     def sent(self, data: Tensor | None, source: int, size: int) -> Tensor:
-        """The bytes that one rank has, on all of them."""
+        """Broadcasts `data`, `size` bytes on rank `source` (None on the others), to all ranks."""
         if self.ranks.world_size == 1:
             assert data is not None
             return data
         if not size:
             return torch.empty(0, dtype=torch.uint8)
-        there = torch.empty(size, dtype=torch.uint8, device=self.ranks.device)
+        buffer = torch.empty(size, dtype=torch.uint8, device=self.ranks.device)
         if data is not None:
-            there.copy_(data)
-        dist.broadcast(there, src=source)
-        return there
+            buffer.copy_(data)
+        dist.broadcast(buffer, src=source)
+        return buffer
 
     def _size(self, block: Block) -> int:
         return min(BLOCK, self.manifest.parts[block.part].bytes - block.number * BLOCK)
 
 
 def as_tensor(data: bytes) -> Tensor:
-    """A copy, since tensors may be written to."""
+    """Copies the bytes into a uint8 tensor, which may be written to."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def raise_first(damages: Iterable[str]) -> None:
-    """Raises Damaged if there is any."""
+    """Raises Damaged with the first text that is not empty, if any."""
     for damage in filter(None, damages):
         raise recovery.Damaged(damage)

@@ -1,4 +1,4 @@
-"""Finds the checkpoint to go on from: the newest whose parts all verify. No torch here."""
+"""Finds the newest checkpoint whose parts all verify, and deletes old ones. No torch here."""
 
 from collections.abc import Callable
 
@@ -8,32 +8,32 @@ from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 from vgp.train.checkpoint.manifest import Manifest, Part, part_position, position
 from vgp.train.checkpoint.store import Store
 
-#: A forged manifest must not fill the memory. That of 1,000 ranks and 1,000 tensors has about 50 MB.
+#: Keeps a forged manifest from filling the memory; a manifest of 1,000 ranks and 1,000 tensors has about 50 MB.
 _MOST_MANIFEST_BYTES = 1 << 30
 
 
 class Damaged(Exception):
-    """A manifest or part that is missing, cut short or altered."""
+    """A manifest or part is missing, cut short or altered."""
 
 
 def newest_run(store: Store) -> int:
-    """Number of the newest run with a committed checkpoint; -1 if there is none."""
+    """Returns the number of the newest run with a committed checkpoint; -1 if there is none."""
     return max((place[0] for place in map(position, store.names()) if place), default=-1)
 
 
 def committed(store: Store, run: int) -> list[str]:
-    """Names of the run's manifests, newest first."""
+    """Returns the names of the run's manifests, newest first."""
     steps = [(place[1], name) for name in store.names() if (place := position(name)) and place[0] == run]
     return [name for _, name in sorted(steps, reverse=True)]
 
 
 def read_manifest(store: Store, name: str) -> Manifest:
-    """Raises Damaged if it cannot be read, or describes another checkpoint than its name."""
+    """Reads a manifest. Raises Damaged if it cannot be read or belongs to another name."""
     try:
         if store.size(name) > _MOST_MANIFEST_BYTES:
             raise Damaged(f"{name} is larger than any manifest")
         manifest = Manifest.decode(store.read(name))
-    except ConnectionError:  # the store is down, which says nothing about the checkpoint
+    except ConnectionError:  # an unreachable store does not mean a damaged checkpoint
         raise
     except (OSError, ValueError) as error:
         raise Damaged(f"{name} cannot be read ({_reason(error)})") from None
@@ -43,10 +43,10 @@ def read_manifest(store: Store, name: str) -> Manifest:
 
 
 def read_block(store: Store, part: Part, number: int) -> bytes:
-    """The verified bytes of a part's block. Raises Damaged."""
+    """Returns the verified bytes of a part's block. Raises Damaged if they are missing or altered."""
     start = number * BLOCK
     stop = min(start + BLOCK, part.bytes)
-    for _ in range(2):  # altered on the way, or where it lies? A second time tells
+    for _ in range(2):  # a second read shows whether the bytes were altered in transit or in the store
         try:
             data = store.read(part.name, start, stop)
         except ConnectionError:
@@ -60,7 +60,7 @@ def read_block(store: Store, part: Part, number: int) -> bytes:
 
 
 def verify(store: Store, manifest: Manifest) -> None:
-    """Reads every part, block by block. Raises Damaged."""
+    """Reads every part, block by block. Raises Damaged if a byte is missing or altered."""
     for part in manifest.parts:
         require_size(store, part)
         for number in range(len(part.checksums)):
@@ -68,7 +68,10 @@ def verify(store: Store, manifest: Manifest) -> None:
 
 
 def read_back(store: Store, manifest: Manifest) -> None:
-    """Whether the store has what was sent, by its own word where it computes checksums. Raises Damaged."""
+    """Raises Damaged unless the size and checksum of every part in the store match the manifest.
+
+    A bucket reports its own checksum; a disk is read.
+    """
     for part in manifest.parts:
         require_size(store, part)
         if store.checksum(part.name) != part.crc32c:
@@ -76,21 +79,21 @@ def read_back(store: Store, manifest: Manifest) -> None:
 
 
 def newest(store: Store, run: int, say: Callable[[str], None]) -> Manifest | None:
-    """The newest checkpoint of the run that verifies; says in one line each which were passed over."""
+    """Returns the newest intact checkpoint of the run, or None; reports each damaged one to `say` in a line."""
     for name in committed(store, run):
         try:
             manifest = read_manifest(store, name)
             verify(store, manifest)
             return manifest
         except Damaged as damage:
-            say(f"checkpoint passed over: {damage}")
+            say(f"checkpoint skipped: {damage}")
     return None
 
 
 def prune(store: Store, run: int, keep: int) -> None:
-    """Deletes all but the newest `keep` checkpoints of the run, manifest before parts, and older loose parts.
+    """Deletes all but the newest `keep` checkpoints of the run, each manifest before its parts.
 
-    A part of an unfinished attempt goes when its step is behind the oldest checkpoint that stays.
+    Also deletes parts of unfinished attempts from steps before the oldest remaining checkpoint.
     """
     names = committed(store, run)
     for name in names[keep:]:
@@ -104,7 +107,7 @@ def prune(store: Store, run: int, keep: int) -> None:
 
 
 def require_size(store: Store, part: Part) -> None:
-    """Raises Damaged unless the part has as many bytes as were written."""
+    """Raises Damaged unless the stored part has the size in the manifest."""
     try:
         size = store.size(part.name)
     except ConnectionError:

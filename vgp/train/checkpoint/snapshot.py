@@ -1,14 +1,12 @@
-"""A copy in host memory of what a rank saves, made while training computes the gradients of the next step.
+"""Copies a rank's state to host memory while training computes the gradients of the next step.
 
-Weights and optimizer state change in one place, the optimizer's step, so a thread can copy them until the next one
-begins. Whatever else is saved, such as the running statistics of batch norm, is copied at once. A weight that changes
-all the same, because a task writes to it elsewhere, is noticed by its version counter:
+Weights and optimizer state change only in the optimizer's step, so a thread can copy them until the next step begins.
+Everything else, such as the running statistics of batch norm, is copied at once. Tensor version counters detect a
+weight that a task changes elsewhere:
 https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-correctness-checks
 
-Host memory for a copy of many tensors: one piece, which a GPU can write to directly.
-
-PyTorch's own pinned memory comes in powers of two, for each tensor: of 1.1 GB, 2. Here the bytes are those of the
-tensors, from the kernel, and registered with CUDA in place:
+PyTorch rounds its pinned memory up to powers of two for each tensor: 1.1 GB becomes 2 GB. The arena here allocates
+exactly the tensors' bytes from the kernel and registers them with CUDA in place:
 https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
 """
 
@@ -27,27 +25,27 @@ from vgp.data.tensor_file import as_bytes, ordered
 
 
 class Snapshot:
-    """Two threads share it: training calls `begin` and `wait_copied`, the thread that saves calls `complete`."""
+    """A copy shared by two threads: training calls `begin` and `wait_copied`, the writer calls `complete`."""
 
     def __init__(self) -> None:
-        #: Kept from save to save: a fresh page costs more than the copy.
+        #: Reused by every save, because a fresh page costs more than the copy.
         self.arena = Arena({})
-        #: What is written.
+        #: The tensors to write.
         self.copies: dict[str, Tensor] = {}
+        #: The tensors that are not yet copied, and their versions at `begin`.
         self.rest: dict[str, tuple[Tensor, int]] = {}
-        """What is still to be copied, and its version when it was handed over."""
         self.pending = False
+        #: The name of a tensor that changed before it was copied; "" = none.
         self.changed = ""
-        """The name of a tensor that was changed before it was copied; "" = none."""
         self.copied, self.released = threading.Event(), threading.Event()
         self.stream: Any = None
         self.began: Any = None
         self.done: Any = None
 
     def begin(self, share: Mapping[str, Tensor], stable: Set[str]) -> None:
-        """Copies what may change at any time. The `stable` ones must stay as they are until `wait_copied` returns."""
+        """Copies all tensors but the `stable` ones, which must not change until `wait_copied` returns."""
         if not self.arena.fits(share):
-            self.arena, self.copies = Arena({}), {}  # the memory goes before there is more
+            self.arena, self.copies = Arena({}), {}  # frees the old memory before the new allocation
             self.arena = Arena(share)
         self.copies = self.arena.tensors
         self._copy((name, tensor) for name, tensor in share.items() if name not in stable)
@@ -63,13 +61,13 @@ class Snapshot:
             self.began.record()
 
     def lend(self, share: Mapping[str, Tensor]) -> None:
-        """In place of `begin`, of CPU tensors that nothing changes any more: they are written from where they lie."""
+        """Replaces `begin` for CPU tensors that will not change any more: they are written without a copy."""
         self.copies, self.rest, self.changed, self.pending = dict(share), {}, "", False
         self.copied.set()
         self.released.set()
 
     def complete(self) -> None:
-        """Copies the rest."""
+        """Copies the stable tensors."""
         try:
             if self.stream is None:
                 self._copy((name, tensor) for name, (tensor, _) in self.rest.items())
@@ -84,7 +82,7 @@ class Snapshot:
         self.done.synchronize()
 
     def wait_copied(self) -> None:
-        """Returns when the stable tensors may change; on a GPU, when whatever is queued next may change them."""
+        """Waits until the stable tensors may change; on a GPU, until work queued from now on may change them."""
         if not self.pending:
             return
         self.copied.wait()
@@ -95,29 +93,32 @@ class Snapshot:
         self.released.set()
 
     def require_whole(self) -> None:
-        """Waits until training has looked at what was copied. Raises OSError if a tensor was changed meanwhile."""
+        """Waits until `wait_copied` has checked the versions. Raises OSError if a stable tensor has changed."""
         self.released.wait()
         if self.changed:
-            raise OSError(f"{self.changed} was changed outside the optimizer's step, while it was copied")
+            raise OSError(f"{self.changed} changed outside the optimizer's step while it was copied")
 
     def _copy(self, tensors: Iterable[tuple[str, Tensor]]) -> None:
         for name, tensor in tensors:
-            held = self.copies[name]
+            copy = self.copies[name]
             if tensor.is_cuda:
-                held.copy_(tensor, non_blocking=True)
-            else:  # one thread, without the interpreter's lock: the cores belong to training
-                np.copyto(as_bytes(held), as_bytes(tensor))
+                copy.copy_(tensor, non_blocking=True)
+            else:  # NumPy copies in one thread without the interpreter's lock, which leaves the cores to training
+                np.copyto(as_bytes(copy), as_bytes(tensor))
 
 
-#: Where a tensor may begin: as PyTorch's own allocators have it on a CPU.
+#: Alignment of tensors in bytes, as in PyTorch's CPU allocator.
 _ALIGNMENT = 64
 
 
 class Arena:
-    """Tensors like some others, in memory that is theirs as long as one of them lives."""
+    """One block of host memory for many tensors, freed with the last of them.
+
+    Args:
+        like: Tensors on any device, with the names, dtypes and shapes to allocate.
+    """
 
     def __init__(self, like: Mapping[str, Tensor]):
-        """`like`: their form; where they lie does not matter."""
         places, self.bytes = {}, 0
         for name, tensor in ordered(like).items():
             places[name] = self.bytes
@@ -127,11 +128,11 @@ class Arena:
         self.pinned = False
 
     def fits(self, like: Mapping[str, Tensor]) -> bool:
-        """Whether its tensors have the names and the form of these."""
+        """Whether the arena's tensors have the names, dtypes and shapes of `like`."""
         return _form(self.tensors) == _form(like)
 
     def pin(self) -> None:
-        """Lets a GPU write while the CPU goes on; without that a copy takes longer, and is the same."""
+        """Registers the memory with CUDA, so that copies run in the background; if that fails, they are slower."""
         if self.pinned or not self.bytes:
             return
         self.pinned = True
@@ -139,8 +140,8 @@ class Arena:
         address = self.memory.data_ptr()
         error = runtime.cudaHostRegister(address, self.memory.numel(), 0)
         if int(error):
-            print(f"warning: {self.bytes:,} bytes of host memory could not be pinned ({error}): checkpoints are copied "
-                  "more slowly", file=sys.stderr, flush=True)  # fmt: skip
+            print(f"warning: {self.bytes:,} bytes of host memory could not be pinned ({error}); copies for checkpoints "
+                  "will be slower", file=sys.stderr, flush=True)  # fmt: skip
         else:
             weakref.finalize(self, runtime.cudaHostUnregister, address).atexit = False
 

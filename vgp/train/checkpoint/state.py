@@ -1,7 +1,7 @@
-"""The state of training as named tensors: cut into each rank's share to save, put together again to load.
+"""The state of training as named tensors: split into a share for each rank to save, and restored on any ranks.
 
-Legend: a tensor of shape (n, ...) is cut along its first dimension as `torch.chunk` would, whether each rank
-holds all of it (DDP) or only that chunk (FSDP2), so that any number of ranks can load what any other saved.
+A tensor of shape (n, ...) is split along its first dimension as `torch.chunk` does, whether each rank holds all of it
+(DDP) or only its chunk (FSDP2). Any number of ranks can therefore load a checkpoint of any other number.
 """
 
 import math
@@ -19,7 +19,7 @@ from vgp.train.checkpoint.saved import Saved, Target
 
 
 class Updates(Protocol):
-    """An optimizer, or several as one: what of `torch.optim.Optimizer` counts here."""
+    """The part of the interface of `torch.optim.Optimizer` that checkpoints use."""
 
     @property
     def param_groups(self) -> Any: ...
@@ -33,7 +33,7 @@ class Updates(Protocol):
 
 
 def tensors_of(model: nn.Module, optimizer: Updates) -> dict[str, Tensor]:
-    """Every tensor of the model and its optimizer by name; the live ones, not copies."""
+    """Returns the live tensors of the model and its optimizer by name: `model/...` and `optimizer/...`."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     for name, state in _states(model, optimizer).items():
         tensors |= {f"optimizer/{name}/{key}": value for key, value in state.items() if isinstance(value, Tensor)}
@@ -41,7 +41,7 @@ def tensors_of(model: nn.Module, optimizer: Updates) -> dict[str, Tensor]:
 
 
 def scalars_of(model: nn.Module, optimizer: Updates) -> JsonObject:
-    """What the optimizer keeps besides tensors: JSON values only, never pickled."""
+    """Returns the optimizer's values other than tensors as JSON: `groups` and, by parameter, `states`."""
     groups = [{k: v for k, v in group.items() if k != "params" and is_json(v)} for group in optimizer.param_groups]
     states = {
         name: {key: value for key, value in state.items() if not isinstance(value, Tensor)}
@@ -51,20 +51,20 @@ def scalars_of(model: nn.Module, optimizer: Updates) -> JsonObject:
 
 
 def stable(model: nn.Module, optimizer: Updates) -> set[str]:
-    """Names of the tensors that change in the optimizer's step only: its own, and the weights that it updates."""
+    """Returns the names of the tensors that change only in the optimizer's step: its state and its weights."""
     updated = {name for parameter, name in _names(model).items() if parameter in optimizer.state}
     return {f"model/{name}" for name in updated} | {n for n in tensors_of(model, optimizer) if n[:10] == "optimizer/"}
 
 
 def restore(model: nn.Module, optimizer: Updates, saved: Saved, others: Mapping[str, Tensor] | None = None) -> None:
-    """Reads what this rank needs of a checkpoint into a model and optimizer of the same structure.
+    """Reads this rank's part of a checkpoint into a model and optimizer of the same structure.
 
     Args:
-        others: Tensors that are neither the model's nor the optimizer's, by their names in the checkpoint.
+        others: Further tensors to fill, by their names in the checkpoint.
 
     Raises:
-        Damaged: what is stored is not what was written. The model holds some of it then.
-        UserError: the checkpoint does not fit, or makes no sense.
+        Damaged: stored bytes are missing or altered. The model may then be partly overwritten.
+        UserError: the checkpoint is of another model, or its content contradicts its manifest.
     """
     others = others or {}
     _require_fitting(model, saved)
@@ -78,10 +78,10 @@ def restore(model: nn.Module, optimizer: Updates, saved: Saved, others: Mapping[
         require_plausible(saved.manifest.scalars, numbered["param_groups"], states)
     except ValueError as error:
         raise saved.refusal(str(error)) from None
-    kept = {f"optimizer/{name}/{key}": tensor for name, state in states.items() for key, tensor in state.items()}
-    ours = {f"model/{name}": tensor for name, tensor in current.items()}
-    saved.fill(_target(name, tensor) for name, tensor in (ours | kept | dict(others)).items())
-    model.load_state_dict(current)  # for a module whose state is not its own tensors; else a copy onto itself
+    optimizer_tensors = {f"optimizer/{name}/{key}": t for name, state in states.items() for key, t in state.items()}
+    model_tensors = {f"model/{name}": tensor for name, tensor in current.items()}
+    saved.fill(_target(name, tensor) for name, tensor in (model_tensors | optimizer_tensors | dict(others)).items())
+    model.load_state_dict(current)  # for modules whose state_dict holds copies; for all others it changes nothing
     for name, values in saved.manifest.scalars["states"].items():
         states[name] |= values
     for group, values in zip(numbered["param_groups"], saved.manifest.scalars["groups"], strict=True):
@@ -91,30 +91,30 @@ def restore(model: nn.Module, optimizer: Updates, saved: Saved, others: Mapping[
 
 
 def _require_fitting(model: nn.Module, saved: Saved) -> None:
-    """Raises UserError unless the checkpoint has the model's tensors, and no others."""
+    """Raises UserError unless the checkpoint has exactly the model's tensors."""
     there = {name.removeprefix("model/"): t.shape for name, t in saved.manifest.tensors.items() if name[:6] == "model/"}
     here = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    other = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
-    if other:
-        shown = ", ".join(f"{name}: {there.get(name)} -> {here.get(name)}" for name in other[:5])
+    different = sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name))
+    if different:
+        examples = ", ".join(f"{name}: {there.get(name)} -> {here.get(name)}" for name in different[:5])
         raise UserError(
-            f"checkpoint {saved.manifest.name} is of another model (checkpoint -> now): {shown}"
-            + (f" and {len(other) - 5} more" if len(other) > 5 else "")
-            + ". Take the task as it was, give another checkpoint folder, or start anew with resume=never."
+            f"checkpoint {saved.manifest.name} is of another model (checkpoint -> now): {examples}"
+            + (f" and {len(different) - 5} more" if len(different) > 5 else "")
+            + ". Restore the task, give another checkpoint folder, or start anew with resume=never."
         )
 
 
 def _require_others(others: Mapping[str, Tensor], saved: Saved) -> None:
-    """Raises UserError unless the checkpoint has these tensors besides those of model and optimizer."""
+    """Raises UserError unless the checkpoint has exactly these tensors besides those of model and optimizer."""
     there = {name: t.shape for name, t in saved.manifest.tensors.items()
              if name.partition("/")[0] not in ("model", "optimizer")}  # fmt: skip
     here = {name: tuple(tensor.shape) for name, tensor in others.items()}
-    if other := sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name)):
-        raise saved.refusal(f"{other[0]}: {there.get(other[0])} -> {here.get(other[0])}")
+    if different := sorted(name for name in there.keys() | here.keys() if there.get(name) != here.get(name)):
+        raise saved.refusal(f"{different[0]}: {there.get(different[0])} -> {here.get(different[0])}")
 
 
 def _states_like(saved: Saved, parameters: Mapping[str, Tensor]) -> dict[str, dict[str, Any]]:
-    """The optimizer's state of each parameter, empty if it has none; the tensors' bytes are to come."""
+    """Returns uninitialized optimizer state for each parameter; empty if the checkpoint has none for it."""
     states: dict[str, dict[str, Any]] = {name: {} for name in parameters}
     for whole_name in saved.manifest.tensors:
         kind, _, rest = whole_name.partition("/")
@@ -127,7 +127,7 @@ def _states_like(saved: Saved, parameters: Mapping[str, Tensor]) -> dict[str, di
 
 
 def _state_like(saved: Saved, name: str, parameter: Tensor) -> Tensor:
-    """Cut and placed as the parameter is, if it has the same shape."""
+    """Returns an uninitialized tensor, sharded and placed like the parameter if their shapes are equal."""
     if saved.manifest.tensors[name].shape != tuple(parameter.shape):
         return saved.empty(name)
     if not isinstance(parameter, DTensor):
@@ -139,7 +139,7 @@ def _state_like(saved: Saved, name: str, parameter: Tensor) -> Tensor:
 
 
 def _target(name: str, tensor: Tensor) -> Target:
-    """The rows that this rank holds of a tensor."""
+    """Returns the target for the rows of a tensor that this rank holds."""
     tensor = tensor.detach()
     if not isinstance(tensor, DTensor):
         return Target(name, tensor)
@@ -147,12 +147,12 @@ def _target(name: str, tensor: Tensor) -> Target:
 
 
 def own_share(tensor: Tensor) -> Tensor:
-    """The memory of what this rank holds of a tensor: all of it, or its share of a sharded one."""
+    """Returns the tensor itself, or this rank's share of a sharded tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def own_rows(tensor: DTensor) -> tuple[int, int]:
-    """First row and end of this rank's share of a tensor."""
+    """Returns the first row and the end of this rank's share of a tensor."""
     pieces = cut(tuple(tensor.shape), tensor.device_mesh.size())
     rank = tensor.device_mesh.get_local_rank()
     return next(((piece.start, piece.stop) for piece in pieces if piece.part == rank), (0, 0))
@@ -171,17 +171,14 @@ def _states(model: nn.Module, optimizer: Updates) -> dict[str, dict[str, Any]]:
     return {names[parameter]: state for parameter, state in optimizer.state.items() if parameter in names}
 
 
-# ---- shares: what one rank writes
-
-
 def stored(tensors: Mapping[str, Tensor], world_size: int) -> dict[str, Stored]:
-    """Which rows of each tensor each rank's part holds."""
+    """Returns the rows of each tensor that go to each rank's part."""
     return {name: Stored(shape=shape, pieces=cut(shape, world_size))
             for name, shape in ((name, tuple(tensor.shape)) for name, tensor in tensors.items())}  # fmt: skip
 
 
 def share(tensors: Mapping[str, Tensor], layout: Mapping[str, Stored], rank: int) -> dict[str, Tensor]:
-    """The rows that `rank` writes: views of the live tensors."""
+    """Returns the rows that `rank` writes, as views of the live tensors."""
     return {
         name: _rows(tensor, piece)
         for name, tensor in tensors.items()
@@ -197,7 +194,7 @@ def _rows(tensor: Tensor, piece: Piece) -> Tensor:
     return tensor[piece.start : piece.stop] if tensor.ndim else tensor
 
 
-# ---- what an optimizer keeps besides tensors, such as a learning rate: JSON, and not believed when it is read
+# ---- an optimizer's values other than tensors, such as a learning rate: JSON, validated when it is read
 
 
 def is_json(value: object) -> bool:
@@ -214,12 +211,12 @@ def require_plausible(
     """Raises ValueError unless the saved values could have come from an optimizer with these groups.
 
     Args:
-        scalars: `groups`, a mapping of hyperparameters for each; `states`, by parameter and name.
-        groups: What the optimizer has now; `params` is its own.
+        scalars: `groups`, a list of mappings of hyperparameters; `states`, values by parameter and name.
+        groups: The optimizer's current groups, with `params`.
         states: The saved tensors of each parameter, by name.
     """
     if scalars.keys() != {"groups", "states"} or not isinstance(scalars["groups"], list):
-        raise ValueError("the optimizer's values are not as they were written")
+        raise ValueError("the optimizer's values have another form than this library writes")
     if len(scalars["groups"]) != len(groups):
         raise ValueError(f"{len(scalars['groups'])} groups of parameters instead of {len(groups)}")
     for group, saved in zip(groups, scalars["groups"], strict=True):
@@ -229,15 +226,15 @@ def require_plausible(
 
 def _require_group(group: Mapping[str, object], saved: Json) -> None:
     if not isinstance(saved, Mapping):
-        raise ValueError("a group of parameters is no mapping")
+        raise ValueError("a group of parameters is not a mapping")
     for key, value in saved.items():
-        if key == "params" or key not in group or not _alike(group[key], value):
+        if key == "params" or key not in group or not _is_compatible(group[key], value):
             raise ValueError(f"{key} = {str(value)[:40]} of a group of parameters")
 
 
 def _require_states(saved: Json, states: Mapping[str, Mapping[str, object]]) -> None:
     if not isinstance(saved, Mapping):
-        raise ValueError("the states of the parameters are no mapping")
+        raise ValueError("the states of the parameters are not a mapping")
     for name, values in saved.items():
         if name not in states or not isinstance(values, Mapping) or values.keys() & states[name].keys():
             raise ValueError(f"the optimizer's state of {name}")
@@ -245,12 +242,12 @@ def _require_states(saved: Json, states: Mapping[str, Mapping[str, object]]) -> 
             raise ValueError(f"the optimizer's state of {name}")
 
 
-def _alike(now: object, saved: Json) -> bool:
-    """Whether a value may stand where `now` stands. Switches that are left open (None) may be on or off."""
+def _is_compatible(now: object, saved: Json) -> bool:
+    """Whether a saved value may replace `now`. A switch may be true, false or open (None)."""
     if isinstance(now, bool) or now is None or saved is None:
         return saved is None or isinstance(saved, bool)
     if isinstance(now, list | tuple):
-        return isinstance(saved, list) and len(saved) == len(now) and all(map(_alike, now, saved))
+        return isinstance(saved, list) and len(saved) == len(now) and all(map(_is_compatible, now, saved))
     if isinstance(now, str):
         return isinstance(saved, str)
     return not isinstance(saved, bool) and isinstance(saved, int | float) and math.isfinite(saved)

@@ -1,4 +1,4 @@
-"""Where checkpoints lie: what a store can do, and which one a folder needs."""
+"""The stores of checkpoints: a folder on a disk, and a folder of Cloud Storage."""
 
 import contextlib
 import errno
@@ -14,21 +14,21 @@ from vgp.base.storage.objects import Folder
 
 
 class Store(Protocol):
-    """A flat folder of immutable files. Methods raise OSError; ConnectionError while a remote store is down."""
+    """A flat folder of immutable files. Methods raise OSError; ConnectionError if a remote store is unreachable."""
 
     def write(self, name: str, chunks: Iterable[memoryview]) -> None:
-        """Writes a new file and waits until it will survive a crash."""
+        """Writes a new file and waits until it is durable."""
 
     def commit(self, name: str, data: bytes) -> bool:
-        """Makes `name` appear whole or not at all; False if it exists already, which another attempt then won."""
+        """Creates `name` atomically; returns False if it exists, because another attempt has created it."""
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> bytes:
-        """Bytes [start, stop) of the file; fewer where it ends before."""
+        """Returns bytes [start, stop) of the file; fewer if the file is shorter."""
 
     def size(self, name: str) -> int: ...
 
     def checksum(self, name: str) -> int:
-        """CRC-32C of what is stored, not of what was sent."""
+        """Returns the CRC-32C of the stored bytes."""
 
     def names(self) -> list[str]: ...
 
@@ -36,10 +36,10 @@ class Store(Protocol):
 
 
 def store_at(folder: str | Path, *, deadline_s: float = 120) -> Store:
-    """The store of `gs://bucket/folder`, of `/gcs/bucket/folder` (Vertex's mount of the same), or of a local folder.
+    """Returns the store of `gs://bucket/folder`, `/gcs/bucket/folder` (Vertex AI's mount of it), or a local folder.
 
     Args:
-        deadline_s: How long a method of a remote store tries before it raises ConnectionError.
+        deadline_s: How long a method of a remote store retries before it raises ConnectionError.
     """
     uri = storage.uri(folder)
     return BucketStore(uri, deadline_s=deadline_s) if storage.is_remote(uri) else DiskStore(folder)
@@ -49,12 +49,12 @@ def store_at(folder: str | Path, *, deadline_s: float = 120) -> Store:
 
 
 class BucketStore:
-    """A flat folder of immutable objects. Every method may raise OSError; ConnectionError if the store is down.
+    """A flat folder of immutable objects. Methods may raise OSError; ConnectionError if the store is unreachable.
 
     Args:
         path: gs://bucket/folder.
-        deadline_s: Without progress for so long, a method gives up.
-        stall_s: A request during which nothing moves for so long has failed and is made again.
+        deadline_s: Seconds without progress after which a method gives up.
+        stall_s: Seconds without progress after which a request is retried.
     """
 
     def __init__(self, path: str, *, deadline_s: float = 120, stall_s: float = 30):
@@ -64,8 +64,8 @@ class BucketStore:
         return self.folder.path
 
     def write(self, name: str, chunks: Iterable[memoryview]) -> None:
-        """Writes a new object, and returns when the server has it and its checksum agrees."""
-        if not self.folder.create(name, list(chunks)):  # views of the caller's memory: nothing is copied
+        """Writes a new object; returns when the server has it and confirms its checksum."""
+        if not self.folder.create(name, list(chunks)):  # the chunks are views, so nothing is copied
             raise FileExistsError(f"{self}/{name} exists with other bytes")
 
     def commit(self, name: str, data: bytes) -> bool:
@@ -78,7 +78,7 @@ class BucketStore:
         return self.folder.facts(name).bytes
 
     def checksum(self, name: str) -> int:
-        """CRC-32C that the server computed from the bytes that it received."""
+        """Returns the CRC-32C that the server computed from the bytes it received."""
         return self.folder.facts(name).crc32c
 
     def names(self) -> list[str]:
@@ -104,7 +104,7 @@ class DiskStore:
         return str(self.directory)
 
     def write(self, name: str, chunks: Iterable[memoryview]) -> None:
-        """Writes a new file and waits until it is on the disk; leaves nothing behind if that fails."""
+        """Writes a new file and waits until it is on the disk; deletes it on failure."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / name
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -129,7 +129,7 @@ class DiskStore:
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
                 raise
-            if (self.directory / name).exists():  # a file system without hard links, such as FUSE or exFAT
+            if (self.directory / name).exists():  # file systems such as FUSE or exFAT have no hard links
                 return False
             os.rename(self.directory / scratch, self.directory / name)
         finally:
@@ -159,7 +159,7 @@ class DiskStore:
         return crc32c
 
     def _open(self, name: str) -> BinaryIO:
-        """Raises OSError also for a symbolic link, which could lead out of the folder."""
+        """Opens a file. Raises OSError for a symbolic link, which could lead out of the folder."""
         return open(os.open(self.directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0)
 
     def names(self) -> list[str]:

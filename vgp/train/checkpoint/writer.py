@@ -1,4 +1,4 @@
-"""Saves checkpoints in the background: a thread copies, writes and commits while training goes on."""
+"""Saves checkpoints in the background: a thread copies, writes and commits during training."""
 
 import json
 import sys
@@ -23,24 +23,24 @@ from vgp.train.checkpoint.store import Store
 
 
 class Origin(NamedTuple):
-    """What started an attempt, and the kind of device that it computes on; "" = not known."""
+    """The job of an attempt and the type of its devices; "" = unknown."""
 
     job: str = ""
     device: str = ""
 
 
 NOWHERE = Origin()
-#: What a run that ends for another reason waits for a checkpoint that is being written.
+#: Seconds for which an ending run waits for a checkpoint in progress.
 _LAST_S = 10.0
 
 
 class Writer:
-    """One rank's side of saving. Rank 0 collects what the others wrote, and commits.
+    """A rank's writer of checkpoints. Rank 0 collects the parts of all ranks and commits.
 
     Args:
-        launch_id: Names this attempt's parts; the same on every rank, different at every start.
-        origin: What started this attempt, and where it computes: `job` and `device` of its manifests.
-        fence: The file of the `Fence` without which nothing is committed; "" = there is none.
+        launch_id: Part of the names of this attempt's files: equal on every rank, new for every attempt.
+        origin: `job` and `device` of this attempt's manifests.
+        fence: The file of the `Fence` that must be open for a commit; "" = none.
     """
 
     def __init__(self, store: Store, rendezvous: dist.Store, *, rank: int, world_size: int, run: int, launch_id: str,
@@ -52,13 +52,13 @@ class Writer:
         self.fence = Fence(fence)
         self.thread: threading.Thread | None = None
         self.snapshot = Snapshot()
-        #: Whether to copy all at once, since a task was seen to change what should be stable.
+        #: Whether to copy every tensor at once, because a task has changed tensors that should be stable.
         self.at_once = False
         self.failing_since: float | None = None
         self.error: BaseException | None = None
-        #: Step of the newest checkpoint that this attempt committed, and read back if there was time.
+        #: Step of the newest checkpoint that this attempt committed (and read back, unless hurried).
         self.durable_step: int | None = None
-        #: From the begin of that save until it could be read again, on rank 0.
+        #: On rank 0, seconds from the start of that save until it was durable.
         self.durable_after_s = 0.0
 
     @property
@@ -70,14 +70,14 @@ class Writer:
         history: JsonObject, stable: Set[str] = frozenset(), trainer: JsonObject | None = None,
         *, hurried: bool = False,
     ) -> None:  # fmt: skip
-        """Begins to save this rank's share; waits first if the checkpoint before is still being written.
+        """Starts to save this rank's share, after the previous save has ended.
 
         Args:
-            stable: Names of the share that nothing changes until `wait_copied` returns; the others are copied here.
+            stable: Names of tensors in the share that do not change until `wait_copied` returns; all others are copied
+                at once.
             trainer: As `Manifest.trainer`.
-            hurried: Whether the process is about to end, and changes nothing any more: tensors on the CPU are then not
-                copied, what is committed is not read back, which the next start does anyway, and older checkpoints are
-                not deleted.
+            hurried: Whether the process is about to end and changes nothing any more. CPU tensors are then not copied,
+                the checkpoint is not read back (the next start verifies it), and old checkpoints are not deleted.
         """
         self.wait()
         if hurried and all(tensor.device.type == "cpu" for tensor in share.values()):
@@ -89,18 +89,18 @@ class Writer:
             tensors=dict(layout), scalars=scalars, history=history, trainer=trainer or {},
         )  # fmt: skip
         work = (step, manifest, hurried)
-        self.thread = threading.Thread(target=self._guarded, args=work, name="checkpoint", daemon=True)
+        self.thread = threading.Thread(target=self._run, args=work, name="checkpoint", daemon=True)
         self.thread.start()
 
     def wait_copied(self) -> None:
-        """Call it before the stable tensors change: waits until they are copied."""
+        """Waits until the stable tensors are copied; call it before they change."""
         self.snapshot.wait_copied()
         self.at_once = self.at_once or bool(self.snapshot.changed)
 
     def wait(self, within_s: float | None = None) -> bool:
-        """Blocks until nothing is being written, or for so long; whether that is so.
+        """Waits until no save is in progress, at most `within_s`; returns whether that is so.
 
-        Raises what went wrong for longer than the patience.
+        Raises the error of the last save if saves have failed for longer than `patience_s`.
         """
         self.wait_copied()
         if self.thread:
@@ -110,13 +110,13 @@ class Writer:
         return not self.busy
 
     def newest(self) -> int | None:
-        """Step of the newest checkpoint that this attempt committed; gives one that is on its way a little time."""
+        """Returns the step of the newest checkpoint of this attempt; waits up to 10 s for a save in progress."""
         if self.thread:
             self.snapshot.wait_copied()
             self.thread.join(_LAST_S)
         return self.durable_step
 
-    def _guarded(self, step: int, manifest: "partial[Manifest]", hurried: bool) -> None:
+    def _run(self, step: int, manifest: "partial[Manifest]", hurried: bool) -> None:
         began = time.monotonic()
         try:
             self.snapshot.complete()
@@ -125,10 +125,10 @@ class Writer:
                 self._commit(manifest(parts=self._collect(step)), hurried)
                 self.durable_after_s = time.monotonic() - began
         except BaseException as error:
-            self._failed(step, error)
+            self._handle_failure(step, error)
 
     def _write_part(self, step: int) -> JsonObject:
-        """This rank's part, or why it could not be written."""
+        """Writes this rank's part; returns its description, or the error."""
         name = part_name(self.run, step, self.launch_id, self.rank)
         sums = Checksums()
         try:
@@ -140,7 +140,7 @@ class Writer:
         return {"name": name, "bytes": sums.size, "crc32c": sums.crc32c, "blocks": blocks}
 
     def _collect(self, step: int) -> tuple[Part, ...]:
-        """What every rank wrote. Raises OSError if one could not."""
+        """Collects the parts of all ranks. Raises OSError if one of them failed or is late."""
         keys = [self._key(step, rank) for rank in range(self.world_size)]
         try:
             self.rendezvous.wait(keys, timedelta(seconds=self.patience_s))
@@ -161,7 +161,7 @@ class Writer:
     def _commit(self, manifest: Manifest, hurried: bool) -> None:
         self.fence.require_open()
         if not self.store.commit(manifest.name, manifest.encode()):
-            for part in manifest.parts:  # another attempt committed this step: same bits, theirs stand
+            for part in manifest.parts:  # another attempt has committed this step, with equal bits
                 self.store.delete(part.name)
         if not hurried:
             recovery.read_back(self.store, recovery.read_manifest(self.store, manifest.name))
@@ -169,8 +169,8 @@ class Writer:
         if not hurried:
             recovery.prune(self.store, self.run, self.keep)
 
-    def _failed(self, step: int, error: BaseException) -> None:
-        """Training goes on without this checkpoint; the next is tried as usual, until the patience ends."""
+    def _handle_failure(self, step: int, error: BaseException) -> None:
+        """Warns that the save failed; after `patience_s` of failures, keeps the error for `wait` to raise."""
         now = time.monotonic()
         self.failing_since = self.failing_since or now
         print(f"warning: checkpoint of step {step} was not saved: {error}", file=sys.stderr, flush=True)

@@ -63,7 +63,7 @@ def _restore_newest(run: int, rank: Rank, learner: Learner, source: Store, withi
         except recovery.Damaged as damage:
             why = str(damage)
         if rank.leads:
-            print(f"checkpoint passed over: {why}", file=sys.stderr, flush=True)
+            print(f"checkpoint skipped: {why}", file=sys.stderr, flush=True)
     if diverged:
         raise UserError(
             f"no checkpoint in {source} can be gone on from: {diverged}. Start anew with resume=never, and a lower "

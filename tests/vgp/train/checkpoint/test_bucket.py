@@ -303,7 +303,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_one_line(make, store, harm):
     harm(store)
     said = []
     assert subject.load(said)[0] == 1
-    assert len(said) == 1 and said[0].startswith("checkpoint passed over: run000-step000000002")
+    assert len(said) == 1 and said[0].startswith("checkpoint skipped: run000-step000000002")
 
 
 def test_a_store_that_is_down_at_the_start_is_no_reason_to_start_anew(make, bucket, proxy):

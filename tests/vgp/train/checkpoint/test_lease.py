@@ -120,7 +120,7 @@ def test_a_run_that_was_killed_keeps_its_folder_for_a_lease_and_not_from_itself(
         waiting.startswith(f"{bucket}/taken is held by run first (process {process.pid} on ") and "since 20" in waiting
     )
     assert f"waiting up to {LENGTH_S:.0f} s to see whether it is gone" in waiting
-    assert "is gone, and this run goes on with the folder" in taking
+    assert "this run takes the folder over" in taking
 
 
 def test_a_run_that_was_paused_loses_its_folder_and_says_so_when_it_wakes_up(bucket, other, monkeypatch):
@@ -284,7 +284,7 @@ def test_on_a_disk_a_file_that_its_last_holder_deleted_is_nobodys_lease(tmp_path
 
 
 def test_a_fence_opens_by_the_clock_and_one_that_is_missing_is_closed():
-    fence = Fence.made()
+    fence = Fence.create()
     assert not fence.is_open() and Fence().is_open()
     fence.close()
     assert not fence.is_open()

@@ -30,7 +30,7 @@ def parts(subject):
 def expect_fallback(subject, what):
     said = []
     assert subject.load(said)[0] == 1
-    assert len(said) == 1 and said[0].startswith("checkpoint passed over: run000-step000000002")
+    assert len(said) == 1 and said[0].startswith("checkpoint skipped: run000-step000000002")
     assert what in said[0]
 
 
@@ -83,7 +83,7 @@ def test_a_manifest_under_another_name_is_found(two):
     (directory / "run000-step000000003.json").write_bytes((directory / "run000-step000000001.json").read_bytes())
     said = []
     assert two.load(said)[0] == 2
-    assert said == ["checkpoint passed over: run000-step000000003.json is the manifest of run000-step000000001.json"]
+    assert said == ["checkpoint skipped: run000-step000000003.json is the manifest of run000-step000000001.json"]
 
 
 def test_if_nothing_is_good_nothing_is_loaded(two):

@@ -65,7 +65,7 @@ def test_a_weight_that_changes_meanwhile_spoils_the_copy(snapshot):
     snapshot.go.set()
     thread = start(snapshot)
     snapshot.wait_copied()
-    with pytest.raises(OSError, match="layer was changed outside the optimizer's step"):
+    with pytest.raises(OSError, match="layer changed outside the optimizer's step"):
         snapshot.require_whole()
     thread.join()
 

@@ -6,4 +6,4 @@ from vgp.train.processes.launch import launch
 def test_a_sharded_model_is_made_resumed_and_written_with_the_bits_of_a_whole_one(tmp_path, capfd):
     assert launch("sharding:everything", str(tmp_path), nproc=2) == "all held"
     said = capfd.readouterr().err
-    assert "checkpoint passed over: run000-step000000002-ab-1.safetensors fails its checksum" in said
+    assert "checkpoint skipped: run000-step000000002-ab-1.safetensors fails its checksum" in said
