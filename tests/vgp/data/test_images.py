@@ -85,13 +85,13 @@ def test_a_damaged_image_is_named_or_dropped(shapes, tmp_path, wrong):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("labels.csv", "file,label\ncircle/01.png,cirle\n", "labels.csv, line 2: 'cirle' is no class.*mean circle"),
+        ("labels.csv", "file,label\ncircle/01.png,cirle\n", "labels.csv, line 2: 'cirle' is not a class.*mean circle"),
         ("labels.csv", "file,label\ncircle/99.png,circle\n", "labels.csv, line 2: there is no image 'circle/99.png'"),
         ("labels.csv", "image,label\n", "labels.csv has the columns image, label; it needs file and label"),
         ("labels.csv", "file,label\ncircle/01.png,\n", "line 2: 'circle/01.png' has no label"),
-        ("labels.csv", "file,label\ncircle/01.png,circle\ncircle/01.png,square\n", "line 3 names .* as line 2 does"),
+        ("labels.csv", "file,label\ncircle/01.png,circle\ncircle/01.png,square\n", "line 3 repeats .* of line 2"),
         ("labels.csv", "file,label,split\ncircle/01.png,circle,tset\n", "the split 'tset' is none of train"),
-        ("loose.png", "", "loose.png lies in no folder that tells its class"),
+        ("loose.png", "", "loose.png is not in a folder named after its class"),
         ("oval/1.png", "", "oval/1.png: 'oval' is not a class.*circle, square"),
     ],
 )
@@ -166,7 +166,7 @@ def test_images_that_test_what_was_learnt_by_heart_are_counted(shapes, tmp_path)
 
 def test_whatever_a_decoder_raises_is_a_damaged_image_and_its_warnings_are_not_shown():
     flags = struct.pack("<4s7I44x8I", b"DDS ", 124, 4111, 8, 8, 24, 0, 0, 32, 128, 0, 24, 255, 255, 255, 0)
-    with pytest.raises(Damaged, match=r"a.png is damaged: Unknown pixel format flags 128. Write it anew"):
+    with pytest.raises(Damaged, match=r"a.png is damaged: Unknown pixel format flags 128. Save it again"):
         pixels("a.png", flags.ljust(300, b"\0"), 8, 1)
     Image.new("L", (8, 8), 7).save(file := BytesIO(), "TIFF")
     tiff = bytearray(file.getvalue())

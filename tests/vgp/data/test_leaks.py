@@ -127,7 +127,7 @@ def test_trusted_columns_and_ids_are_not_looked_at():
 def test_each_of_several_classes_is_looked_at():
     label = DRAW.integers(0, 3, ROWS)
     columns = {"x": (label == 2).astype(np.float32), "label": label}
-    with pytest.raises(UserError, match="whether the label is 'c'"):
+    with pytest.raises(UserError, match="predicts the label 'c'"):
         check(columns, "label", ("a", "b", "c"), ())
 
 

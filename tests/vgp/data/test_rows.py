@@ -71,7 +71,7 @@ def test_shards_give_the_same_rows_in_batches_of_any_size(dataset: Path):
         np.testing.assert_array_equal(values, expected[name][index])
         np.testing.assert_array_equal(rows.column(name), expected[name])
     files[2].write_bytes(files[2].read_bytes()[::-1])
-    with pytest.raises(UserError, match="other checksum"):
+    with pytest.raises(UserError, match="checksum of the manifest"):
         list(rows.batches(7))
 
 
@@ -102,15 +102,15 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
     expected = open_rows(dataset, "test").columns
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(rows, "IN_MEMORY_BYTES", 0)
-    decoded = rows._decoded
+    decoded = rows._decode
 
     def dies(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows, "_decoded", dies)
+    monkeypatch.setattr(rows, "_decode", dies)
     with pytest.raises(KeyboardInterrupt):
         open_rows(dataset, "test")
-    monkeypatch.setattr(rows, "_decoded", decoded)
+    monkeypatch.setattr(rows, "_decode", decoded)
     mapped = open_rows(dataset, "test").columns
     for name, column in expected.items():
         np.testing.assert_array_equal(mapped[name], column)
@@ -121,7 +121,7 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
     ("damage", "says"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "bytes, the manifest says"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "other checksum"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "checksum of the manifest"),
         (lambda path: path.unlink(), "cannot be read: No such file"),
     ],
     ids=["cut off", "changed", "lost"],

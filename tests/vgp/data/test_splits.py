@@ -218,7 +218,7 @@ def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(placed):
     assert all(len(places) == 1 for places in of_kind.values())
     assert 8 <= common["test"] <= 24 and common["train"] > 40
     (note,) = planned["notes"]
-    assert "680 of 680 rows are equal to another row in all columns known before the outcome: there are 201 kinds" in note
+    assert "680 of 680 rows are equal to another row in all columns known before the outcome: there are 201" in note
     assert (
         "Rows of common kinds (1 kinds, 80 rows) go to the splits one by one, by their number within the kind" in note
     )

@@ -78,7 +78,7 @@ def test_a_job_writes_what_processes_here_write_whatever_answer_is_lost(dataflow
     assert kept == {"place.json", "manifest.json", "notes.json"}
 
     again, submitted = prepare("letters:Letters", words, OUT), called(dataflow, "create")
-    assert again == made and len(dataflow.dataflow.jobs) == 1 and "has ended before" in capsys.readouterr().err
+    assert again == made and len(dataflow.dataflow.jobs) == 1 and "is already done" in capsys.readouterr().err
     client.Client().bucket("test-bucket").blob("out/data/train-00001.parquet").delete()
     dataflow.dataflow.runs = lambda job: job.end("CANCELLED")
     with pytest.raises(ProcessFailed, match="was cancelled, not by this step"):
@@ -217,7 +217,7 @@ def test_a_step_that_is_cancelled_while_nobody_answers_ends(dataflow, monkeypatc
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stops).start()
-    with pytest.raises(Preempted, match="cancelled before Dataflow had answered"):
+    with pytest.raises(Preempted, match="cancelled before Dataflow confirmed"):
         prepare("letters:Letters", "", OUT)
 
 
@@ -264,7 +264,7 @@ def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeyp
     [
         (
             "Startup of the worker pool failed to bring up any workers. QUOTA_EXCEEDED: Quota 'CPUS' exceeded.",
-            "Quota 'CPUS' exceeded.* Ask for more quota, or set max_workers",
+            "Quota 'CPUS' exceeded.* Request more quota, or lower max_workers",
         ),
         ("Error syncing pod: ErrImagePull", "image needs Beam's boot program: docs/dataflow.md"),
         (
@@ -330,7 +330,7 @@ def test_why_no_job_could_be_started_is_said_in_words(dataflow, refusal, says):
 
 
 def test_a_job_that_takes_too_long_is_cancelled(dataflow):
-    with pytest.raises(UserError, match="cancelled after 0.0002 hours, the most that max_hours"):
+    with pytest.raises(UserError, match="cancelled after 0.0002 hours, the limit max_hours"):
         followed(job := begun(dataflow), max_hours=0.0002)
     assert job.state == "CANCELLED"
 

@@ -80,7 +80,7 @@ def test_tables_views_queries_and_mixed_lists_give_the_rows_that_files_give(clou
         UserError, match="files .*parcels.parquet.* and tables of BigQuery .*half.sql.*engine to duckdb"
     ):
         prepared(mixed, name="refused")
-    with pytest.raises(UserError, match="'bigquery', which computes with tables there, and the data is files"):
+    with pytest.raises(UserError, match="'bigquery', which cannot read files"):
         prepared(few, name="refused", options={"engine": "bigquery"})
     with pytest.raises(UserError, match="engine is 'bigqery'.*bigquery"):
         prepared(few, name="refused", options={"engine": "bigqery"})
@@ -98,7 +98,7 @@ def test_jobs_are_labelled_limited_and_leave_nothing_behind(cloud, warehouse, pr
     assert ours.location == "EU" and int(ours.fields["defaultTableExpirationMs"]) == 3 * 86_400_000
     assert not list(cloud.bigquery.in_dataset("test-project", "vertex_gpu_pipelines"))
     said = capsys.readouterr().err
-    assert f"BigQuery: reading {warehouse.URI} once is 37 kB (less than a cent)." in said
+    assert f"BigQuery: reading {warehouse.URI} once takes 37 kB (less than a cent)." in said
     assert "the queries of this step read" in said
 
 
