@@ -138,10 +138,11 @@ def _marks(cloud: Cloud, beginning: str) -> list[str]:
 def _timeout(run: Run) -> Iterator[Row]:
     (step,) = run.steps
     text = "a plain step is ended after its timeout, with exit code 124"
-    yield _judged("step-timeout", "docs/machines.md", text, step.error or run.error, "124" in step.error + run.error)
+    error = step.error + run.error
+    yield _judged("step-timeout", "docs/reference/settings.md", text, step.error or run.error, "124" in error)
     failed = [status for status in step.detail.pipeline_task_status if status.error.message]
     seen = f"{len(step.jobs)} jobs, {len(failed)} failures listed"
-    yield _judged("step-retries", "docs/machines.md", "it is tried twice, as its retryPolicy says", seen,
+    yield _judged("step-retries", "docs/reference/settings.md", "it is tried twice, as its retryPolicy says", seen,
                   2 in (len(step.jobs), len(failed), len(failed) + 1))  # fmt: skip
 
 

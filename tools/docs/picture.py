@@ -24,7 +24,8 @@ ARRANGE = """
 </style>
 <script>
   const main = document.querySelector("main"), row = document.createElement("div");
-  const named = title => [...main.querySelectorAll("figure")].find(f => f.querySelector("h3").textContent.trim() == title);
+  const figures = [...main.querySelectorAll("figure")];
+  const named = title => figures.find(figure => figure.querySelector("h3").textContent.trim() == title);
   row.className = "row";
   row.append(named("Learning curve"), named("Calibration"));
   const kept = [main.querySelector(".verdict"), main.querySelector("table.figures").closest(".panel"), row];

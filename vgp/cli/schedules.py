@@ -45,7 +45,7 @@ app = typer.Typer()
 schedule = typer.Typer(
     help="Recurring runs: declared in pipelines.toml, brought to Vertex AI.\n\n"
     "Write [schedules.NAME] into pipelines.toml, look at `plan`, then `apply`. Schedules that others made are never "
-    "touched. Times, clock changes and costs: docs/schedules.md.",
+    "touched. Times, clock changes and costs: docs/tutorials/nightly.md.",
     no_args_is_help=True,
 )
 app.add_typer(schedule, name="schedule", epilog="Example: vgp schedule plan --env prod")

@@ -93,7 +93,7 @@ class TabularTask(Task):
             if getattr(type(self), name, None) is not getattr(TabularTask, name, None):
                 raise UserError(
                     f"{type(self).__name__}.{name} is not a method of a task over a table. Write `days`, `labels`, "
-                    "`events` or `features`, which return expressions over all its rows (docs/your-own-task.md)."
+                    "`events` or `features`, which return expressions over all its rows (docs/tutorials/your-task.md)."
                 )
 
     def defaults(self) -> Options:

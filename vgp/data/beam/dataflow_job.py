@@ -36,7 +36,7 @@ CAUSES = {
     r"ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources|stockout": "Choose another machine or region.",
     r"ErrImagePull|ImagePullBackOff|pull.*image|Error syncing pod": (
         "The workers' account must be able to read the image (roles/artifactregistry.reader), and the image needs "
-        "Beam's boot program: docs/dataflow.md."
+        "Beam's boot program: docs/how-to/dataflow.md."
     ),
     r"[Pp]ermission|PERMISSION_DENIED|403|does not have .* access": (
         "The workers' account needs roles/dataflow.worker, and roles/storage.objectAdmin on the bucket."

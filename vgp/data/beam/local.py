@@ -20,7 +20,12 @@ from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
 MISSING = (
+<<<<<<< HEAD
     "preparing on Apache Beam needs the package apache-beam: pip install '.[beam]' (in the image: docs/dataflow.md)."
+=======
+    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
+    "(of the image: docs/how-to/dataflow.md)."
+>>>>>>> main
 )
 #: The error of a full disk in the text of a worker's error.
 FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")

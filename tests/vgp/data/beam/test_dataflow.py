@@ -266,7 +266,7 @@ def test_a_record_that_ends_its_process_is_named_with_its_file(dataflow, monkeyp
             "Startup of the worker pool failed to bring up any workers. QUOTA_EXCEEDED: Quota 'CPUS' exceeded.",
             "Quota 'CPUS' exceeded.* Request more quota, or lower max_workers",
         ),
-        ("Error syncing pod: ErrImagePull", "image needs Beam's boot program: docs/dataflow.md"),
+        ("Error syncing pod: ErrImagePull", "image needs Beam's boot program: docs/how-to/dataflow.md"),
         (
             "Workflow failed. Causes: Permissions verification for controller service account failed.",
             "roles/dataflow.work",

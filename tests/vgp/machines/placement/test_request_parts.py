@@ -1,7 +1,5 @@
 """What a step may use to prepare data, as settings have it and as the step reads it: two models of one text."""
 
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
@@ -9,8 +7,6 @@ import vgp.base.engine_settings as step
 from vgp.machines.placement import plain, request_parts
 from vgp.machines.placement.request_parts import process_launcher
 from vgp.machines.placement.step_request import Request
-
-DOCS = Path(__file__).parents[4] / "docs"
 
 
 @pytest.mark.parametrize(

@@ -106,5 +106,5 @@ def too_many(columns: int) -> str:
     return (
         f"{columns:,} columns are too many: a task.toml declares at most {MOST_COLUMNS:,}, because it is passed as a "
         "parameter and each column is an input of the network. For more, write a task class with a vector column "
-        "(docs/your-own-task.md)."
+        "(docs/tutorials/your-task.md)."
     )
