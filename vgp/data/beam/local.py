@@ -19,14 +19,7 @@ from vgp.data.task import Shard, Task
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
-MISSING = (
-<<<<<<< HEAD
-    "preparing on Apache Beam needs the package apache-beam: pip install '.[beam]' (in the image: docs/dataflow.md)."
-=======
-    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
-    "(of the image: docs/how-to/dataflow.md)."
->>>>>>> main
-)
+MISSING = "preparing on Apache Beam needs the package apache-beam: pip install '.[beam]' (in the image: docs/how-to/dataflow.md)."
 #: The error of a full disk in the text of a worker's error.
 FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")
 
