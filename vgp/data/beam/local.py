@@ -19,7 +19,10 @@ from vgp.data.task import Shard, Task
 from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
-MISSING = "preparing on Apache Beam needs the package apache-beam: pip install '.[beam]' (in the image: docs/how-to/dataflow.md)."
+MISSING = (
+    "preparing on Apache Beam needs the package apache-beam: pip install '.[beam]' (in the image: "
+    "docs/how-to/dataflow.md)."
+)
 #: The error of a full disk in the text of a worker's error.
 FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")
 
