@@ -37,7 +37,7 @@ OPEN = ("precision", "compile", "deterministic")
 
 
 class TrainConfig(BaseModel):
-    """The settings of a training run. The defaults suit a small table; docs/reference/training-settings.md lists them all."""
+    """The settings of a training run, listed in docs/reference/training-settings.md. The defaults suit a small table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
