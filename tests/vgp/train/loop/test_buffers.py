@@ -88,7 +88,7 @@ def test_a_run_that_goes_on_in_another_learner_ends_with_the_same_bits(results, 
     [
         ("no rules", ["these buffers of the model: average, counts, latest, seen, steps, total.", '"counts": "sum"',
                       '"average": "mean"']),
-        ("no such buffer", ["buffers=count fits no name. Nearest: counts"]),
+        ("no such buffer", ["buffers=count matches no name. Nearest: counts"]),
         ("mean of whole numbers", ["the rule of counts is mean, but the values are torch.int64"]),
         ("not saved", ["no checkpoint would hold them: seen. ", "without persistent=False"]),
         ("first rows", ["the first forward pass changes these parameters of the model: layer.bias"]),

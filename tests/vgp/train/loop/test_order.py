@@ -197,7 +197,7 @@ def test_settings_of_a_schedule_that_do_nothing_are_refused(given, message):
 
 
 def test_a_final_fraction_does_nothing_to_a_tasks_own_schedule_and_is_refused():
-    with pytest.raises(UserError, match=r"final_lr_fraction=0.1 does nothing with the schedule of Stairs itself"):
+    with pytest.raises(UserError, match=r"final_lr_fraction=0.1 has no effect on the own schedule of Stairs"):
         factors(Stairs(), final_lr_fraction=0.1)
 
 

@@ -56,7 +56,7 @@ def test_a_metric_that_the_task_does_not_have_is_refused_with_the_choices():
 
 @pytest.mark.parametrize("metrics", [{"validation_loss": "min"}, {"f1": "best"}, {"a b": "max"}, {"": "max"}])
 def test_a_task_that_declares_what_cannot_be_a_metric_is_refused(metrics):
-    with pytest.raises(UserError, match="each is a name of letters, digits"):
+    with pytest.raises(UserError, match="a name of letters, digits"):
         require(type("Own", (Judged,), {"metrics": metrics})())
 
 

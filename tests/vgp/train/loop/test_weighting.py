@@ -97,7 +97,7 @@ def test_a_loss_with_a_collective_is_validated_where_processes_have_fewer_batche
     ("settings", "text"),
     [
         ({"microbatches": 3, "global_batch_size": 60}, "2 processes compute 3 microbatches of a step"),
-        ({"microbatches": 4, "global_batch_size": 62}, "62 rows are no multiple of 4 microbatches"),
+        ({"microbatches": 4, "global_batch_size": 62}, "62 rows are not a multiple of 4 microbatches"),
     ],
 )
 def test_a_loss_with_a_collective_is_refused_where_its_processes_would_not_call_it_alike(
