@@ -69,9 +69,7 @@ def test_a_run_ends_before_anything_that_is_not_finite_is_kept_and_does_not_go_o
     assert unscaled[0] == unscaled[1] and "at a loss scale of 1" in unscaled[0] and "precision=fp32" in unscaled[0]
     assert validation == resumed == ["", ""]
     assert "warning: after step 5 the validation loss is nan; it is left out" in said
-    passed = (
-        "checkpoint skipped: run000-step000000005.json holds values that are not finite (model/layers.0.weight)"
-    )
+    passed = "checkpoint skipped: run000-step000000005.json holds values that are not finite (model/layers.0.weight)"
     assert said.count(passed) == 2
     assert "resuming from step 4 of 5" in said
     json.loads((tmp_path / "resumed" / "model" / "model.json").read_text(), parse_constant=pytest.fail)

@@ -312,7 +312,9 @@ def test_a_metric_that_is_no_number_is_left_out_and_never_better(runs):
 
 
 def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_its_first_step(runs):
-    assert "validation returned right; it must return the names in `metrics`: wave, right, noise" in runs[1]["other names"]
+    assert (
+        "validation returned right; it must return the names in `metrics`: wave, right, noise" in runs[1]["other names"]
+    )
     assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
 
