@@ -236,7 +236,7 @@ def test_a_champion_that_has_learned_from_days_of_the_test_is_told(coins, tmp_pa
 
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
-    refused(tmp_path, "needs colour, tilt, size: columns that the data does not have", digits, model)
+    refused(tmp_path, "needs colour, tilt, size, which the data lacks", digits, model)
 
 
 def test_a_model_does_not_need_the_categories_that_grouped_its_rows(prices, tmp_path):
@@ -247,7 +247,7 @@ def test_a_model_does_not_need_the_categories_that_grouped_its_rows(prices, tmp_
     expected = score.load(folder, data)(batch)
     del batch["city"]
     np.testing.assert_array_equal(score.load(folder, lacking)(batch), expected)
-    with pytest.raises(UserError, match="needs city: columns that the data does not have"):
+    with pytest.raises(UserError, match="needs city, which the data lacks"):
         score.load(prices.trained(tmp_path / "other", prices.data, steps=1), lacking)
 
 

@@ -257,7 +257,7 @@ def test_a_champion_of_other_quantiles_or_another_label_is_kept(prices, tmp_path
     ("answer", "says"),
     [
         (lambda table: table[:, :2], r"returned shape \(\d+, 2\) for \d+ rows, a mean and 3 quantiles"),
-        (lambda table: table.flip(1), "must return quantiles that rise; in"),
+        (lambda table: table.flip(1), "must return ascending quantiles; in"),
         (lambda table: table * float("inf"), "must return finite numbers"),
     ],
 )

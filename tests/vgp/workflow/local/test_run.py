@@ -124,17 +124,18 @@ def test_the_run_is_a_value_in_python(folder: Path) -> None:
     assert run.metrics["auc"] > 0.6 and run.metrics["baseline_auc"] > 0.6
 
 
-def test_bad_data_ends_in_one_message_that_names_it(tmp_path: Path) -> None:
+def test_bad_data_is_refused_by_the_first_step_which_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rest of a run in which a step fails: test_execution.py."""
     (tmp_path / "bad.csv").write_text(
         "year,month,day,dep_delay,sched_dep_time,sched_arr_time,arr_delay,carrier,flight,origin,dest,distance,minute,"
         "time_hour\nMMXIII,1,1,2,515,819,11,UA,1545,EWR,IAH,1400,15,2013-01-01T10:00:00Z\n"
     )
-    failed = run(tmp_path / "runs", settings=(f"data={tmp_path / 'bad.csv'}",))
-    assert failed.returncode == 1
-    assert "resolve failed" in failed.stderr and "notify: succeeded" in failed.stderr
-    assert "bad.csv" in failed.stderr
-    assert "Traceback" not in failed.stderr
-    assert json.loads(failed.stdout)["state"] == "failed"
+    with pytest.raises(SystemExit):
+        steps.resolve(tmp_path / "record", pipeline="training", data=str(tmp_path / "bad.csv"), task="flights")
+    message = capsys.readouterr().err
+    assert "bad.csv" in message and "Traceback" not in message
 
 
 def session_of(process: subprocess.Popen[str]) -> int:
