@@ -86,13 +86,21 @@ class Outcome:
         )
 
 
+def read_diff(page: str) -> tuple[str, str]:
+    """Returns the file before and after the page's diff, which shows every line."""
+    lines = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)[0].splitlines()
+    before, after = ([line[1:] for line in lines if line[:1] in ("", " ", sign)] for sign in "-+")
+    return "\n".join(before) + "\n", "\n".join(after) + "\n"
+
+
 def rule_pages() -> dict[str, str]:
-    """Name -> text of the examples on the rules' pages."""
-    found = {}
+    """Returns the examples on the rules' pages: name -> text."""
+    examples = {}
     for page in sorted(RULES.glob("GPU*.md")):
-        blocks = re.findall(r"```(yaml|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-        found |= {f"{page.stem}-{number}.{kind}": text for number, (kind, text) in enumerate(blocks)}
-    return found
+        text = page.read_text(encoding="utf-8")
+        kind = "sh" if "example.sh" in text else "yaml"
+        examples |= {f"{page.stem}-{number}.{kind}": file for number, file in enumerate(read_diff(text))}
+    return examples
 
 
 def files(paths: Sequence[str]) -> dict[str, str]:

@@ -89,7 +89,7 @@ def training(
         precision: auto (bf16 where the GPU has it, fp16 on V100 and T4), fp32, bf16 or fp16.
         seed: Same seed and same data: same model, bit for bit.
         training_options: Any other setting of the training, as a JSON object, such as {"strategy": "fsdp",
-            "compile": true}: docs/training-settings.md lists them.
+            "compile": true}: docs/reference/training-settings.md lists them.
         champion: auto: the registry's champion, and as long as it has none a logistic regression stands in. Or the
             number of a version, an alias of one, a model directory, local or gs:// (with a /); empty: none.
         registry: Root of the registry of models, a folder or gs://. Empty: registry/ beside the folder of the runs.

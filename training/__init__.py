@@ -1,4 +1,4 @@
-"""What is trained: tasks, and the image that every step runs in.
+"""The tasks of this project, and the image of all steps.
 
 Dockerfile    the image
 tasks/        one file per task: data, model, loss, predictions

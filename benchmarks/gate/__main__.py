@@ -2,7 +2,7 @@
 
     python -m benchmarks.gate [--nights 200000] [--years 400]
 
-Tables are Markdown, as docs/gate.md has them. Seeded: the same numbers every time.
+Tables are Markdown, as docs/internals/benchmarks.md has them. Seeded: the same numbers every time.
 """
 
 import argparse

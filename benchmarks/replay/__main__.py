@@ -1,6 +1,6 @@
 """What would a year of retraining have brought? The flights of 2013, month by month, under three policies.
 
-    python -m benchmarks.replay                # the tables, docs/replay.svg, and the tables in docs/retraining.md
+    python -m benchmarks.replay                # the tables, docs/replay.svg, and the tables in docs/internals/replay.md
     python -m benchmarks.replay --work FOLDER  # goes on where the last one with this folder was stopped
 
 At the end of each month, from May on, every policy decides with the steps of the workflow retraining, in this process

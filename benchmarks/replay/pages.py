@@ -86,8 +86,8 @@ def draw(years: list[Year], path: Path) -> None:
 
 
 def write(years: list[Year]) -> None:
-    """The plot, and the tables between their marks in docs/retraining.md."""
+    """The plot, and the tables between their marks in docs/internals/replay.md."""
     draw(years, DOCS / "replay.svg")
-    page = DOCS / "retraining.md"
+    page = DOCS / "internals/replay.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     page.write_text(f"{before}{BEGIN}\n\n{tables(years)}\n{END}{rest.split(END)[1]}", encoding="utf-8")

@@ -1,11 +1,14 @@
-"""The examples on texts, part by part. Of digits: test_your_own_task.py; of images: training/data/test_images.py."""
+"""The examples on digits and texts. Of images: training/data/test_images.py."""
 
 import csv
+import json
 import shutil
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import torch
+from sklearn.metrics import accuracy_score
 
 from docs.examples.finetune import Finetune
 from docs.examples.topics import Topics
@@ -16,8 +19,10 @@ from vgp.data.task import Task
 from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import Request
+from vgp.steps.__main__ import main
 from vgp.steps.pins import data
 from vgp.train.loop.batches import tensors
+from vgp.train.processes.launch import THREADS
 
 WORDS = {"sport": ["goal", "team"], "weather": ["rain", "sun"], "good": ["fine", "great"], "bad": ["awful", "dull"]}
 
@@ -135,3 +140,23 @@ def test_a_folder_without_a_pretrained_model_is_refused_before_any_row(tmp_path:
     texts = write(tmp_path / "reviews", Finetune.classes)
     with pytest.raises(UserError, match=r"pretrained = '' holds no config.json: give the folder"):
         prepare("docs.examples.finetune:Finetune", texts, tmp_path / "data", workers=1)
+
+
+def test_digits_go_from_data_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in THREADS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2])
+    monkeypatch.chdir(tmp_path)
+    task = ["--task", "docs.examples.digits:Digits"]
+    settings = ["--set", "epochs=40", "--set", "global_batch_size=64", "--set", "learning_rate=5e-3"]
+    main(["prepare", "data", *task, "--set", "channels=8"])
+    main(["train", "data", *task, "--model", "model", "--checkpoints", "checkpoints", "--nproc", "2", *settings])
+    main(["evaluate", "data", *task, "--model", "model", "evaluation"])
+    main(["decide", "data", "--model", "model", "evaluation", "--report", "report.html"])
+    table = pq.read_table(tmp_path / "evaluation" / "predictions.parquet").to_pydict()
+    guesses = [max(range(10), key=row.__getitem__) for row in table["challenger"]]
+    assert accuracy_score(table["label"], guesses) > 0.95
+    assert json.loads((tmp_path / "model" / "model.json").read_text())["options"] == {"channels": 8}
+    assert json.loads((tmp_path / "evaluation" / "decision.json").read_text())["promote"] is True
+    assert "confusion" in (tmp_path / "report.html").read_text().lower()

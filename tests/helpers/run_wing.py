@@ -29,6 +29,8 @@ HERE = str(Path(__file__).parent)
 # For all, so that every launcher can be forked from one process that has read them (warm.py).
 # A pool of compilers imports PyTorch in each of its processes.
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+# Compiling a program for each instruction set, to see whether it runs, takes as long as the kernels.
+os.environ["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
 # Virtual machines may offer AMX, and fault at its first use.
 os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
 

@@ -1,6 +1,9 @@
 """Small pipelines that exercise kfp's control flow, compiled once for the session."""
 
+import contextlib
+import io
 import json
+import subprocess
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +27,24 @@ def b200_without_price(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {key: row for key, row in skus._table().items() if "B200" not in key[0]}
     monkeypatch.setattr(prices, "_table", lambda: known)
     monkeypatch.setattr(skus, "_table", lambda: parts)
+
+
+@pytest.fixture
+def training_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of the library answer in this process, in which they are imported already."""
+    from vgp.steps.__main__ import main as training
+    from vgp.workflow.local import training_code
+
+    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                training(command[command.index("vgp.steps") + 1 :])
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
+
+    monkeypatch.setattr(training_code.subprocess, "run", run)
 
 
 @pytest.fixture(scope="session")

@@ -55,11 +55,22 @@ def test_the_list_names_every_parameter_with_its_type() -> None:
     assert parameters["seed"]["default"] == 0
 
 
+def test_the_list_is_one_screen_and_that_of_a_pipeline_has_its_parameters() -> None:
+    screen, training = pipelines("list").stdout, pipelines("list", "training").stdout
+    assert len(screen.splitlines()) == 4 and "batch_prediction" in screen and "epochs" not in screen
+    assert "epochs" in training and "batch_prediction" not in training
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["run", "trainning"], "Did you mean training?"),
         (["run", "training", "--set", "epoch=3"], "Did you mean epochs?"),
+        (["run", "training", "--epochs", "3"], "--set epochs=3"),
+        (["run", "training", "--learning-rate=1e-3", "--nproc", "2"], "--set learning_rate=1e-3"),
+        (["submit", "training", "--epochs", "--wait"], "--set epochs=VALUE"),
+        (["run", "training", "--nporc", "2"], "Did you mean --nproc?"),
+        (["list", "trainning"], "Did you mean training?"),
         (["run", "training", "--set", "epochs=many"], "epochs takes a number"),
         (["run", "training", "--nproc", "0"], "at least 1 process"),
         (["run", "training", "--set", 'task_options={"train": "1-13"}'], "13"),

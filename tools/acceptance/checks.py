@@ -41,8 +41,9 @@ def rows(cloud: Cloud, specs: Mapping[str, PipelineSpec]) -> Iterator[Row]:
     yield _driver(cloud.ended(gpu)) if gpu else Row("driver", _VERTEX, "", "left out: --no-gpu", UNKNOWN)
 
 
-_VERTEX, _RUNS, _PREFLIGHT, _SCHEDULES = "docs/vertex.md", "docs/runs.md", "docs/preflight.md", "docs/schedules.md"
-_NOTIFICATIONS = "docs/notifications.md"
+_VERTEX, _RUNS = "docs/reference/not-verified.md", "docs/how-to/follow-a-run.md"
+_PREFLIGHT, _SCHEDULES = "docs/how-to/preflight.md", "docs/tutorials/nightly.md"
+_NOTIFICATIONS, _DECISIONS = "docs/how-to/alerts.md", "docs/internals/decisions.md"
 
 
 def _judged(check: str, docs: str, expected: str, seen: str, holds: bool | None) -> Row:
@@ -75,9 +76,9 @@ def _placeholders(cloud: Cloud, run: Run) -> Row:
     try:
         job = cloud.custom_job(run, "fit")
     except Exception as error:  # whatever Google says is what was seen
-        return _judged("placeholders", "docs/decisions.md", expected, f"{type(error).__name__}: {error}", None)
+        return _judged("placeholders", _DECISIONS, expected, f"{type(error).__name__}: {error}", None)
     if job is None:
-        return _judged("placeholders", "docs/decisions.md", expected, "the run names no custom job", None)
+        return _judged("placeholders", _DECISIONS, expected, "the run names no custom job", None)
     of_run = (run.job.service_account, run.job.network, run.job.encryption_spec.kms_key_name)
     of_job = (job.job_spec.service_account, job.job_spec.network, job.encryption_spec.kms_key_name)
     words = [
@@ -85,7 +86,7 @@ def _placeholders(cloud: Cloud, run: Run) -> Row:
         for what, asked, has in zip(("account", "network", "key"), of_run, of_job, strict=True)
     ]
     holds = all(asked == has for asked, has in zip(of_run, of_job, strict=True) if asked)
-    return _judged("placeholders", "docs/decisions.md", expected, "; ".join(words), holds if any(of_run) else None)
+    return _judged("placeholders", _DECISIONS, expected, "; ".join(words), holds if any(of_run) else None)
 
 
 def _iterations(run: Run) -> Row:
@@ -109,10 +110,10 @@ def _cache(run: Run) -> Iterator[Row]:
     hits = [states.get(step) for step in ("write", "echo", "fit")]
     text = "a second run with the same parameters takes write, echo and fit from the cache"
     seen = ", ".join(f"{step}: {state}" for step, state in states.items())
-    yield _judged("cache-parameters", "docs/decisions.md", text, seen, hits == ["cached"] * 3)
+    yield _judged("cache-parameters", _DECISIONS, text, seen, hits == ["cached"] * 3)
     text = "read runs anew: its input has the same bytes and another id"
     holds = states.get("read") == "succeeded" and states.get("again") == "succeeded"
-    yield _judged("cache-artifacts", "docs/decisions.md", text, f"again: {states.get('again')}, read: "
+    yield _judged("cache-artifacts", _DECISIONS, text, f"again: {states.get('again')}, read: "
                   f"{states.get('read')}", holds)  # fmt: skip
 
 
@@ -137,10 +138,11 @@ def _marks(cloud: Cloud, beginning: str) -> list[str]:
 def _timeout(run: Run) -> Iterator[Row]:
     (step,) = run.steps
     text = "a plain step is ended after its timeout, with exit code 124"
-    yield _judged("step-timeout", "docs/machines.md", text, step.error or run.error, "124" in step.error + run.error)
+    error = step.error + run.error
+    yield _judged("step-timeout", "docs/reference/settings.md", text, step.error or run.error, "124" in error)
     failed = [status for status in step.detail.pipeline_task_status if status.error.message]
     seen = f"{len(step.jobs)} jobs, {len(failed)} failures listed"
-    yield _judged("step-retries", "docs/machines.md", "it is tried twice, as its retryPolicy says", seen,
+    yield _judged("step-retries", "docs/reference/settings.md", "it is tried twice, as its retryPolicy says", seen,
                   2 in (len(step.jobs), len(failed), len(failed) + 1))  # fmt: skip
 
 

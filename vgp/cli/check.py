@@ -64,7 +64,9 @@ def check_files(
     ] = None,
     rules_url: Annotated[
         str | None,
-        typer.Option("--rules-url", metavar="URL", help="Where SARIF's help links lead: a folder with docs/reference/rules."),
+        typer.Option(
+            "--rules-url", metavar="URL", help="Where SARIF's help links lead: a folder with docs/reference/rules."
+        ),
     ] = None,
 ) -> None:
     """Check any request against the GPU catalog: compiled pipelines, custom jobs, tuning, predictions, legacy jobs.

@@ -28,7 +28,7 @@ def ladder_text(proposal: Proposal) -> str:
     paid = f"at most {usd(proposal.max_usd)} until the deadline, the machine that climbs with it"
     most = "no ceiling: no price is known of a rung" if proposal.max_usd is None else paid
     lines = [
-        f"# {most}. docs/capacity.md",
+        f"# {most}. docs/how-to/spot-with-a-fallback.md",
         "[steps.train]",
         f'deadline = "{_duration(proposal.deadline_s)}"',
         "capacity = [",
@@ -99,7 +99,8 @@ def machines(
 ) -> None:
     """List machines with their GPUs, cheapest first; or everything about one, with the quota to ask for.
 
-    Only what compile accepts is listed. --ladder prints lines for pipelines.toml instead (docs/capacity.md).
+    Only what compile accepts is listed. --ladder prints lines for pipelines.toml instead
+    (docs/how-to/spot-with-a-fallback.md).
 
     Exit codes: 1 nothing meets all filters, 2 what is asked for cannot be.
     """

@@ -20,10 +20,10 @@ models = typer.Typer(
     help="Registered models: versions, the champion, promotion and rollback.\n\n"
     "Meant is the registry of the runs on this machine, runs/registry; with --env NAME or --vertex that of the runs on "
     "Vertex AI, of the settings; with --registry any other. A VERSION is a number or an alias, such as "
-    "champion. Every verb may be repeated, and killed and repeated: docs/models.md.",
+    "champion. Every verb may be repeated, and killed and repeated: docs/how-to/promote-and-roll-back.md.",
     no_args_is_help=True,
 )
-app.add_typer(models, name="models")
+app.add_typer(models, name="models", epilog="Example: vgp models list --env prod")
 
 Registry = Annotated[
     str | None, typer.Option("--registry", metavar="ROOT", help="The registry: a folder, or gs://BUCKET/FOLDER.")

@@ -1,6 +1,7 @@
 """What the groups of verbs share: options, how settings are loaded, how results are printed, imports at first use."""
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,11 +10,13 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from vgp.base.errors import RequestError
+from vgp.base.text.nearest import nearest
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -50,6 +53,32 @@ def at_first_use() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+class WithParameters(TyperCommand):
+    """A command with `--set`: an unknown option is answered with the way to set a parameter of the pipeline."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", "")  # Typer has no public name for NoSuchOption
+            if not option.startswith("--"):
+                raise
+            raise RequestError(f"{ctx.command_path} has no option {option}. {self._hint(option, words)}") from None
+
+    def _hint(self, option: str, words: list[str]) -> str:
+        options = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        if near := nearest(option, options, cutoff=0.75):
+            return f"Did you mean {near}?"
+        word = next((word for word in words if word.partition("=")[0] == option), option)
+        following = [*words[words.index(word) + 1 :], ""][0] if word in words else ""
+        value = word.partition("=")[2] or (following if following and not following.startswith("-") else "VALUE")
+        name = option.removeprefix("--").replace("-", "_")
+        return (
+            f"For a parameter of the pipeline write --set {shlex.quote(f'{name}={value}')}; vgp list NAME shows them."
+        )
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; messages go to stderr.")]

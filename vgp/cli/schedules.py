@@ -45,10 +45,10 @@ app = typer.Typer()
 schedule = typer.Typer(
     help="Recurring runs: declared in pipelines.toml, brought to Vertex AI.\n\n"
     "Write [schedules.NAME] into pipelines.toml, look at `plan`, then `apply`. Schedules that others made are never "
-    "touched. Times, clock changes and costs: docs/schedules.md.",
+    "touched. Times, clock changes and costs: docs/tutorials/nightly.md.",
     no_args_is_help=True,
 )
-app.add_typer(schedule, name="schedule")
+app.add_typer(schedule, name="schedule", epilog="Example: vgp schedule plan --env prod")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Declared schedules; default: all.")]
 One = Annotated[str, typer.Argument(metavar="NAME", help="As declared, or the id of a schedule that we made.")]

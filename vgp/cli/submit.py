@@ -15,6 +15,7 @@ from vgp.cli.options import (
     SettingsFile,
     Timeout,
     Wait,
+    WithParameters,
     Workflow,
     at_first_use,
     console,
@@ -113,6 +114,7 @@ def preflight(
 
 
 @app.command(
+    cls=WithParameters,
     epilog="Example: vgp submit training --env prod --set epochs=5 --wait",
 )
 def submit(
@@ -172,7 +174,7 @@ def submit(
     _conclude(loaded, result, wait=follow, timeout_s=timeout, as_json=as_json)
 
 
-@app.command(epilog="Example: vgp rerun latest --from-failed --wait")
+@app.command(cls=WithParameters, epilog="Example: vgp rerun latest --from-failed --wait")
 def rerun(
     run: Run,
     set_: Parameters = None,

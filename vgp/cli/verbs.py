@@ -29,7 +29,7 @@ VERBS: dict[str, dict[str, Verb]] = {
         "config": Verb("config", "Show the settings in effect, and where each came from."),
     },
     "On this machine": {
-        "list": Verb("workflows", "List the pipelines with what they do and take."),
+        "list": Verb("workflows", "List the pipelines, or the parameters of one."),
         "compile": Verb("workflows", "Compile pipelines to JSON, and check every machine in them."),
         "run": Verb("workflows", "Run a pipeline on this machine: every step, on real data."),
         "check": Verb("check", "Check any spec or job against the GPU catalog."),

@@ -13,6 +13,7 @@ from vgp.cli.options import (
     Json,
     Parameters,
     SettingsFile,
+    WithParameters,
     Workflow,
     at_first_use,
     console,
@@ -37,37 +38,45 @@ app = typer.Typer()
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Pipelines; all if none is named.")]
 
 
-@app.command("list", epilog="Example: vgp list --json")
-def list_(settings: SettingsFile = None, as_json: Json = False) -> None:
-    """List the pipelines with what they do, and their parameters with --json."""
+@app.command("list", epilog="Example: vgp list training")
+def list_(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A pipeline: show its parameters.")] = None,
+    settings: SettingsFile = None,
+    as_json: Json = False,
+) -> None:
+    """List the pipelines, or the parameters of one."""
+    from vgp.settings.repository import NO_WORKFLOW, known
+
     repository = repository_of(settings)
-    rows = [
+    if name:
+        known(name, repository)
+    rows: list[JsonObject] = [
         {
-            "name": name,
+            "name": pipeline,
             "description": spec.description,
             "parameters": [parameter.as_json() for _, parameter in sorted(spec.parameters.items())],
         }
-        for name, spec in sorted(spec_cache.specs(repository).items())
+        for pipeline, spec in sorted(spec_cache.specs(repository).items())
+        if name in (None, pipeline)
     ]
     if as_json:
         print_json(rows)
-    elif rows:
-        console().print(_table(rows))
+    elif not rows:
+        say(NO_WORKFLOW.format(repository.folder))
+    elif name:
+        console().print(_parameters(rows[0]["parameters"]))
     else:
-        say(f"{repository.folder} holds no workflow yet: write a file with a @dsl.pipeline function there.")
+        console().print(figures.table(("pipeline", "meaning"), [(row["name"], row["description"]) for row in rows]))
+        say("Parameters of a pipeline: vgp list NAME")
 
 
-def _table(rows: list[JsonObject]) -> "Table":
-    from rich.text import Text
-
-    cells: list[tuple[str | Text, ...]] = []
-    for row in rows:
-        cells.append((Text(row["name"], "bold"), "", "", row["description"]))
-        for parameter in row["parameters"]:
-            default = parameter["default"]
-            shown = '""' if default == "" else figures.number(default) if isinstance(default, float) else str(default)
-            cells.append(("", parameter["name"], shown, parameter["description"]))
-    return figures.table(("pipeline", "parameter", "default", "what it is"), cells)
+def _parameters(parameters: list[JsonObject]) -> "Table":
+    cells = []
+    for parameter in parameters:
+        default = parameter["default"]
+        text = '""' if default == "" else figures.number(default) if isinstance(default, float) else str(default)
+        cells.append((parameter["name"], text, parameter["description"]))
+    return figures.table(("parameter", "default", "meaning"), cells)
 
 
 @app.command("compile", epilog="Example: vgp compile training --out build")
@@ -107,6 +116,7 @@ def _compiled(path: Path, compiled: "compiling.Compiled", as_json: bool) -> Json
 
 @app.command(
     "run",
+    cls=WithParameters,
     epilog='Example: vgp run training --set epochs=3 --set \'task_options={"train": "1-3"}\' --nproc 2',
 )
 def run_(

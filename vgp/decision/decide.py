@@ -1,28 +1,24 @@
-"""The decision to promote: a paired test of challenger against champion on the same rows, one of a year's.
+"""The gate: a paired test of challenger against champion on the same test rows.
 
-Promote if all three hold:
+The gate promotes if all three conditions hold:
 
-1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in log loss; of a
-   regression in the loss that its task names, by default the mean pinball loss of its quantiles; for tasks without
-   either in bits per unit of weight. Log loss is a proper score of the probabilities that users act on, and pinball
-   loss of quantiles (Gneiting & Raftery 2007, https://doi.org/10.1198/016214506000001437): AUC sees the ranking only,
-   and is reported beside it. The bound is that of a t test over clusters of rows (`clusters`) at a level which all
-   decisions of a year share (`levels`).
-2. Calibrated, where there are classes or quantiles: the calibration error, without what sampling noise adds to it, has
-   not grown by more than the tolerance of `vetoes`, or the growth may be chance. Of quantiles it is how far the share
-   of labels below them is off, in bins of rows with similar quantiles: over all rows alone, intervals that are too wide
-   here and too narrow there would pass.
+1. Better: the lower confidence bound of the paired difference is above the margin. The difference is in log loss; for a
+   regression in the task's loss, by default the mean pinball loss of its quantiles; for other tasks in bits per unit of
+   weight. Log loss and pinball loss are proper scores of probabilities and quantiles (Gneiting & Raftery 2007,
+   https://doi.org/10.1198/016214506000001437); AUC measures the ranking only and is reported beside them. The bound is
+   that of a t test over clusters of rows (`clusters`) at a level that all decisions of a year share (`levels`).
+2. Calibrated, for classes and quantiles: the calibration error without sampling noise has not grown by more than the
+   tolerance of `vetoes`, or the growth is not significant. For quantiles it is measured in bins of similar predictions,
+   because over all rows too wide and too narrow intervals would cancel.
 3. Fair: no slice has a significantly higher loss (one-sided, robust to groups, Holm over all slices).
 
-A challenger that is the champion, weight for weight, as on a night without new data, is kept whatever the test says.
-Without a champion the baseline is the one to beat, as where the champion's files are gone; a champion that is there
-and cannot be compared is kept. The first is the claim, so it carries the burden of proof and the year's level; the
-other two are vetoes (`vetoes`), which need proof themselves, at the confidence of one night.
+A challenger with the champion's weights is never promoted. Without a champion, or if its files are gone, the baseline
+is the model to beat; a champion that exists but cannot be scored is kept. Condition 1 carries the burden of proof and
+the year's level; conditions 2 and 3 are vetoes, tested at the confidence of one night.
 
-A model that passes waits as a candidate all the same where a simple one is better beyond chance, gradient boosting or
-the baseline beside a champion, unless its owner said otherwise (`approve`); and where it is worse than a constant, the
-mean, the median or the class frequencies of the train labels, whoever said what. So it is on every night. Where no
-scored row is of one of the classes nothing is decided: what the models make of it is not known.
+A model that passes waits as a candidate if gradient boosting or the baseline is significantly better (unless
+`approve = despite_rivals`), or if a constant prediction from the train labels is better. If the test rows lack a class,
+nothing is decided.
 
     python -m vgp.decision.decide DIRECTORY     # DIRECTORY/predictions.parquet -> decision.json
 """
@@ -45,7 +41,7 @@ from vgp.protocol import outcome
 
 __all__ = ["Decision", "decide"]
 
-#: The model to beat, the first that was scored.
+#: Candidates for the model to beat; the first that was scored is taken.
 RIVALS: tuple[Reference, ...] = ("champion", "baseline")
 
 
@@ -53,17 +49,16 @@ def decide(
     evaluation_dir: str | Path, *, margin: float = 0.0, confidence: float = 0.95, nights: int = decision.NIGHTS,
     approve: Approval = "auto",
 ) -> Decision:  # fmt: skip
-    """Compares challenger and champion on the saved predictions, writes `decision.json` beside them, returns it.
+    """Compares challenger and champion on the saved predictions; writes `decision.json` beside them and returns it.
 
     Args:
         evaluation_dir: Directory with `predictions.parquet`.
-        margin: The lower bound of the improvement must exceed this, in the decision's loss: nats of log loss, bits, or
-            the unit of a regression's loss. Below 0, a challenger that is worse by less than that may replace the
-            champion.
-        confidence: That no model is promoted by luck, over all decisions of a year together; in (0.5, 1).
-        nights: Decisions planned for a year: tonight's one-sided level is (1 - confidence) / nights, and 1 - confidence
-            as long as there is no champion that could be replaced.
-        approve: Whether a model that a simple one beats waits for a person; `despite_rivals`: it does not.
+        margin: The lower bound of the gain must exceed this value, in nats, bits, or the unit of a regression's loss.
+            A negative margin admits a challenger that is worse by less than it.
+        confidence: Probability that no decision of a year promotes a model by luck, in (0.5, 1).
+        nights: Decisions planned for a year. The one-sided level is (1 - confidence) / nights, or 1 - confidence as
+            long as there is no champion to replace.
+        approve: With `despite_rivals`, a model that a simple model beats is promoted without a person.
 
     Raises:
         UserError: an argument out of range, or no readable predictions.
@@ -84,7 +79,7 @@ def decide(
 
 
 def _nothing_scored(evaluation_dir: str | Path) -> bool:
-    """Whether this is the evaluation of a script that left no predictions."""
+    """Whether this is the evaluation of a script that wrote no predictions."""
     folder = Path(evaluation_dir)
     return (
         not (folder / predictions.FILE_NAME).exists()
@@ -98,25 +93,25 @@ def _decide(data: Predictions, margin: float, confidence: float, nights: int, ap
     draft = _draft(data, margin, confidence, nights).model_copy(update={"approve": approve})
     if draft.champion_problem and not data.header.champion_gone:
         kept = draft.model_copy(update={"reference": "champion"})
-        return kept.model_copy(update={"reason": reason.incomparable(kept)})
+        return kept.model_copy(update={"reason": reason.explain_unscored_champion(kept)})
     if (absent := _absent(data)) and not draft.same:
-        return draft.model_copy(update={"decided": False, "reason": reason.without_classes(draft, absent)})
+        return draft.model_copy(update={"decided": False, "reason": reason.explain_missing_classes(draft, absent)})
     return _compared(data, draft, draft.reference) if draft.reference else draft
 
 
 def _absent(data: Predictions) -> tuple[str, ...]:
-    """The classes that no scored row is of."""
+    """Returns the classes that no scored row has."""
     counts = np.bincount(data.label, minlength=len(data.header.classes)) if data.header.classes else ()
     return tuple(name for name, count in zip(data.header.classes, counts, strict=True) if not count)
 
 
 def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> Decision:
-    """What is known before anything is compared."""
+    """Returns the decision before any comparison."""
     header = data.header
     reference = next((model for model in RIVALS if model in header.models), None)
     return Decision(
         promote=False,
-        reason=reason.nothing_to_beat(),
+        reason=reason.explain_nothing_to_beat(),
         reference=reference,
         champion_problem=header.champion_problem,
         same=header.same,
@@ -132,10 +127,10 @@ def _draft(data: Predictions, margin: float, confidence: float, nights: int) -> 
 
 
 def _replaces(header: Header, reference: Reference | None) -> bool:
-    """Whether a champion would be replaced: such decisions share a year's error.
+    """Whether a promotion would replace a champion; only such decisions share the year's error.
 
-    The first model replaces none. It is held to the baseline as in one single decision: on a year's level a table with
-    a month of test days would never get a champion, and so nothing that later nights could improve on.
+    The first model is compared with the baseline as a single decision: at a year's level a table with a month of test
+    days would never get its first champion.
     """
     return reference == "champion" or bool(header.champion_problem)
 
@@ -145,31 +140,34 @@ def _compared(data: Predictions, draft: Decision, reference: Reference) -> Decis
     counts, level = found.gain.clusters, levels.tonight(draft.confidence, draft.nights)
     draft = draft.model_copy(update={"groups": min(counts), "clusters": counts if data.header.group else ()})
     if not draft.same and not levels.enough(level, found.gain):
-        return draft.model_copy(update={"reason": reason.too_few(draft, levels.fewest(level), found.gain.degrees)})
+        why = reason.explain_too_few_groups(draft, levels.fewest(level), found.gain.degrees)
+        return draft.model_copy(update={"reason": why})
     if draft.groups >= levels.FEWEST_CLUSTERS:
         draft = draft.model_copy(update=comparison_figures(data, reference, found, draft.confidence))
     if draft.same:
-        return draft.model_copy(update={"reason": reason.same(draft)})
+        return draft.model_copy(update={"reason": reason.explain_same_model(draft)})
     draft = draft.model_copy(update=bounds_figures(found.gain, draft))
     vetoed = bool(draft.worse_slices) or (draft.calibration is not None and draft.calibration.worse)
-    passes, waits = draft.better and not vetoed, reason.waits(draft)
+    passes, waits = draft.better and not vetoed, reason.needs_approval(draft)
     decided = draft.model_copy(update={"promote": passes and not waits, "candidate": passes and waits})
-    return decided.model_copy(update={"reason": reason.compared(decided)})
+    return decided.model_copy(
+        update={"reason": reason.explain_comparison(decided), "details": reason.describe_test(decided)}
+    )
 
 
-# ---- what a comparison of two models brings forward: figures for people, and the bounds of tonight's test
+# ---- the fields of a decision: figures for people, and the bounds of the test
 
 
-#: Simple models, which stand beside the model to beat.
+#: Simple models that are compared in addition to the model to beat.
 SIMPLE: tuple[Literal["baseline", "boosting"], ...] = ("baseline", "boosting")
 
 
 def comparison_figures(
     data: Predictions, reference: Reference, found: Compared, confidence: float
 ) -> dict[str, object]:
-    """The fields of a `Decision` that tell what was found, and the vetoes."""
+    """Returns the figures and vetoes of a `Decision`."""
     header = data.header
-    # A baseline that is named saw the labels: it is calibrated by construction, which no model is.
+    # A named baseline was fitted on the labels, so it is calibrated by construction.
     comparable = bool(header.classes or header.quantiles) and not (reference == "baseline" and header.baseline)
     return {
         "metric": header.decided_by if header.quantiles else "loss" if header.classes else "bits",
@@ -190,14 +188,14 @@ def comparison_figures(
 
 
 def _unit(header: Header) -> str:
-    """What the loss is counted in or per, in words; "" of nats."""
+    """Returns the unit of the loss; "" for nats."""
     if header.quantiles:
         return outcome.loss_unit(header.unit, header.target, header.decided_by)
     return "" if header.classes else header.weight.removesuffix("s") or "row"
 
 
 def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: float) -> RivalCheck:
-    """The lead is the challenger's, which the rival's is the other way round."""
+    """Returns the comparison with a simple model, with signs from the rival's point of view."""
     low, high = levels.within(levels.widened(found.gain), confidence)
     return RivalCheck(
         model=model, value=found.theirs, difference=-found.gain.estimate, lower_bound=-high, upper_bound=-low
@@ -205,8 +203,7 @@ def _rival(model: Literal["baseline", "boosting"], found: Compared, confidence: 
 
 
 def bounds_figures(gain: Contrast, draft: Decision) -> dict[str, object]:
-    """The fields of a `Decision` that tell of its test. A decision that shares a year's error takes neighbouring groups
-    to be more alike than they look."""
+    """Returns the test's fields of a `Decision`; decisions that share a year's error assume more correlated groups."""
     level, caution = levels.tonight(draft.confidence, draft.nights), levels.CAUTION if draft.nights > 1 else 0.0
     wide = levels.widened(gain, caution)
     return {

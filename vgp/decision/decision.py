@@ -1,4 +1,4 @@
-"""What was decided, and the figures behind it: the content of `decision.json`, and the terms of a promotion."""
+"""The content of `decision.json`, and the terms of a promotion."""
 
 import json
 import math
@@ -18,177 +18,180 @@ from vgp.registry import documents as names
 from vgp.registry import reigning
 
 FILE_NAME = file_names.DECISION
-#: Trained nights a year, if nobody says otherwise, and the most that may be planned: one an hour.
+#: Default number of training nights a year, and the most that may be planned: one an hour.
 NIGHTS = 365
 MOST_NIGHTS = 8_784
 INTERVAL_CONFIDENCE = 0.95
-#: The model to beat: without a champion the baseline stands in. The other simple models are compared beside it, and
-#: keep a worse model from being promoted.
+#: The model to beat: the champion, or without one the baseline.
 Reference = Literal["champion", "baseline"]
-#: Who decides that a better model is promoted: the run itself where no simple model is better still, a person, or the
-#: run whatever simple models do.
+#: Who promotes a better model: the run unless a simple model is better; a person; or the run in any case.
 Approval = Literal["auto", "manual", "despite_rivals"]
-#: By how much of itself a loss may be above another and count as equal: probabilities are float32.
+#: Relative difference below which losses count as equal: probabilities are float32.
 ROUNDING = 1e-6
 
 
 class CalibrationCheck(Frozen):
-    """Root mean square differences of predicted and observed rates, without what sampling noise adds to them.
+    """Root mean square differences of predicted and observed rates, corrected for sampling noise.
 
-    Of a regression the rates are quantiles, and how often labels fall below them.
+    For a regression the rates are those of labels below each predicted quantile.
     """
 
     challenger: float
     reference: float
-    #: Lower confidence bound of the growth of the square.
+    #: Each model's calibration error as the evaluation reports it; None for quantiles.
+    challenger_error: float | None = None
+    reference_error: float | None = None
+    #: Lower confidence bound of the growth of the squared difference.
     squares_lower_bound: float
     worse: bool
 
 
 class SliceCheck(Slice):
-    """One slice: how much higher the challenger's loss is, and the chance of that by luck.
+    """The test of one slice: how much higher the challenger's loss is.
 
-    In nats a row; where the metric is bits, in bits per unit; of a regression in the unit of its loss.
+    In nats per row, bits per unit, or the unit of a regression's loss.
     """
 
     loss_increase: float
-    #: Adjusted for the number of slices; None if the slice was too small to test.
+    #: P-value adjusted for the number of slices; None if the slice is too small to test.
     p_value: float | None
     worse: bool
 
 
 class RivalCheck(Frozen):
-    """A simple model that is not the one to beat beside the challenger: whether a network is worth it."""
+    """The comparison of the challenger with a simple model that is not the model to beat."""
 
     model: Literal["baseline", "boosting"]
     #: The rival's loss.
     value: float
-    #: By how much it is lower than the challenger's, with bounds at the decision's confidence.
+    #: Challenger's loss less the rival's, with bounds at the decision's confidence.
     difference: float
     lower_bound: float
     upper_bound: float
 
     @property
     def better(self) -> bool:
-        """Whether the rival is better beyond chance."""
+        """Whether the rival is significantly better."""
         return self.lower_bound > 0
 
     @property
     def tied(self) -> bool:
-        """Whether neither is better beyond chance."""
+        """Whether neither model is significantly better."""
         return self.lower_bound <= 0 <= self.upper_bound
 
 
 class ConstantCheck(Frozen):
-    """What is always predicted, from the train labels alone, beside the challenger."""
+    """The comparison of the challenger with a constant prediction from the train labels."""
 
-    #: In words: `the mean`, `the median`, `the quantiles`, `the class frequencies`.
+    #: The constant: `the mean`, `the median`, `the quantiles` or `the class frequencies`.
     what: str
     metric: Literal["loss", "pinball", "squared", "absolute"]
-    #: What the loss is counted in; "" of nats.
+    #: Unit of the loss; "" for nats.
     unit: str
     challenger: float
     constant: float
 
     @property
     def better(self) -> bool:
-        """Whether the constant is."""
+        """Whether the constant is better than the challenger."""
         return self.challenger > self.constant + ROUNDING * abs(self.constant)
 
 
 class Decision(Frozen):
-    """What `decision.json` holds."""
+    """The content of `decision.json`."""
 
     promote: bool
-    #: Whether it is better than the model to beat and waits for a person all the same: a simpler model is better still.
+    #: Whether it beats the model to beat but waits for a person, because a simple model or a constant is better.
     candidate: bool = False
-    #: The owner's word on who decides.
+    #: Who promotes a better model.
     approve: Approval = "auto"
-    #: Whether there was anything to decide by: a script may leave no predictions.
+    #: False if there were no predictions to decide by.
     decided: bool = True
-    #: One sentence for people.
+    #: The verdict and why, for people: which model is better, by which figures, and what follows.
     reason: str
-    #: None if there was neither champion nor baseline.
+    #: The statistics behind the reason, in sentences; "" where nothing was tested.
+    details: str = ""
+    #: The model to beat; None without champion and baseline.
     reference: Reference | None = None
-    #: What the baseline is, if it is no logistic regression.
+    #: Name of the baseline; "" for a logistic or linear regression.
     baseline: str = ""
-    #: Why there was no comparison with the champion that there is or was; "" where there is none, or it was compared.
-    #: The reference tells which: `champion` is kept, and `baseline` stands in for one whose files are gone.
+    #: Why the champion was not scored; "" if it was, or without a champion. With `reference` = champion it is kept;
+    #: with baseline its files are gone.
     champion_problem: str = ""
-    #: Whether the challenger is the champion, weight for weight: then there is nothing to decide.
+    #: Whether the challenger has the champion's weights.
     same: bool = False
-    #: What was compared; None if nothing could be.
+    #: The compared loss; None if nothing could be compared.
     metric: Literal["loss", "bits", "pinball", "squared", "absolute"] | None = None
-    #: What bits are counted per, such as `byte`; what the loss of a regression is counted in, such as `minutes`.
+    #: Unit that bits are counted per, such as `byte`, or unit of a regression's loss, such as `minutes`.
     unit: str = ""
     challenger_value: float | None = None
     reference_value: float | None = None
-    #: Challenger minus reference, above 0 = better (the loss is turned round).
+    #: Reference loss less challenger loss; positive means that the challenger is better.
     difference: float | None = None
-    #: Of that difference, for readers: an ordinary interval of one comparison at `INTERVAL_CONFIDENCE`.
+    #: Plain interval of the difference for readers, at `INTERVAL_CONFIDENCE`.
     interval: tuple[float, float] | None = None
-    #: One-sided bounds at `level`: the lower one decides. None if nothing was tested, or too skewed for any bound.
+    #: One-sided bounds at `level`; the lower one decides. None without a test, or if the data is too skewed.
     lower_bound: float | None = None
     upper_bound: float | None = None
     margin: float
-    #: That no model is promoted by luck, over all decisions of a year together.
+    #: Probability that no decision of a year promotes a model by luck.
     confidence: float
-    #: Decisions that share what `confidence` leaves: those planned for a year, and 1 where no champion is replaced.
+    #: Decisions that share the error 1 - confidence: those planned for a year, or 1 if no champion is replaced.
     nights: int = NIGHTS
-    #: The one-sided level of this night's test; None if nothing was tested.
+    #: One-sided level of the test; None without a test.
     level: float | None = None
     #: Degrees of freedom of the test.
     degrees: float | None = None
-    #: The correlation that groups which follow each other in time were taken to have; None where they tell no time.
+    #: Correlation assumed between neighbouring groups; None if the groups have no order in time.
     alike: float | None = None
-    #: The difference that these rows would have shown with a probability of 80 %, in the unit of `difference`.
+    #: True difference that these rows detect with 80 % probability, in the unit of `difference`.
     detectable: float | None = None
     rows: int
-    #: The column that marks rows that are not independent, or two as `day and user`; "" if all rows are.
+    #: Column whose equal values mark dependent rows, or two as `day and user`; "" if rows are independent.
     group: str = ""
-    #: Whether the task names no group, and rows were taken for dependent by the day of their time.
+    #: Whether the task names no group, so that the day of the rows' time is used.
     group_assumed: bool = False
-    #: Groups of rows, the fewer ones of two; the rows themselves if there is no such column.
+    #: Number of groups (the smaller one of two groupings), or of rows without a grouping.
     groups: int
-    #: Groups by each grouping column; () if rows are independent.
+    #: Number of groups of each grouping column; () if rows are independent.
     clusters: tuple[int, ...] = ()
     calibration: CalibrationCheck | None = None
     slices: tuple[SliceCheck, ...] = ()
-    #: Simple models beside the model to beat, as far as scored; () if nothing could be compared.
+    #: Comparisons with simple models other than the model to beat.
     rivals: tuple[RivalCheck, ...] = ()
-    #: What a model has to be better than on every night; () where the train labels are not known.
+    #: Comparisons with constants; () if the train labels are unknown.
     constants: tuple[ConstantCheck, ...] = ()
 
     @property
     def spends(self) -> float | None:
-        """What of a year's error the decision takes: its level if it was a test that could replace a champion."""
+        """Returns the part of the year's error that the decision spends: its level if it could replace a champion."""
         return self.level if self.reference == "champion" or self.champion_problem else None
 
     @property
     def outcome(self) -> Literal["promote", "candidate", "keep", "not decided"]:
-        """The decision for a workflow that branches on it."""
+        """Returns the decision as a value that workflows branch on."""
         if not self.decided:
             return "not decided"
         return "promote" if self.promote else "candidate" if self.candidate else "keep"
 
     @property
     def best_rival(self) -> RivalCheck | None:
-        """The simple model with the lowest loss, one that is better beyond chance before others; None without any."""
+        """Returns the simple model with the lowest loss, significantly better ones first; None without any."""
         return min(self.rivals, key=lambda rival: (not rival.better, rival.value), default=None)
 
     @property
     def overrides(self) -> bool:
-        """Whether it promotes by its owner's word, where a simple model is better."""
+        """Whether `despite_rivals` promotes it although a simple model is better."""
         return self.promote and self.best_rival is not None and self.best_rival.better
 
     @property
     def better_constant(self) -> ConstantCheck | None:
-        """A constant that is better than the challenger; None if none is."""
+        """Returns a constant that is better than the challenger, or None."""
         return next((check for check in self.constants if check.better), None)
 
     @property
     def better(self) -> bool:
-        """Whether the gain is above the margin, beyond chance."""
+        """Whether the gain is significantly above the margin."""
         return self.lower_bound is not None and self.lower_bound > self.margin
 
     @property
@@ -205,21 +208,21 @@ class Decision(Frozen):
 
 
 def check(margin: float, confidence: float, nights: int = NIGHTS, *, bounded: bool = False) -> None:
-    """Raises UserError for a margin, a confidence or nights out of range, whichever parameter of a run they came from.
+    """Raises UserError for a margin, a confidence or a number of nights that is out of range.
 
     Args:
-        bounded: Whether the loss is known to be in nats or bits, where a margin of 1 could be no gain.
+        bounded: Whether the loss is in nats or bits, so that the margin must lie between -1 and 1.
     """
     if not 0.5 < confidence < 1:
-        raise UserError(f"confidence = {confidence}: it lies between 0.5 and 1, such as 0.95.")
+        raise UserError(f"confidence = {confidence}: it must lie between 0.5 and 1, for example 0.95.")
     if not 1 <= nights <= MOST_NIGHTS:
         raise UserError(
-            f"nights = {nights}: how many trained nights a year are planned, 1 to {MOST_NIGHTS:,}, such as 365 or 52."
+            f"nights = {nights}: the number of training nights a year, from 1 to {MOST_NIGHTS:,}, such as 365 or 52."
         )
     if not math.isfinite(margin):
-        raise UserError(f"margin = {margin}: it is a difference in the decision's loss, such as 0.002.")
+        raise UserError(f"margin = {margin}: it must be a finite difference in the decision's loss, for example 0.002.")
     if bounded and not -1 < margin < 1:
-        raise UserError(f"margin = {margin}: it is a difference in log loss or bits, between -1 and 1, such as 0.002.")
+        raise UserError(f"margin = {margin}: it must lie between -1 and 1 (log loss or bits), for example 0.002.")
 
 
 def save(decision: Decision, directory: str | Path) -> None:
@@ -228,35 +231,35 @@ def save(decision: Decision, directory: str | Path) -> None:
 
 
 def write(decision: Decision, path: str | Path) -> None:
-    """Writes the decision to a file of its own, atomically."""
+    """Writes the decision to `path` atomically."""
     files.write(path, json.dumps(decision.model_dump(), indent=1, allow_nan=False) + "\n")
 
 
 def load(directory: str | Path) -> Decision | None:
-    """The decision in an evaluation's directory; None if there is none yet."""
+    """Returns the decision in an evaluation's directory, or None."""
     path = Path(directory) / FILE_NAME
     return Decision.model_validate_json(files.read(path)) if path.exists() else None
 
 
 def read(path: str | Path) -> Decision:
-    """The decision in a file of its own. Raises UserError if there is none."""
+    """Returns the decision in the file. Raises UserError if it is missing or unreadable."""
     try:
         return Decision.model_validate_json(files.read(path))
     except FileNotFoundError:
-        raise UserError(f"{path} is not there: the step decide writes it.") from None
+        raise UserError(f"{path} does not exist; the `decide` step writes it.") from None
     except ValueError as error:
-        raise UserError(f"{path} cannot be read as a decision: {error}") from None
+        raise UserError(f"{path} is not a valid decision: {error}") from None
 
 
-# ---- the terms of a promotion, which the steps decide and register receive
+# ---- the terms of a promotion, inputs of the steps decide and register
 
 
 class Terms(Frozen):
     """The terms of a promotion; `read_terms` checks them."""
 
-    #: What the lower confidence bound of the gain must exceed.
+    #: Value that the lower confidence bound of the gain must exceed.
     margin: float = 0.0
-    #: That no model is promoted by luck, over all decisions of a year together.
+    #: Probability that no decision of a year promotes a model by luck.
     confidence: float = 0.95
     #: Decisions planned for a year.
     nights: int = NIGHTS
@@ -264,7 +267,7 @@ class Terms(Frozen):
 
 
 def read_terms(values: JsonObject) -> Terms:
-    """Returns the terms that the values state. Raises UserError for a value that breaks its rule."""
+    """Returns the checked terms. Raises UserError for a value that breaks its rule."""
     check_release("", "", values.get("approve", "auto"))
     try:
         terms = Terms.model_validate(dict(values))
@@ -276,12 +279,12 @@ def read_terms(values: JsonObject) -> Terms:
 
 
 def check_release(champion: str, model_name: str, approve: str) -> None:
-    """Raises UserError for a champion, a name or an approval that cannot be."""
+    """Raises UserError for an invalid champion, model name or approval."""
     reigning.check(champion)
     names.check(model_name)
     if approve not in get_args(Approval):
         raise UserError(
-            f"approve = {quoted(approve)}: auto, where a model that is better becomes the champion at once, unless a "
-            "simple model such as gradient boosting is better still; manual, where it waits as a candidate for "
-            "vgp models promote; or despite_rivals, where it becomes the champion whatever simple models do."
+            f"approve = {quoted(approve)}: choose auto (a better model becomes the champion unless a simple model such "
+            "as gradient boosting is better), manual (it waits as a candidate for `vgp models promote`) or "
+            "despite_rivals (it becomes the champion even if a simple model is better)."
         )

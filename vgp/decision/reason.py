@@ -1,4 +1,4 @@
-"""The decision as one sentence for people, with its numbers."""
+"""The decision in words: one sentence that a manager understands, and the statistics behind it."""
 
 from collections.abc import Sequence
 
@@ -7,70 +7,106 @@ from vgp.decision.decision import Decision, Reference, RivalCheck
 from vgp.evaluation.regression import LOSSES
 
 
-def rival(decision: Decision) -> str:
-    """The model to beat, in words."""
-    return "the champion" if decision.reference == "champion" else baseline(decision)
+def name_reference(decision: Decision) -> str:
+    """Returns the name of the model to beat."""
+    return "the champion" if decision.reference == "champion" else name_baseline(decision)
 
 
-def baseline(decision: Decision) -> str:
-    """The baseline, in words."""
+def name_baseline(decision: Decision) -> str:
+    """Returns the name of the baseline."""
     if decision.baseline:
         return decision.baseline
     names = {"loss": "the logistic-regression baseline", "bits": "the baseline"}
     return names.get(decision.metric or "loss", "the linear-regression baseline")
 
 
-def metric(decision: Decision) -> str:
-    """What was compared, in words."""
+def name_simple_model(decision: Decision, rival: RivalCheck) -> str:
+    """Returns the name of a simple model."""
+    return "gradient boosting" if rival.model == "boosting" else name_baseline(decision)
+
+
+def name_metric(decision: Decision) -> str:
+    """Returns the name of the compared loss, with its unit."""
     if decision.metric in LOSSES:
         return f"{LOSSES[decision.metric]} in {decision.unit}"
     return f"bits per {decision.unit}" if decision.metric == "bits" else "log loss"
 
 
-def amount(decision: Decision, value: float, digits: int = 5) -> str:
-    """A loss as people read it: four decimals of nats and bits, of a regression so many digits that tell."""
+def format_loss(decision: Decision, value: float, digits: int = 5) -> str:
+    """Formats a loss: four decimals for nats and bits, `digits` significant digits for a regression."""
     if decision.metric not in LOSSES:
         return f"{value:z.4f}"
     return significant(value, digits)
 
 
-def verdict(promote: bool, reference: Reference | None, *, decided: bool = True, candidate: bool = False) -> str:
-    """The decision in a few words."""
+def format_verdict(promote: bool, reference: Reference | None, *, decided: bool = True, candidate: bool = False) -> str:
+    """Returns the verdict in a few words, such as "Keep the champion"."""
     if not decided or candidate:
         return "Candidate" if decided else "Not decided"
     return "Promote" if promote else "Keep the champion" if reference == "champion" else "Do not promote"
 
 
 def verdict_of(decision: Decision) -> str:
-    """The decision in a few words."""
-    return verdict(decision.promote, decision.reference, decided=decision.decided, candidate=decision.candidate)
+    """Returns the decision's verdict in a few words."""
+    return format_verdict(decision.promote, decision.reference, decided=decision.decided, candidate=decision.candidate)
 
 
-def nothing_to_beat() -> str:
-    return f"{verdict(False, None)}: there is neither a champion nor a baseline to compare with."
+def needs_approval(decision: Decision) -> bool:
+    """Whether a model that passes the test waits for a person, because a simple model or a constant is better."""
+    best = decision.best_rival
+    beaten = best is not None and best.better and decision.approve != "despite_rivals"
+    return beaten or decision.better_constant is not None
 
 
-def without_classes(decision: Decision, absent: Sequence[str]) -> str:
-    """The reason where no scored row is of some classes."""
-    names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} classes more" if len(absent) > 3 else "")
+# ---- the reasons of decisions without a test
+
+
+def explain_nothing_to_beat() -> str:
+    """Returns the reason when neither a champion nor a baseline was scored."""
+    return f"{format_verdict(False, None)}: there is neither a champion nor a baseline to compare with."
+
+
+def explain_missing_classes(decision: Decision, absent: Sequence[str]) -> str:
+    """Returns the reason when the test rows lack a class."""
+    names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more classes" if len(absent) > 3 else "")
     return (
-        f"Not decided: none of the {decision.rows:,} test rows is of class {names}, so nothing shows how well a model "
-        "knows it, and nothing is promoted. Test on more rows (a larger test_share, a longer window `test`), or leave "
-        "the class out of the task."
+        f"Not decided: none of the {decision.rows:,} test rows has class {names}, so the test cannot show how well a "
+        "model predicts it. Test on more rows (a larger test_share, a longer window `test`), or remove the class from "
+        "the task."
     )
 
 
-def same(decision: Decision) -> str:
-    """The reason where the new model is the champion; with the figures, if there are any."""
-    first = f"{verdict(False, 'champion')}: the new model is the champion, weight for weight"
-    return f"{first}; on the same {decision.rows:,} rows {_figures(decision)}." if decision.metric else f"{first}."
+def explain_same_model(decision: Decision) -> str:
+    """Returns the reason when the new model has the champion's weights, with the loss if it is known."""
+    first = f"{format_verdict(False, 'champion')}: the new model has exactly the champion's weights"
+    if decision.challenger_value is None:
+        return f"{first}."
+    return f"{first}; {name_metric(decision)} {format_loss(decision, decision.challenger_value)}."
 
 
-def incomparable(decision: Decision) -> str:
-    """The reason where there is a champion that nothing can be held against."""
+def explain_unscored_champion(decision: Decision) -> str:
+    """Returns the reason when the champion could not be scored."""
     return (
-        f"{verdict(False, 'champion')}: it could not be compared with the new model, so nothing shows which is better "
-        f"({_as_clause(decision.champion_problem)}). A person decides: vgp models promote."
+        f"{format_verdict(False, 'champion')}: the champion could not be scored, so nothing shows which model is "
+        f"better ({_as_clause(decision.champion_problem)}). Decide yourself: vgp models promote."
+    )
+
+
+def explain_too_few_groups(decision: Decision, fewest: int, degrees: float) -> str:
+    """Returns the reason when the test data has too few groups for any difference to be significant.
+
+    Args:
+        fewest: Groups of equal size that the test needs.
+        degrees: Degrees of freedom; for groups of equal size their number less one.
+    """
+    several = "s" * (decision.groups != 1)
+    kind = f" group{several} of rows (by {decision.group}{_assumed(decision)})" if decision.group else f" row{several}"
+    effective = f", worth {degrees + 1:.0f} of equal size" if degrees + 1.5 < decision.groups else ""
+    year = f" at the level for {decision.nights:,} decisions a year" if decision.nights > 1 else ""
+    fix = " Test on more days, for example with a longer window `test`." if decision.group.startswith("day") else ""
+    return (
+        f"{format_verdict(False, decision.reference)}: the test data has only {decision.groups}{kind}{effective}; the "
+        f"test needs {fewest}{year}.{fix}"
     )
 
 
@@ -78,184 +114,169 @@ def _as_clause(sentence: str) -> str:
     return sentence.rstrip(".")
 
 
-def too_few(decision: Decision, fewest: int, degrees: float) -> str:
-    """The reason where no difference at all could be told from luck.
-
-    Args:
-        fewest: Groups of one size that it takes.
-        degrees: Of freedom: of groups of one size one less than there are.
-    """
-    several = "s" * (decision.groups != 1)
-    by = f" group{several} of rows (by {decision.group}{_assumed(decision)})"
-    kind = f"{decision.groups}{by if decision.group else f' row{several}'}"
-    longer = ": test on more days, as with a longer window `test`" if decision.group.startswith("day") else ""
-    unequal = f", which by their sizes are worth {degrees + 1:.0f}" if degrees + 1.5 < decision.groups else ""
-    return (
-        f"{verdict(False, decision.reference)}: the test data has only {kind}{unequal}, and it takes {fewest} to tell "
-        f"an improvement from luck{_of_the_year(decision)}{longer}."
-    )
-
-
-def _of_the_year(decision: Decision) -> str:
-    return f" in one of {decision.nights:,} decisions a year" if decision.nights > 1 else ""
-
-
-def compared(decision: Decision) -> str:
-    """The reason of a decision that rests on a comparison."""
-    first = "" if decision.reference == "champion" else "there is no champion yet, and "
-    if decision.champion_problem:
-        first = f"the champion is gone ({_as_clause(decision.champion_problem)}), and "
-    rows = f"on the same {decision.rows:,} rows{_in_groups(decision)}"
-    outcome = _approval(decision) if decision.promote or decision.candidate else _doubts(decision)
-    return (
-        f"{verdict_of(decision)}: {first}{rows} {_figures(decision)}{outcome}.{_test(decision)}"
-        f"{_constant(decision)}{_rival(decision)}{_next(decision)}"
-    )
-
-
-def _in_groups(decision: Decision) -> str:
-    columns = decision.group.split(" and ")
-    why = _assumed(decision)
-    counted = [f"{count:,} groups (by {name}{why})" for count, name in zip(decision.clusters, columns, strict=False)]
-    return f" in {_enumeration(counted)}" if counted else ""
-
-
 def _assumed(decision: Decision) -> str:
-    return ", since no group is named" if decision.group_assumed else ""
+    return ", because the task names no group" if decision.group_assumed else ""
 
 
-def _test(decision: Decision) -> str:
-    """A further sentence: what was tested, at which level, and what could have been seen."""
-    assert decision.level is not None and decision.degrees is not None
-    by = " by both groups" if len(decision.clusters) > 1 else ""
-    share = f"this decision's share of the {percent(1 - decision.confidence)} that {decision.nights:,} a year may err"
-    level = percent(decision.level) + (f", {share}" if decision.nights > 1 else "")
-    assert decision.lower_bound is not None
-    sure = f"the gain is above {amount(decision, decision.lower_bound, 3)}{careful(decision)}"
-    seen = (
-        f"; one of {amount(decision, decision.detectable, 3)} would have been seen with 80% probability"
-        if decision.detectable is not None
-        else ""
+# ---- the reason of a decision with a test: which model is better, and what follows
+
+
+def explain_comparison(decision: Decision) -> str:
+    """Returns the reason of a decision that rests on a comparison, without its statistics."""
+    return (
+        f"{verdict_of(decision)}: {_compare(decision)}.{_explain_reference(decision)}{_explain_constant(decision)}"
+        f"{_explain_rival(decision)}{_explain_next(decision)}"
     )
-    alike = (
-        f"; each {decision.group.partition(' and ')[0]} taken to be like the one before by a correlation of "
-        f"{decision.alike:.2f}"
-        if decision.alike and decision.alike >= 0.005
-        else ""
-    )
-    return f" By a t test{by} ({decision.degrees:,.0f} degrees of freedom{alike}) at {level}, {sure}{seen}."
 
 
-def careful(decision: Decision) -> str:
-    """Why the bound that decides is no gain where the interval for readers shows one, in parentheses; else ""."""
-    bound, margin = decision.lower_bound, decision.margin
-    if decision.interval is None or bound is None or not bound <= margin < decision.interval[0]:
+def _compare(decision: Decision) -> str:
+    assert decision.challenger_value is not None and decision.reference_value is not None
+    ours, theirs = format_loss(decision, decision.challenger_value), format_loss(decision, decision.reference_value)
+    figures = f"{name_metric(decision)} {ours} against {theirs}"
+    if decision.better and not decision.promote and not decision.candidate:
+        return (
+            f"the new model is better than {name_reference(decision)} ({figures}), but {_join(_list_vetoes(decision))}"
+        )
+    vetoes = "".join(f"; {veto}" for veto in _list_vetoes(decision))
+    return f"the new model is {_rank(decision)} {name_reference(decision)}: {figures}{vetoes}"
+
+
+def _rank(decision: Decision) -> str:
+    assert decision.difference is not None and decision.interval is not None
+    gain, (low, high), margin = decision.difference, decision.interval, decision.margin
+    if decision.better:
+        return "better than" if gain > 0 else f"within the margin of {margin:zg} of"
+    if gain == 0:
+        return "exactly as good as"
+    if high < 0:
+        return "worse than"
+    if high <= margin:
+        return f"better by less than the margin of {margin:zg} than" if low > 0 else "not better than"
+    if gain < 0:
+        return "not better than"
+    return f"not clearly better by the margin of {margin:zg} than" if margin else "not clearly better than"
+
+
+def _list_vetoes(decision: Decision) -> list[str]:
+    check, worse, vetoes = decision.calibration, decision.worse_slices, []
+    if check and check.worse:
+        ours = format_calibration(check.challenger_error, check.challenger)
+        theirs = format_calibration(check.reference_error, check.reference)
+        vetoes.append(f"its calibration error is {ours} against {theirs}")
+    if worse:
+        names = ", ".join(s.name for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
+        vetoes.append(f"it is significantly worse on {len(worse)} of {len(decision.tested_slices)} slices ({names})")
+    return vetoes
+
+
+def format_calibration(error: float | None, corrected: float) -> str:
+    """Formats a model's calibration error as the evaluation reports it, or for quantiles `corrected`."""
+    return f"{corrected if error is None else error:.2%}"
+
+
+def _explain_reference(decision: Decision) -> str:
+    if decision.reference == "champion":
         return ""
-    why = "is of one comparison alone, at 2.5%" if decision.nights > 1 else "takes the groups to be symmetric"
-    return f" (and not the {amount(decision, decision.interval[0], 3)} of the 95% interval, which {why})"
+    if decision.champion_problem:
+        return f" The champion's files are gone ({_as_clause(decision.champion_problem)})."
+    return " There is no champion yet."
 
 
-def waits(decision: Decision) -> bool:
-    """Whether a model that passes the test is for a person to decide on."""
-    best = decision.best_rival
-    beaten = best is not None and best.better and decision.approve != "despite_rivals"
-    return beaten or decision.better_constant is not None
-
-
-def simple(decision: Decision, rival: RivalCheck) -> str:
-    """A simple model in words."""
-    return "gradient boosting" if rival.model == "boosting" else baseline(decision)
-
-
-def _constant(decision: Decision) -> str:
-    """A further sentence where a constant is better; else ""."""
+def _explain_constant(decision: Decision) -> str:
     worse = decision.better_constant
     if worse is None:
         return ""
-    what = f"{LOSSES[worse.metric]} in {worse.unit}" if worse.metric in LOSSES else "log loss"
-    ours, theirs = (amount(decision, value) for value in (worse.challenger, worse.constant))
+    loss = f"{LOSSES[worse.metric]} in {worse.unit}" if worse.metric in LOSSES else "log loss"
+    ours, theirs = (format_loss(decision, value) for value in (worse.challenger, worse.constant))
     return (
-        f" The new model is worse than a constant: its {what} is {ours}, against {theirs} of {worse.what} of the train "
-        "labels, predicted for every row."
+        f" But it is worse than a constant: {loss} {ours} against {theirs} when {worse.what} of the train labels is "
+        "predicted for every row."
     )
 
 
-def _rival(decision: Decision) -> str:
-    """A further sentence where the best simple model is better, or as good as a model that is promoted; else ""."""
+def _explain_rival(decision: Decision) -> str:
+    """Returns a sentence if the best simple model is better than the new one, or ties with a promoted one."""
     rival = decision.best_rival
     if rival is None:
         return ""
-    name, value = simple(decision, rival), amount(decision, rival.value)
-    by, least, most = (amount(decision, v, 3) for v in (rival.difference, rival.lower_bound, rival.upper_bound))
+    name = f"{name_simple_model(decision, rival)} ({name_metric(decision)} {format_loss(decision, rival.value)})"
+    by, least, most = (format_loss(decision, v, 3) for v in (rival.difference, rival.lower_bound, rival.upper_bound))
     if rival.better:
-        sure = f"at least {least} with {100 * decision.confidence:g}% confidence"
         return (
-            f" But {name} ({metric(decision)} {value}) is better than the new model by {by} ({sure}): a network is not "
-            "worth it here."
+            f" But {name} is better than the new model by {by} (at least {least} with {100 * decision.confidence:g}% "
+            "confidence): a network is not worth it here."
         )
     if rival.tied and decision.promote:
-        return (
-            f" It is a tie with {name} ({metric(decision)} {value}): the new model is between {most} worse and "
-            f"{amount(decision, -rival.lower_bound, 3)} better."
-        )
+        better = format_loss(decision, -rival.lower_bound, 3)
+        return f" It ties with {name}: the new model is between {most} worse and {better} better."
     return ""
 
 
-def _next(decision: Decision) -> str:
-    """A further sentence on what becomes of a model that a simple one beats; else ""."""
+def _explain_next(decision: Decision) -> str:
     if decision.candidate:
-        despite = " (approve = despite_rivals promotes without asking)" if decision.better_constant is None else ""
-        return f" So it waits as a candidate, and a person decides: vgp models promote{despite}."
-    if decision.overrides:
-        return " It is promoted all the same: approve = despite_rivals."
-    return ""
+        way_out = " (approve = despite_rivals promotes without asking)" if decision.better_constant is None else ""
+        return f" The model waits as a candidate. To promote it anyway: vgp models promote{way_out}."
+    return " It is promoted anyway because approve = despite_rivals." if decision.overrides else ""
 
 
-def _figures(decision: Decision) -> str:
-    assert decision.difference is not None and decision.metric and decision.reference
-    assert decision.challenger_value is not None and decision.reference_value is not None
-    ours, theirs = amount(decision, decision.challenger_value), amount(decision, decision.reference_value)
-    verb = "are" if decision.metric == "bits" else "is"
-    values = f"the new model's {metric(decision)} {verb} {ours} against {theirs} of {rival(decision)}"
-    if decision.difference == 0:
-        return f"{values}, no difference"
-    return f"{values}, {amount(decision, abs(decision.difference), 3)} {_direction(decision)}"
+# ---- the statistics behind it
 
 
-def _direction(decision: Decision) -> str:
-    """Better or worse, with an ordinary interval."""
+def describe_test(decision: Decision) -> str:
+    """Returns the statistics of the comparison: rows and groups, the difference with its interval, and the test."""
     assert decision.difference is not None and decision.interval is not None
-    low, high = decision.interval
-    if decision.difference < 0:
-        low, high = -high, -low
-    ends = f"{amount(decision, low, 3)} to {amount(decision, high, 3)}"
-    return f"{'better' if decision.difference > 0 else 'worse'} (95% interval {ends})"
-
-
-def _doubts(decision: Decision) -> str:
-    check, worse, doubts = decision.calibration, decision.worse_slices, []
-    if not decision.better:
-        above = f" above {decision.margin:zg}" if decision.margin else ""
-        no_gain = decision.interval is not None and decision.interval[1] <= decision.margin
-        doubts.append(f"that is {'no gain' if no_gain else 'not enough evidence of a gain'}{above}")
-    if check and check.worse:
-        rates = "quantiles" if decision.metric in LOSSES else "rates"
-        doubts.append(f"its {rates} are off by {check.challenger:.1%} against {check.reference:.1%}")
-    if worse:
-        shown = ", ".join(s.name for s in worse[:3]) + (", ..." if len(worse) > 3 else "")
-        doubts.append(f"it is significantly worse in {len(worse)} of {len(decision.tested_slices)} slices ({shown})")
-    return f", {'but' if decision.difference and decision.difference > 0 else 'and'} {_enumeration(doubts)}"
-
-
-def _approval(decision: Decision) -> str:
-    assert decision.difference is not None
+    low, high = decision.interval if decision.difference >= 0 else (-decision.interval[1], -decision.interval[0])
+    size, low_text, high_text = (format_loss(decision, v, 3) for v in (abs(decision.difference), low, high))
+    direction = "lower" if decision.difference >= 0 else "higher"
     tested = len(decision.tested_slices)
-    points = [f"which is within the margin of {decision.margin:zg}"] if decision.difference <= 0 else []
-    points += ["calibration is not worse"] if decision.calibration else []
-    points += [f"none of {tested} slices is significantly worse"] if tested else []
-    return f", {_enumeration(points)}" if points else ""
+    fair = f" It is significantly worse on none of {tested} slices." if tested and not decision.worse_slices else ""
+    return (
+        f"Both models were scored on the same {decision.rows:,} rows{_describe_groups(decision)}. The new model's "
+        f"{name_metric(decision)} is {size} {direction} (95% interval {low_text} to {high_text}). "
+        f"{_describe_bound(decision)}{fair}"
+    )
 
 
-def _enumeration(points: list[str]) -> str:
-    """One point, or `a and b`, or `a, b and c`."""
+def _describe_groups(decision: Decision) -> str:
+    columns, why = decision.group.split(" and "), _assumed(decision)
+    groups = [f"{count:,} groups (by {name}{why})" for count, name in zip(decision.clusters, columns, strict=False)]
+    return f" in {_join(groups)}" if groups else ""
+
+
+def _describe_bound(decision: Decision) -> str:
+    assert decision.level is not None and decision.degrees is not None
+    by = " by both groups" if len(decision.clusters) > 1 else ""
+    share = (
+        f", its share of the {percent(1 - decision.confidence)} error allowed for {decision.nights:,} decisions a year"
+    )
+    level = percent(decision.level) + (share if decision.nights > 1 else "")
+    alike = (
+        f"; neighbouring groups are assumed to correlate by {decision.alike:.2f}"
+        if decision.alike and decision.alike >= 0.005
+        else ""
+    )
+    power = (
+        f" These rows show a true gain of {format_loss(decision, decision.detectable, 3)} with 80% probability."
+        if decision.detectable is not None
+        else ""
+    )
+    bound = decision.lower_bound
+    result = "gives no bound" if bound is None else f"puts the gain above {format_loss(decision, bound, 3)}"
+    return (
+        f"A one-sided t test{by} ({decision.degrees:,.0f} degrees of freedom{alike}) at a level of {level} {result}"
+        f"{explain_bound(decision)}.{power}"
+    )
+
+
+def explain_bound(decision: Decision) -> str:
+    """Returns why the deciding bound shows no gain although the 95% interval does, in parentheses; else ""."""
+    bound, margin = decision.lower_bound, decision.margin
+    if decision.interval is None or bound is None or not bound <= margin < decision.interval[0]:
+        return ""
+    why = "covers one comparison only" if decision.nights > 1 else "assumes that good and bad groups are symmetric"
+    return f" (the 95% interval starts at {format_loss(decision, decision.interval[0], 3)} because it {why})"
+
+
+def _join(points: list[str]) -> str:
+    """Joins points as `a`, `a and b`, or `a, b and c`."""
     return " and ".join([", ".join(points[:-1]), points[-1]]) if len(points) > 1 else points[0]

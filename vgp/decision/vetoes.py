@@ -1,10 +1,8 @@
-"""What keeps a better model from being promoted: worse calibration, a slice on which it is worse, a better constant.
+"""Vetoes against promoting a better model: worse calibration, a significantly worse slice, a better constant.
 
-The first two need proof at the confidence of one decision: a veto only ever keeps, so that a false one costs a night
-and none of the year's error, and without proof a small test set could never pass. A constant needs none: nobody wants
-a model that is worse than no look at the row, and a person may still take it.
-
-How far the share of labels below predicted quantiles is off, beyond chance: the calibration of a regression.
+The first two need significance at the confidence of one decision: a false veto costs one night and none of the year's
+error, and without a test small test sets could never pass. The constant needs no test: a model that is worse than a
+constant prediction is never promoted automatically.
 
 Shapes: N rows, G blocks, R replicates, Q quantiles, B bins.
 """
@@ -17,21 +15,20 @@ import numpy as np
 from vgp.decision import levels
 from vgp.decision.decision import CalibrationCheck, ConstantCheck, Reference, SliceCheck
 from vgp.decision.levels import Compared, groupings
-from vgp.evaluation import clusters, comparison, regression
+from vgp.evaluation import clusters, comparison, metrics, regression
 from vgp.evaluation.comparison import Blocks
 from vgp.evaluation.predictions import Predictions
 from vgp.evaluation.ranked import CALIBRATION_BINS, SMALLEST_PROBABILITY, Ranked, chosen
 from vgp.evaluation.regression import Loss
 from vgp.protocol import outcome
 
-#: One percentage point: the chance error of one bin of 2,000 rows is as large (sqrt(.3 * .7 / 2000) = .010), and
-#: nobody acts on a rate of 31% otherwise than on one of 30%.
+#: One percentage point, about the sampling error of a bin of 2,000 rows (sqrt(.3 * .7 / 2000) = .010).
 CALIBRATION_TOLERANCE = 0.01
 FEWEST_SLICE_ROWS = 100
 
 
 def calibration(data: Predictions, reference: Reference, confidence: float) -> CalibrationCheck:
-    """Whether predicted rates, or quantiles, are farther off than the reference's, beyond tolerance and chance."""
+    """Tests whether the challenger's calibration is worse than the reference's, beyond tolerance and chance."""
     rows = comparison.blocks(data.group, len(data))
     weights_RG = comparison.resample(rows.count)
     squares, replicates = [], []
@@ -43,11 +40,22 @@ def calibration(data: Predictions, reference: Reference, confidence: float) -> C
     ours, theirs = (max(0.0, square) ** 0.5 for square in squares)
     growth = comparison.interval(squares[0] - squares[1], replicates[0] - replicates[1], rows.count, confidence)
     worse = ours - theirs > CALIBRATION_TOLERANCE and growth.low > 0
-    return CalibrationCheck(challenger=ours, reference=theirs, squares_lower_bound=growth.low, worse=worse)
+    errors = [_reported_error(data, model) for model in ("challenger", reference)]
+    return CalibrationCheck(
+        challenger=ours, reference=theirs, challenger_error=errors[0], reference_error=errors[1],
+        squares_lower_bound=growth.low, worse=worse,
+    )  # fmt: skip
+
+
+def _reported_error(data: Predictions, model: str) -> float | None:
+    """Returns the calibration error that `metrics.json` holds for the model; None for quantiles."""
+    if data.header.quantiles:
+        return None
+    return metrics.calibration_error(metrics.calibration_bins(Ranked.of(data.scored(model).confident)))
 
 
 def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows: Blocks) -> tuple[float, np.ndarray]:
-    """Mean squared calibration error of a model, with what sampling noise adds to it, and of each replicate."""
+    """Returns a model's mean squared calibration error, sampling noise included, and that of each replicate (R,)."""
     everything = np.ones((1, rows.count))
     if data.header.quantiles:
         cells = quantile_cells(data.label, data.predicted(model), data.header.quantiles, rows)
@@ -62,11 +70,10 @@ def _miscalibration(data: Predictions, model: str, weights_RG: np.ndarray, rows:
 
 
 def constants(data: Predictions) -> tuple[ConstantCheck, ...]:
-    """The challenger beside what the train labels give without a look at a row; () where these are not known.
+    """Compares the challenger with constant predictions from the train labels; () if the labels are unknown.
 
-    Of a regression also the squared error of its mean, whatever its loss: the mean is shown and used, and a loss of
-    quantiles does not look at it. It is held against the mean and the median of the train labels, of which outliers
-    ruin the first.
+    For a regression it also compares the squared error of the predicted mean, because a loss of quantiles ignores the
+    mean. The constant is the mean or the median of the train labels, whichever is better: outliers spoil the mean.
     """
     header = data.header
     if not header.constant:
@@ -81,7 +88,7 @@ def constants(data: Predictions) -> tuple[ConstantCheck, ...]:
 
 
 def _constant(data: Predictions, kind: Loss, predicted: np.ndarray) -> ConstantCheck:
-    """The constant with the lowest loss of the kind."""
+    """Compares the challenger with the best constant for this loss."""
     header, (mean, median, *quantiles) = data.header, data.header.constant
     losses = {
         "the quantiles" if kind == "pinball" else what: float(
@@ -98,7 +105,7 @@ def _constant(data: Predictions, kind: Loss, predicted: np.ndarray) -> ConstantC
 
 
 def slices(data: Predictions, compared: Compared, confidence: float) -> tuple[SliceCheck, ...]:
-    """How much worse the challenger is on every slice, and whether that is significant over all of them (Holm)."""
+    """Tests whether the challenger is worse on a slice, adjusted for all slices (Holm)."""
     codes = groupings(data)
     drafts = [
         _slice(
@@ -136,17 +143,17 @@ def _adjusted(draft: SliceCheck, adjusted: Iterator[float], confidence: float) -
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows of each block in each bin of similar predictions of one quantile."""
+    """Row counts of one quantile by block and bin of similar predictions."""
 
     quantile: float
-    #: Whose label is below the predicted quantile, or at it, and all, float64 (G, B).
+    #: Rows with the label below the predicted quantile, equal to it, and all rows, float64 (G, B).
     below: np.ndarray
     tied: np.ndarray
     rows: np.ndarray
 
 
 def quantile_cells(label: np.ndarray, predicted: np.ndarray, quantiles: Sequence[float], blocks: Blocks) -> list[Cells]:
-    """Counts for each quantile, in up to `CALIBRATION_BINS` bins of equal mass, equal predictions in the same bin.
+    """Counts rows for each quantile in up to `CALIBRATION_BINS` bins of equal mass; equal predictions share a bin.
 
     Args:
         label: float64 (N,).
@@ -167,17 +174,17 @@ def _cells(label: np.ndarray, predicted: np.ndarray, quantile: float, blocks: Bl
 
 
 def quantile_replicates(weights_RG: np.ndarray, cells: Sequence[Cells]) -> np.ndarray:
-    """Mean square, over rows and quantiles, of how far the share of labels below is off in the row's bin; (R,).
+    """Returns the mean squared error, over rows and quantiles, of the share of labels below the quantile; (R,).
 
-    Labels that equal the quantile count as below or above, whichever is nearer to what should be: of a label that is 0
-    in most rows, 0 is right for many quantiles.
+    Labels equal to the quantile count as below or above, whichever is closer to the target: if most labels are 0, then
+    0 is right for many quantiles.
     """
     squares = [_squares(weights_RG, each) for each in cells]
     return np.asarray(np.mean(squares, axis=0))
 
 
 def _squares(weights_RG: np.ndarray, cells: Cells) -> np.ndarray:
-    # einsum, not a product: BLAS adds up in another order with other numbers of threads.
+    # einsum instead of a matrix product: BLAS sums in an order that depends on the number of threads.
     below_RB, tied_RB, rows_RB = (
         np.einsum("rg,gb->rb", weights_RG, counts) for counts in (cells.below, cells.tied, cells.rows)
     )

@@ -25,18 +25,18 @@ from vgp.evaluation.ranked import SMALLEST_PROBABILITY
 from vgp.evaluation.regression import Loss, losses
 from vgp.protocol.manifest import Column, Manifest
 
-#: Bounds on the work, so that a baseline never takes longer than seconds: rows, and non-zero inputs over all rows.
+#: Most train rows, and most non-zero inputs over all rows, so that a baseline takes seconds.
 MOST_ROWS = 250_000
 MOST_ELEMENTS = 20_000_000
-#: Values of a category that get a column, the most frequent first; the rest share the column of code 0.
+#: Most values of a category that get an input, by frequency; the rest share the input of code 0.
 MOST_VALUES = 500
 ITERATIONS = 200
-#: Bounds on the rows, and their non-zero inputs, by which a setting is chosen.
+#: Most rows, and most non-zero inputs, for choosing the setting.
 MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS = 20_000, 1_000_000
-#: Without a validation split one train row in so many is held out; fewer held rows than this tell nothing.
+#: Without a validation split one train row in so many is held out; fewer held rows than this are not used.
 HELD_OUT, FEWEST_HELD = 10, 20
 PENALTIES = (1.0, 30.0, 1_000.0)
-#: Numbers farther from the median than so many robust deviations are drawn in to there.
+#: Numbers farther from the median than this many robust deviations are clipped.
 REACH = 5.0
 #: Deviations of a normal distribution between its quartiles, and between its first and last percent.
 QUARTILES_APART, PERCENTS_APART = 1.349, 4.653
@@ -46,14 +46,14 @@ Batch = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Setting:
-    """How a linear model is fitted."""
+    """The settings of a linear model's fit."""
 
     penalty: float = 1.0
-    #: Whether scales are those of median and quartiles, and far values are drawn in.
+    #: Whether inputs are scaled by median and quartiles, and outliers clipped.
     robust: bool = False
 
     def columns(self, columns: tuple[Column, ...], sample: Batch) -> tuple[Column, ...]:
-        """The columns with the centre, the scale and the bounds of their inputs in place of what the manifest has."""
+        """Returns the columns with the centre, scale and bounds of this setting."""
         free = {"minimum": -np.inf, "maximum": np.inf}
         scales = (_robust_scale(c, sample[c.name]) if self.robust and c.kind != "category" else {} for c in columns)
         return tuple(c.model_copy(update=free | scale) for c, scale in zip(columns, scales, strict=True))
@@ -64,7 +64,7 @@ SETTINGS = tuple(Setting(penalty, robust) for robust, penalty in product((False,
 
 @dataclass(frozen=True)
 class Baseline:
-    """A fitted baseline. `classes` are the label codes that training saw."""
+    """A fitted linear classifier. `classes` are the label codes that training saw."""
 
     columns: tuple[Column, ...]
     #: Number of classes of the task.
@@ -73,7 +73,7 @@ class Baseline:
     rows: int
 
     def __call__(self, batch: Batch) -> np.ndarray:
-        """Probabilities, float64 (B, C); 0 for a class that was absent in training."""
+        """Returns probabilities, float64 (B, C); 0 for a class that was absent in training."""
         odds = self.model.intercept_ + summed(batch, self.columns, self.model.coef_.T)
         table = np.zeros((len(odds), self.width))
         table[:, self.model.classes_] = _probabilities(odds)
@@ -88,9 +88,9 @@ def _probabilities(odds: np.ndarray) -> np.ndarray:
 
 
 def summed(batch: Batch, columns: tuple[Column, ...], coefficients: np.ndarray) -> np.ndarray:
-    """What inputs times coefficients (inputs, K) add up to, float64 (B, K).
+    """Returns inputs times coefficients (inputs, K), float64 (B, K).
 
-    The inputs are not laid out as for fitting: a category adds the coefficient of its value.
+    Avoids the one-hot matrix: a category adds the coefficient of its value.
     """
     total, start = np.zeros((len(batch[columns[0].name]), coefficients.shape[1])), 0
     for column in columns:
@@ -101,23 +101,23 @@ def summed(batch: Batch, columns: tuple[Column, ...], coefficients: np.ndarray) 
 
 
 def _contribution(values: np.ndarray, column: Column, coefficients: np.ndarray) -> np.ndarray:
-    """What a column adds to the log odds, (B, K), of coefficients (inputs of the column, K)."""
+    """Returns a column's part of the log odds, (B, K), from its coefficients (inputs of the column, K)."""
     if column.kind == "category":
         return np.asarray(coefficients[_positions(column)[values]])
-    # Not by BLAS, which adds up in another order with other numbers of threads.
+    # Without BLAS, whose order of summation depends on the number of threads.
     return np.asarray(np.einsum("bi,ik->bk", _scaled(values, column), coefficients))
 
 
 def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Column, ...], dict[str, np.ndarray]]:
-    """The inputs of simple models, and the rows that they are fitted on: above the bounds evenly spaced ones.
+    """Returns the input columns of simple models, and the rows to fit them on: evenly spaced ones above the bounds.
 
     Args:
         data: Manifest, for the kinds of the columns and their means and deviations.
         rows: The train split.
-        task: Names the label and the group, which are no inputs.
+        task: Names the label and the group, which are not inputs.
 
     Raises:
-        ValueError: there is nothing to learn from.
+        ValueError: there are no inputs or no rows.
     """
     kinds, spare = ("number", "category", "vector"), (task.label, *task.groups)
     columns = tuple(c for c in data.columns if c.kind in kinds and c.name not in spare)
@@ -128,10 +128,10 @@ def sampled(data: Manifest, rows: Rows | Shards, task: Task) -> tuple[tuple[Colu
 
 
 def held_out(sample: Batch, task: Task) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The rows in two parts, the second about a tenth, for tasks without a validation split.
+    """Splits the rows into a part to fit and a held-out part of about a tenth, for tasks without a validation split.
 
-    Whole groups are held out where the task has some, those with the highest values: of days the last. Both parts are
-    given even where the second is too small to be of use.
+    Holds out whole groups if the task has groups, those with the highest values (the last days). Returns both parts
+    even if the second is too small to use.
     """
     rows = len(sample[task.label])
     out = np.arange(rows) % HELD_OUT == HELD_OUT - 1
@@ -145,7 +145,7 @@ def choose(
     columns: tuple[Column, ...], sample: Batch, held: Batch | None, task: Task,
     loss: Callable[[Setting, Batch, Batch], float],
 ) -> Setting:  # fmt: skip
-    """The setting with the lowest loss on held rows, of a fit on some of the sample; the lightest if they are few."""
+    """Returns the setting with the lowest loss on held rows, or the first one if there are too few."""
     learn, held = held_out(sample, task) if held is None else (sample, held)
     most = max(1, min(MOST_CHOOSING_ROWS, MOST_CHOOSING_ELEMENTS // sum(_elements(column) for column in columns)))
     learn, held = thinned(learn, task, most), thinned(held, task, most)
@@ -156,20 +156,20 @@ def choose(
 
 
 def thinned(batch: Batch, task: Task, most: int) -> dict[str, np.ndarray]:
-    """At most so many of the rows, evenly spaced."""
+    """Returns at most `most` evenly spaced rows."""
     rows = len(batch[task.label])
     index = np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
     return {name: values[index] for name, values in batch.items()}
 
 
 def fit(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> Baseline:
-    """Fits the baseline on rows of the train split, the same for the same rows.
+    """Fits the baseline on train rows; deterministic.
 
     Args:
         held: Rows of the validation split, by which its setting is chosen; None = a part of the sample.
 
     Raises:
-        ValueError: they are of one class.
+        ValueError: all rows have one class.
     """
     if len(np.unique(sample[task.label])) < 2:
         raise ValueError("the train split has rows of one class only")
@@ -185,13 +185,13 @@ def _fitted(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Set
     columns = setting.columns(columns, sample)
     model = LogisticRegression(C=1 / setting.penalty, max_iter=ITERATIONS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the bound on the work is meant
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the bound on iterations is intended
         model.fit(inputs(sample, columns), sample[task.label])
     return Baseline(columns, len(task.classes), model, len(sample[task.label]))
 
 
 def _robust_scale(column: Column, values: np.ndarray) -> dict[str, float]:
-    """Median, robust deviation and bounds of a column's values; {} where most of them are one value."""
+    """Returns median, robust deviation and bounds of a column's values; {} if most of them are equal."""
     known = values[np.isfinite(values)].astype(np.float64)
     if not len(known):
         return {}
@@ -202,12 +202,12 @@ def _robust_scale(column: Column, values: np.ndarray) -> dict[str, float]:
 
 
 def _elements(column: Column) -> int:
-    """Non-zero inputs that the column makes of one row."""
+    """Returns the number of non-zero inputs of the column per row."""
     return 1 if column.kind == "category" else 2 * column.width
 
 
 def inputs(batch: Batch, columns: tuple[Column, ...]) -> sparse.csr_matrix:
-    """One-hot categories and standardised numbers, float64 (B, inputs)."""
+    """Returns one-hot categories and standardised numbers, float64 (B, inputs)."""
     return sparse.hstack([_encoded(batch[column.name], column) for column in columns], format="csr")
 
 
@@ -216,21 +216,21 @@ def _encoded(values: np.ndarray, column: Column) -> sparse.csr_matrix:
 
 
 def _width(column: Column) -> int:
-    """How many inputs the column is."""
+    """Returns the number of inputs of the column."""
     if column.kind == "category":
         return 1 + min(MOST_VALUES, len(column.values))
     return column.width * (2 if column.missing else 1)
 
 
 def _one_hot(codes: np.ndarray, column: Column) -> sparse.csr_matrix:
-    """One input per value, float64 (B, values)."""
+    """Returns one input per value, float64 (B, values)."""
     hot = _positions(column)[codes]
     ones = np.ones(len(hot))
     return sparse.csr_matrix((ones, hot, np.arange(len(hot) + 1)), shape=(len(hot), _width(column)))
 
 
 def _positions(column: Column) -> np.ndarray:
-    """Which of the column's inputs each code is."""
+    """Returns each code's index among the column's inputs."""
     frequent = np.argsort(-np.asarray(column.counts), kind="stable")[:MOST_VALUES]
     positions = np.zeros(len(column.values), np.int64)
     positions[frequent] = 1 + np.arange(len(frequent))
@@ -238,35 +238,33 @@ def _positions(column: Column) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, column: Column) -> np.ndarray:
-    """By the column's centre and scale, within its bounds; a missing number is the centre and has an input that says
-    so."""
+    """Scales and clips a number column; a missing number becomes the centre and sets an indicator input."""
     table = values.reshape(len(values), -1).astype(np.float64)
     missing = np.isnan(table)
     scaled = np.where(missing, 0.0, (table.clip(column.minimum, column.maximum) - column.mean) / (column.std or 1.0))
     return np.hstack([scaled, missing]) if column.missing else scaled
 
 
-# ---- the baseline of a regression: a line for the mean, and quantiles that lie as far from it as labels did
+# ---- the baseline of a regression: a linear model for the mean, and quantiles at constant distances from it
 #
-# Quantiles are the mean plus the quantiles of its residuals on rows that it was not fitted on, as in split conformal
-# prediction (Lei et al. 2018, https://doi.org/10.1080/01621459.2017.1307116). They are calibrated over all rows,
-# whatever the label's distribution; they are as wide everywhere, which a better model improves on. Quantile regression
-# is a linear programme, which takes minutes where this takes seconds. In the robust scale labels far from all others
-# are drawn in as well, for the line: the mean and the quantiles are those of the labels as they are.
+# The quantiles are the mean plus quantiles of the residuals on rows that were not fitted, as in split conformal
+# prediction (Lei et al. 2018, https://doi.org/10.1080/01621459.2017.1307116): calibrated over all rows for any
+# distribution, and equally wide everywhere. Quantile regression is a linear programme that takes minutes. With the
+# robust scale, outlying labels are clipped for the fit; mean and quantiles use the original labels.
 
 
 FOLDS = 5
-#: Rows up to which each fold is left out once; of more, one fold's residuals are many enough.
+#: Up to this many rows each fold is left out once; with more rows one fold gives enough residuals.
 MOST_CROSSED_ROWS = 20_000
-#: Bound on the work of a fit: at 200 steps the mean of the flights' delays is as good to five digits as at 1,000.
+#: Most steps of a fit; for the delays of the flights task 200 steps agree with 1,000 to five digits.
 RIDGE_ITERATIONS = 200
-#: Labels farther from the median than so many robust deviations are drawn in.
+#: Labels farther from the median than this many robust deviations are clipped.
 LABEL_REACH = 10.0
 
 
 @dataclass(frozen=True)
 class LinearBaseline:
-    """A fitted linear model, and how far the mean and each quantile lie from it, float64 (1 + Q,)."""
+    """A fitted linear model, with the offsets of the mean and each quantile from it, float64 (1 + Q,)."""
 
     columns: tuple[Column, ...]
     coefficients: np.ndarray
@@ -275,16 +273,16 @@ class LinearBaseline:
     rows: int
 
     def __call__(self, batch: Batch) -> np.ndarray:
-        """Mean and quantiles, float64 (B, 1 + Q)."""
+        """Returns mean and quantiles, float64 (B, 1 + Q)."""
         return np.asarray(self.middle(batch) + self.apart)
 
     def middle(self, batch: Batch) -> np.ndarray:
-        """What the line gives, float64 (B, 1)."""
+        """Returns the linear model's output, float64 (B, 1)."""
         return self.intercept + summed(batch, self.columns, self.coefficients[:, None])
 
 
 def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held: Batch | None = None) -> LinearBaseline:
-    """Fits it on rows of the train split, the same for the same rows.
+    """Fits the model on train rows; deterministic.
 
     Args:
         columns: The inputs: numbers, categories and vectors.
@@ -299,7 +297,7 @@ def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held:
         predicted = (line.middle(rows) + apart).T
         return float(losses(cast(Loss, task.decided_by), label, predicted, task.quantiles).mean())
 
-    with threadpool_limits(1, "blas"):  # it adds up in another order with other numbers of threads
+    with threadpool_limits(1, "blas"):  # the order of summation depends on the number of threads
         setting = choose(columns, sample, held, task, loss)
         line = _line(columns, sample, task, setting)
         apart = np.quantile(_residuals(line.columns, sample, task, setting), task.quantiles)
@@ -307,7 +305,7 @@ def fit_regression(columns: tuple[Column, ...], sample: Batch, task: Task, held:
 
 
 def _line(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> LinearBaseline:
-    """A line through the labels, without its quantiles. Where far labels are drawn in, the mean makes up for it."""
+    """Fits the linear model without quantiles; if labels are clipped, the offset of the mean corrects for it."""
     columns, label = setting.columns(columns, sample), sample[task.label]
     near = _drawn_in(label) if setting.robust else label
     model = _ridge(inputs(sample, columns), near, setting)
@@ -316,16 +314,16 @@ def _line(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setti
 
 
 def _drawn_in(label: np.ndarray) -> np.ndarray:
-    """The labels, those that lie far from the middle half of them drawn in."""
+    """Clips labels that lie far from the middle half."""
     lower, middle, upper = np.quantile(label, [0.25, 0.5, 0.75])
     reach = LABEL_REACH * (upper - lower) / QUARTILES_APART
     return np.asarray(label.clip(middle - reach, middle + reach)) if reach else label
 
 
 def _residuals(columns: tuple[Column, ...], sample: Batch, task: Task, setting: Setting) -> np.ndarray:
-    """Label minus line of rows that the line was not fitted on, float64 (n,): of all rows, or of one fold of many.
+    """Returns residuals of rows that were not fitted, float64 (n,): of all rows, or of one fold if there are many rows.
 
-    Rows of one group are in one fold.
+    Rows of a group are in one fold.
     """
     table, label = inputs(sample, columns), sample[task.label]
     near = _drawn_in(label) if setting.robust else label

@@ -24,11 +24,11 @@ from vgp.evaluation import baseline
 from vgp.protocol import cluster
 from vgp.protocol.manifest import Column
 
-#: Bounds on the work, so that it never takes longer than seconds: numbers looked at (rows x inputs x models, of
-#: which several classes are one each), inputs, and classes. 3,000,000 took 2.5 CPU-seconds. A regression has several
-#: models for one decision, which are fitted at once, and a sample too small would be no rival: it has twice of it.
+#: Bounds on the work, so that a fit takes seconds: numbers read (rows x inputs x models; each of several classes is a
+#: model), inputs, and classes. 3,000,000 numbers took 2.5 CPU-seconds. A regression with several models gets twice as
+#: many, because a rival fitted on a small sample would be too weak.
 MOST_CELLS, MOST_INPUTS, MOST_CLASSES = 3_000_000, 1_000, 20
-#: Values of a category, the most frequent first; the rest are one value. scikit-learn takes 255.
+#: Most values of a category, by frequency; the rest count as one value. scikit-learn accepts 255.
 MOST_VALUES = 254
 SEED = 0
 
@@ -38,18 +38,18 @@ Model: TypeAlias = "HistGradientBoostingClassifier | HistGradientBoostingRegress
 
 @dataclass(frozen=True)
 class Boosting:
-    """Fitted models: one of the classes; or one of the mean and one of each quantile."""
+    """Fitted gradient boosting: one classifier, or one model of the mean and one of each quantile."""
 
     columns: tuple[Column, ...]
-    #: Number of classes of the task; 0 of a regression.
+    #: Number of classes of the task; 0 for a regression.
     classes: int
     models: tuple[Model, ...]
-    #: Rows that they were fitted on.
+    #: Number of rows that the models were fitted on.
     rows: int
     pool: ThreadPoolExecutor
 
     def __call__(self, batch: Columns) -> np.ndarray:
-        """Probabilities, float64 (B, C), or mean and quantiles, float64 (B, 1 + Q)."""
+        """Returns probabilities, float64 (B, C), or mean and quantiles, float64 (B, 1 + Q)."""
         pieces = np.array_split(_inputs(batch, self.columns), cluster.cores())
         parts = [[self.pool.submit(self._ask, model, piece) for piece in pieces if len(piece)] for model in self.models]
         answers = [np.concatenate([part.result() for part in of_model]) for of_model in parts]
@@ -58,7 +58,7 @@ class Boosting:
             table[:, self.models[0].classes_] = answers[0]
             return table
         mean, *quantiles = answers
-        # Models that were fitted apart may cross; in order they are nearer to the truth: Chernozhukov, Fernandez-Val &
+        # Separately fitted quantiles may cross; sorting improves them: Chernozhukov, Fernandez-Val &
         # Galichon 2010, https://doi.org/10.3982/ECTA7880
         return np.column_stack([mean, np.sort(np.column_stack(quantiles), axis=1)])
 
@@ -67,16 +67,16 @@ class Boosting:
 
 
 def fit(columns: tuple[Column, ...], sample: Columns, task: Task, held: Columns | None = None) -> Boosting:
-    """Fits it on rows of the train split, the same for the same rows.
+    """Fits the models on train rows; deterministic.
 
     Args:
         columns: The inputs: numbers, categories and vectors.
-        sample: Some train rows; evenly spaced ones of them are taken where all would take too long.
-        task: Names the label, and what is predicted.
-        held: Rows of the validation split, which tell when to stop; None = a part of the sample.
+        sample: Train rows; evenly spaced ones are used if all would take too long.
+        task: Names the label and the prediction.
+        held: Rows of the validation split for early stopping; None = a part of the sample.
 
     Raises:
-        ValueError: it would take too long.
+        ValueError: the fit would take too long.
     """
     width, classes = sum(column.width for column in columns), len(task.classes)
     if width > MOST_INPUTS or classes > MOST_CLASSES:
@@ -95,9 +95,9 @@ def fit(columns: tuple[Column, ...], sample: Columns, task: Task, held: Columns 
 
 
 def _parts(sample: Columns, task: Task, held: Columns | None, most: int) -> tuple[Columns, Columns]:
-    """At most so many rows to learn from, and half as many that tell when to stop; none of these if they are too few.
+    """Returns at most `most` rows to fit, and half as many for early stopping, or none if they are too few.
 
-    Of a class that the first part lacks no loss can be told, so the second has no row of it.
+    The second part has no rows of classes that the first part lacks, because their loss is undefined.
     """
     learn, held = baseline.held_out(sample, task) if held is None else (sample, held)
     learn, held = baseline.thinned(learn, task, most), baseline.thinned(held, task, max(1, most // 2))
@@ -121,12 +121,12 @@ def _makers(task: Task, categories: list[int], stops: bool) -> list[Callable[[],
 
 
 def _spread(columns: tuple[Column, ...]) -> list[Column]:
-    """The column that each input is of."""
+    """Returns the column of each input."""
     return [column for column in columns for _ in range(column.width)]
 
 
 def _inputs(batch: Columns, columns: tuple[Column, ...]) -> np.ndarray:
-    """Float64 (B, inputs), nan where missing; categories by frequency."""
+    """Returns inputs, float64 (B, inputs), NaN where missing; categories are ranked by frequency."""
     parts = [
         _by_frequency(column)[batch[column.name]]
         if column.kind == "category"
@@ -137,7 +137,7 @@ def _inputs(batch: Columns, columns: tuple[Column, ...]) -> np.ndarray:
 
 
 def _by_frequency(column: Column) -> np.ndarray:
-    """A number for each code: the more frequent, the smaller; the rare share one; nan for missing."""
+    """Returns each code's rank by frequency; rare codes share a rank; NaN for missing."""
     order = np.argsort(-np.asarray(column.counts), kind="stable")
     numbers = np.empty(len(column.values))
     numbers[order] = np.minimum(np.arange(len(order)), MOST_VALUES)

@@ -27,20 +27,20 @@ from vgp.protocol.pins import ChampionPins
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a champion was not scored, as a sentence; and whether its files are gone."""
+    """The reason, as a sentence, why a champion was not scored, and whether its files are gone."""
 
     why: str
     gone: bool
 
     @property
     def note(self) -> str:
-        """What a reader of the figures must know."""
+        """Returns a note for readers of the figures."""
         what = "The champion is gone, and the baseline stands in" if self.gone else "The champion was not compared"
         return f"{what}: {self.why}"
 
 
 def found(champion: str) -> Problem | None:
-    """What its pins say; None if they list files, or it is a folder."""
+    """Returns the problem that the champion's pins record; None if they list files, or for a folder."""
     if not pinned.digest(champion):
         return None
     problem = store.load(champion, ChampionPins).problem
@@ -48,7 +48,7 @@ def found(champion: str) -> Problem | None:
 
 
 def of(champion: str, error: UserError) -> Problem:
-    """Why a champion, a folder or the URI of pins, could not be scored, from the error that came of it."""
+    """Returns the problem of a champion (a folder or the URI of pins) from the error that scoring raised."""
     missing = next((path for path in _paths(champion) if not _exists(path)), "")
     if missing:
         return Problem(f"{missing} is not there any more", gone=True)
@@ -56,7 +56,7 @@ def of(champion: str, error: UserError) -> Problem:
 
 
 def _paths(champion: str) -> list[str]:
-    """The files without which it is no model."""
+    """Returns the files that a model needs."""
     if pinned.digest(champion):
         pins = store.load(champion, ChampionPins)
         return [item.name for item in pins.objects] + [file.path for file in pins.files]
@@ -71,11 +71,11 @@ def _exists(path: str) -> bool:
 
 
 def learned_days_note(champion: Options, now: Options) -> tuple[str, ...]:
-    """What a reader must know of it; nothing where no day is in both windows, or these have no dates.
+    """Returns a note if the champion was trained on days of the test window; nothing otherwise or without dates.
 
     Args:
         champion: Options of the task that the champion was trained with.
-        now: Those of the data that tests.
+        now: Options of the test data.
     """
     trained, tested = dated(champion, "train"), dated(now, "test")
     both = tuple((max(a, c), min(b, d)) for a, b in trained for c, d in tested if max(a, c) < min(b, d))

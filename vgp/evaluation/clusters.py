@@ -1,12 +1,9 @@
-"""The mean of a difference over rows that come in clusters, and how far it is known: the t statistic's parts.
+"""The mean difference over clustered rows with its robust standard error: the parts of the t statistic.
 
-Rows of one day share its weather, so a day is one observation however many rows it has. Where two columns mark rows
-that are not independent, such as day and user, no partition of the rows does: the variance is then two-way robust.
-
-Days on which a new model does well come in spells: the next day's observation is another one only as far as it is not
-like the day before. Where neighbours have a correlation r, the mean of many has (1 + r) / (1 - r) times the variance
-of independent ones (an autoregression of order 1; Zwiers & von Storch 1995,
-https://doi.org/10.1175/1520-0442(1995)008<0336:TSCIAI>2.0.CO;2).
+Rows of one day are dependent, so a day counts as one observation. With two grouping columns, such as day and user, the
+variance is two-way cluster-robust. Neighbouring days are correlated too: with a correlation r between neighbours the
+variance of the mean is (1 + r) / (1 - r) times that of independent days (an autoregression of order 1; Zwiers & von
+Storch 1995, https://doi.org/10.1175/1520-0442(1995)008<0336:TSCIAI>2.0.CO;2).
 
 Shapes: N rows, G clusters, S samples at once: every function of clusters takes (..., G).
 """
@@ -19,14 +16,14 @@ import numpy as np
 
 from vgp.evaluation.predictions import Names
 
-#: More than this says that hardly more than one group was seen, and no spread can be told any more.
+#: Largest correlation: with a higher one the clusters amount to a single observation.
 MOST_CORRELATION = 0.95
 
 
 def in_order(names: Names) -> np.ndarray | None:
-    """A code for each row, int (N,), that rises with time; None where the names of the groups tell no time.
+    """Returns a code for each row, int (N,), that rises with time; None if the group names have no order in time.
 
-    Numbers do, such as days counted from some day on, and texts of one length that begin with a year and a dash.
+    Whole numbers have an order, and texts of equal length that begin with a year and a dash.
     """
     values = list(names.values)
     if not values or None in values:
@@ -41,9 +38,9 @@ def in_order(names: Names) -> np.ndarray | None:
 
 
 def neighbour_correlation(errors: np.ndarray) -> np.ndarray:
-    """The correlation of neighbours among errors (..., G) in their order, (...): between -1 and 1, about unbiased.
+    """Returns the lag-1 correlation of ordered errors (..., G), (...): between -1 and 1, nearly unbiased.
 
-    What is left when the mean of all is taken off is too low by (1 + 3 r) / G: Kendall 1954,
+    Corrects the bias of -(1 + 3 r) / G that subtracting the mean causes: Kendall 1954,
     https://doi.org/10.1093/biomet/41.3-4.403
     """
     count = errors.shape[-1]
@@ -54,41 +51,39 @@ def neighbour_correlation(errors: np.ndarray) -> np.ndarray:
 
 
 def assumed_correlation(seen: np.ndarray | float, count: int, caution: float) -> np.ndarray:
-    """The correlation that neighbours are taken to have, 0 to `MOST_CORRELATION`: the seen one plus `caution` errors.
+    """Returns the assumed correlation of neighbours, 0 to `MOST_CORRELATION`: the estimate plus `caution` errors.
 
     Args:
-        seen: As `neighbour_correlation` gives it.
-        count: Groups.
+        seen: The estimate of `neighbour_correlation`.
+        count: Number of groups.
     """
     error = np.sqrt((1 - np.square(seen)) / count)
     return np.asarray(np.clip(seen + caution * error, 0.0, MOST_CORRELATION))
 
 
 def error_stretch(assumed: np.ndarray | float) -> np.ndarray:
-    """By what the standard error of the mean is longer than that of independent groups, 1 or more."""
+    """Returns the factor, 1 or more, on the standard error of the mean of independent groups."""
     return np.asarray(np.sqrt((1 + np.asarray(assumed)) / (1 - np.asarray(assumed))))
 
 
-#: Beside a loss of 1, what may be rounding: probabilities are float32, whose digits end at 6e-8, and a mean of many
-#: roundings is smaller.
+#: Rounding error relative to the loss: probabilities are float32 (6e-8), and averaging reduces it.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A mean difference; floats, or arrays (S,)."""
+    """A mean difference with its standard error; floats, or arrays (S,)."""
 
     estimate: float
-    #: Its standard error, robust to clusters; above 0.
+    #: Cluster-robust standard error; above 0.
     error: float
-    #: Degrees of freedom of that error.
+    #: Degrees of freedom of the standard error.
     degrees: float
-    #: Third cumulant of the estimate over the error's cube: below 0 where a few clusters are far worse than most.
+    #: Third cumulant of the estimate over the cubed error: negative if a few clusters are far worse than most.
     skew: float
-    #: Clusters of each grouping; the rows, if they are independent.
+    #: Number of clusters of each grouping, or of rows if they are independent.
     clusters: tuple[int, ...]
-    #: Correlation of neighbours, as `neighbour_correlation` gives it, of the first clusters that have an order; None if
-    #: none have. And how many those are.
+    #: Correlation of neighbouring clusters of the first ordered grouping, and their number; None without an order.
     carried: float | None = None
     in_order: int = 0
 
@@ -101,12 +96,12 @@ def contrast(
     scale: float = 1.0,
     orders: Sequence[np.ndarray | None] = (),
 ) -> Contrast:
-    """The mean of the differences of N rows; with `sizes` (N,) the sum of differences over the sum of sizes.
+    """Computes the mean difference of N rows; with `sizes` (N,), the sum of differences over the sum of sizes.
 
     Args:
-        groupings: For each grouping column the code of each row, int (N,): none for independent rows, at most two.
-        orders: The same columns as codes that rise with time; None for one that tells no time.
-        scale: A loss like those that differ, in their unit: an error below `ROUNDING` of it counts as that much.
+        groupings: Codes of each grouping column, int (N,); none for independent rows, at most two.
+        orders: Codes of these columns that rise with time; None for a column without an order.
+        scale: A typical loss; the standard error is at least `ROUNDING` times this value.
     """
     ways = [numbered(codes) for codes in groupings] or [(np.arange(len(differences)), len(differences))]
     parts = [of_clusters(*_sums(differences, sizes, *way)) for way in ways]
@@ -129,20 +124,20 @@ def contrast(
 
 
 def _carried(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray) -> tuple[float, int]:
-    """The correlation of neighbouring clusters, and how many clusters there are."""
+    """Returns the correlation of neighbouring clusters, and the number of clusters."""
     totals, whole = _sums(differences, sizes, *numbered(codes))
     return float(neighbour_correlation(_errors(totals, whole))), len(totals)
 
 
 def _errors(totals: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """How much each cluster takes the mean away from what it is, (..., G)."""
+    """Returns each cluster's influence on the mean, (..., G)."""
     whole = sizes.sum(axis=-1, keepdims=True)
     return np.asarray(totals / whole - totals.sum(axis=-1, keepdims=True) / whole * (sizes / whole))
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What clusters say of a mean; each (...)."""
+    """The estimate of a mean from clusters, with its moments; each (...)."""
 
     estimate: np.ndarray
     variance: np.ndarray
@@ -152,13 +147,13 @@ class Moments:
 
 
 def of_clusters(totals: np.ndarray, sizes: np.ndarray) -> Moments:
-    """The mean of clusters with these sums of differences and of sizes, both (..., G); linearised, as a ratio of sums
-    (Cochran 1977, section 6.3).
+    """Estimates a mean from the clusters' sums of differences and of sizes, both (..., G), linearised as a ratio of
+    sums (Cochran 1977, section 6.3).
 
-    Clusters of unequal size know less than their number says. Variance and degrees of freedom are corrected as if each
-    cluster's mean had the same variance, which is so where what its rows share outweighs what they do not (Bell &
-    McCaffrey 2002; Imbens & Kolesár 2016, https://doi.org/10.1162/REST_a_00552): the variance is then unbiased, and has
-    the two moments of a chi-squared of so many degrees. Of equal clusters that is G / (G - 1) and G - 1.
+    Unequal clusters carry less information than equal ones. Variance and degrees of freedom are corrected for cluster
+    means of equal variance (Bell & McCaffrey 2002; Imbens & Kolesár 2016, https://doi.org/10.1162/REST_a_00552): the
+    variance is unbiased and matches two moments of a chi-squared. For equal clusters the factor is G / (G - 1) and the
+    degrees are G - 1.
     """
     whole = sizes.sum(axis=-1, keepdims=True)
     estimate, share = totals.sum(axis=-1, keepdims=True) / whole, sizes / whole
@@ -166,19 +161,19 @@ def of_clusters(totals: np.ndarray, sizes: np.ndarray) -> Moments:
     p2, p3, p4, p5 = ((share**power).sum(axis=-1) for power in (2, 3, 4, 5))
     first = p2 - 2 * p3 + p2**2
     second = p4 + 4 * p2 * p4 - 4 * p5 + p2**4 - 4 * p2**2 * p3 + 2 * p3**2
-    with np.errstate(invalid="ignore", divide="ignore"):  # a single cluster knows nothing
+    with np.errstate(invalid="ignore", divide="ignore"):  # a single cluster has no variance
         variance = np.where(first > 0, (errors**2).sum(axis=-1) * p2 / first, np.inf)
         degrees = np.where(second > 0, first**2 / second, 0.0)
     return Moments(estimate[..., 0], variance, np.minimum(degrees, sizes.shape[-1] - 1), (errors**3).sum(axis=-1))
 
 
 def two_way(first: Moments, second: Moments, cells: Moments) -> Moments:
-    """What two groupings and the cells of both say of one mean.
+    """Combines the estimates by two groupings and by their intersection into a two-way robust one.
 
-    The variance is that by the first, plus that by the second, less that by the cells (Cameron, Gelbach & Miller 2011,
-    https://doi.org/10.1198/jbes.2010.07136). It may come out too small, even below 0, where clusters are few, so it is
-    no less than either one-way variance (the "max-se" of MacKinnon, Nielsen & Webb 2024,
-    https://arxiv.org/abs/2406.08880). The degrees of freedom are the fewer of the two.
+    The variance is the sum of both less that of the intersection (Cameron, Gelbach & Miller 2011,
+    https://doi.org/10.1198/jbes.2010.07136). With few clusters it can be too small or negative, so it is at least each
+    one-way variance (the "max-se" of MacKinnon, Nielsen & Webb 2024, https://arxiv.org/abs/2406.08880). The degrees of
+    freedom are the smaller ones.
     """
     both = first.variance + second.variance - cells.variance
     return Moments(
@@ -190,9 +185,9 @@ def two_way(first: Moments, second: Moments, cells: Moments) -> Moments:
 
 
 def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
-    """The codes that occur, numbered from 0 in their order, and how many they are."""
+    """Renumbers the codes that occur from 0, in order; returns them and their number."""
     most = int(codes.max()) + 1 if len(codes) else 0
-    if most > 8 * len(codes):  # a few of very many: their own sort is cheaper than a list of all
+    if most > 8 * len(codes):  # few of many possible codes: sorting is cheaper than counting
         distinct, numbers = np.unique(codes, return_inverse=True)
         return numbers, len(distinct)
     present = np.flatnonzero(np.bincount(codes, minlength=most))
@@ -202,10 +197,10 @@ def numbered(codes: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _crossed(first: tuple[np.ndarray, int], second: tuple[np.ndarray, int]) -> np.ndarray:
-    """One code for each pair of codes, int64 (N,)."""
+    """Returns one code for each pair of codes, int64 (N,)."""
     return np.asarray(first[0].astype(np.int64) * second[1] + second[0])
 
 
 def _sums(differences: np.ndarray, sizes: np.ndarray | None, codes: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
-    """Of differences and of sizes by cluster, each float64 (G,): in the order of the rows, on any number of threads."""
+    """Sums differences and sizes by cluster, each float64 (G,), independent of the number of threads."""
     return np.bincount(codes, differences, count), np.bincount(codes, sizes, count).astype(np.float64, copy=False)

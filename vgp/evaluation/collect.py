@@ -27,28 +27,28 @@ from vgp.protocol import file_names, manifest
 from vgp.protocol.manifest import Manifest
 
 METRICS_FILE = file_names.METRICS
-#: The console shows a handful; a curve belongs into TensorBoard's logs.
+#: Most metrics of a script; curves belong in TensorBoard logs.
 MOST_METRICS = 200
 MOST_LETTERS = 100
-#: Of metrics.json, and of script.json.
+#: Most bytes of metrics.json and of script.json.
 MOST_BYTES = 1 << 20
 LAUNCHED_FILE_NAME = file_names.SCRIPT
-#: What is no part of the model.
+#: Files that are not part of the model.
 BESIDES = (METRICS_FILE, PREDICTIONS, collected.FILE_NAME)
 MOST_SHOWN_METRICS = 8
 
 
 def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Collected:
-    """Reads and judges a script's folder, and writes `collected.json` into it.
+    """Checks a script's output folder and writes `collected.json` into it.
 
     Args:
-        folder: What the script knew as AIP_MODEL_DIR, gs:// or on this machine.
+        folder: The script's AIP_MODEL_DIR, gs:// or local.
         checkpoints: The folder with `script.json`; "" = none.
         data: The prepared dataset.
-        task: Of the dataset.
+        task: Task of the dataset.
 
     Raises:
-        UserError: the script left no model, or its figures or predictions cannot be right. Nothing is written then.
+        UserError: the script wrote no model, or its metrics or predictions are invalid; nothing is written.
     """
     dataset, folder = manifest.load(data), storage.uri(folder)
     left = storage.below(folder)
@@ -71,10 +71,10 @@ def collect(folder: str, checkpoints: str, data: str | Path, task: Task) -> Coll
 
 
 def left_predictions(folder: str, task: Task) -> Predictions | None:
-    """The predictions in a script's folder, or in the pins of one, as its task expects them; None if there are none.
+    """Returns the predictions in a script's folder or its pins, in the form of the task; None if there are none.
 
     Raises:
-        UserError: they cannot be read, or a value cannot be.
+        UserError: they cannot be read, or hold an invalid value.
     """
     path = collected.file(folder, PREDICTIONS)
     if not path:
@@ -96,7 +96,7 @@ def _require_model(folder: str, left: Sequence[File], model: Sequence[File]) -> 
     what = f"only {listed(names)}" if names else "no file"
     empty = ", empty" if model else ""
     raise UserError(
-        f"the script left no model: {folder}, which it knew as AIP_MODEL_DIR, holds {what}{empty}. Let it save there; "
+        f"the script wrote no model: its AIP_MODEL_DIR, {folder}, holds {what}{empty}. Save the model there; "
         "links are not followed."
     )
 
@@ -104,8 +104,8 @@ def _require_model(folder: str, left: Sequence[File], model: Sequence[File]) -> 
 def _require_one_file(folder: str, left: Sequence[File]) -> None:
     if parts := [file for file in left if _name(folder, file).startswith(f"{PREDICTIONS}/")]:
         raise UserError(
-            f"{folder}/{PREDICTIONS} is a folder of {len(parts):,} files, as Spark and Dask write it: one file is "
-            "taken up. Write the rows into one, such as by toPandas().to_parquet."
+            f"{folder}/{PREDICTIONS} is a folder of {len(parts):,} files, as Spark and Dask write it. Write one file, "
+            "for example with toPandas().to_parquet."
         )
 
 
@@ -115,7 +115,7 @@ def _metrics(folder: str) -> dict[str, float]:
 
 
 def _predictions(folder: str, data: str | Path, dataset: Manifest, task: Task) -> int:
-    """How many rows were predicted, once they are known to be right."""
+    """Returns the number of predicted rows after checking them."""
     left = left_predictions(folder, task)
     if left is None:
         return 0
@@ -145,21 +145,21 @@ def _words(folder: str, taken: Collected, left: Sequence[File]) -> list[str]:
 
 
 def _similar(name: str, names: Sequence[str]) -> str:
-    """A file that may have been meant, as ` (there is predictions-0.parquet; the name is exact)`."""
+    """Returns a hint at a similar file name, such as ` (there is predictions-0.parquet; the name is exact)`."""
     by_last = {other.rpartition("/")[2]: other for other in names if other != name}
     stem, _, ending = name.partition(".")
     near = [other for last, other in by_last.items() if last.startswith(stem[:6]) and ending in other]
     return f" (there is {listed(near[:1])}: only this name, in the folder itself, is taken up)" if near else ""
 
 
-# ---- `metrics.json`, as a script leaves it: an object of names and numbers, nothing nested
+# ---- the script's `metrics.json`: a flat object of names and numbers
 
 
 def read_metrics(path: str) -> dict[str, float]:
-    """The numbers of the file, by name, in its order.
+    """Returns the metrics of the file by name.
 
     Raises:
-        UserError: it is too large, no JSON, or holds something else than finite numbers.
+        UserError: it is too large, not JSON, or holds values other than finite numbers.
     """
     text = storage.read(path, most=MOST_BYTES, links=False)
     try:
@@ -207,7 +207,7 @@ def _no_constant(name: str) -> None:
 
 
 def _number(digits: str) -> float:
-    """A whole number as it is, as long as a double holds it."""
+    """Converts a JSON number; a whole number must fit a double exactly."""
     if len(digits) > 300:
         return math.inf
     return int(digits)
@@ -222,11 +222,11 @@ def _refused(path: str, what: str) -> UserError:
     return UserError(f'{storage.plain(path)}: {what}. It holds numbers by name: {{"loss": 0.31, "accuracy": 0.9}}.')
 
 
-# ---- `script.json`: what ran in place of our training, as the launching text wrote it down; for people only
+# ---- `script.json`: how the script ran, written by the launching text; shown to people only
 
 
 def read_launched(folder: str) -> Launched:
-    """What the file in the folder tells; what it lacks is left empty, also if it is no such file."""
+    """Reads `script.json`; missing values, and a missing file, give empty fields."""
     try:
         told = json_text.parse_json(
             storage.read(f"{storage.uri(folder)}/{LAUNCHED_FILE_NAME}", most=MOST_BYTES, links=False)

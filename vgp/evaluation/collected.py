@@ -20,7 +20,7 @@ PREDICTIONS = file_names.PREDICTIONS
 
 
 class Launched(Frozen):
-    """What ran, as the launching text wrote it down; empty where nothing tells."""
+    """How a script ran, from `script.json`; empty fields are unknown."""
 
     command: tuple[str, ...] = ()
     launch: str = ""
@@ -28,31 +28,31 @@ class Launched(Frozen):
     #: On each node.
     processes: int = 0
     seconds: float | None = None
-    #: The folder that survives, which the script knew as AIP_CHECKPOINT_DIR.
+    #: The script's AIP_CHECKPOINT_DIR.
     checkpoints: str = ""
-    #: Why what ran may not be what was meant, such as processes that never met.
+    #: Warnings, for example that the processes never communicated.
     warnings: tuple[str, ...] = ()
 
 
 class Collected(Frozen):
-    """What `collected.json` holds."""
+    """The content of `collected.json`."""
 
     format: Literal[1] = 1
-    #: `module:Class` of the prepared data.
+    #: Task of the prepared data, `module:Class`.
     task: str
-    #: Checksum of the prepared test rows (`test_rows.checksum`), which the predictions are of; "" if there are none.
+    #: Checksum of the predicted test rows (`test_rows.checksum`); "" without prepared rows.
     rows: str
     launched: Launched = Launched()
-    #: Files of the model, and their bytes.
+    #: Number of files of the model, and their bytes.
     files: int
     bytes: int
     metrics: dict[str, float] = {}
-    #: Rows of predictions.parquet; 0 if there is none.
+    #: Rows of predictions.parquet; 0 without the file.
     predictions: int = 0
 
 
 def file(folder: str, name: str) -> str:
-    """The path of a file of a script's folder; of a pinned champion's with its generation; "" if it is not there."""
+    """Returns the path of a file in a script's folder, with its generation for a pinned one; "" if it is missing."""
     folder = storage.uri(folder)
     if pinned.digest(folder):
         return _pinned_file(folder, name)
@@ -71,30 +71,30 @@ def _pinned_file(uri: str, name: str) -> str:
 
 
 def is_script(folder: str) -> bool:
-    """Whether a folder, or what pins list, is a script's: it was taken up, or has predictions and no model of ours."""
+    """Whether a folder or its pins hold a script's model: collected, or with predictions and without `model.json`."""
     if file(folder, FILE_NAME):
         return True
     return bool(file(folder, PREDICTIONS)) and not (file(folder, CARD) and file(folder, WEIGHTS))
 
 
 def load(folder: str) -> Collected | None:
-    """What was taken up of a folder; None for one that no step has looked at. Raises UserError if it is unreadable."""
+    """Returns the folder's `collected.json`, or None. Raises UserError if it is unreadable."""
     path = file(folder, FILE_NAME)
     if not path:
         return None
     try:
         return json_text.parse_model(Collected, storage.read(path, most=files.MOST_JSON_BYTES, links=False))
     except ValueError as error:
-        raise UserError(f"{storage.plain(path)} cannot be read as what was taken up from a script: {error}") from None
+        raise UserError(f"{storage.plain(path)} is not a valid {FILE_NAME}: {error}") from None
 
 
 def save(folder: str, collected: Collected) -> None:
-    """Writes `collected.json` into the script's folder, in place of one from before."""
+    """Writes `collected.json` into the script's folder, replacing an earlier one."""
     try:
         load(folder)
     except UserError:
         raise UserError(
-            f"the script left a file {FILE_NAME} in {folder}, where what was taken up is written: give it another name."
+            f"the script wrote {folder}/{FILE_NAME}, a name that the `collect` step uses: rename the file."
         ) from None
     text = json.dumps(collected.model_dump(), indent=1, allow_nan=False) + "\n"
     storage.overwrite(f"{storage.uri(folder)}/{FILE_NAME}", text.encode())

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special  # scipy.stats says the same, and takes a second to import
+from scipy import special  # importing scipy.stats takes a second
 
 from vgp.evaluation.clusters import numbered
 from vgp.evaluation.predictions import Names, Predictions
@@ -23,15 +23,15 @@ from vgp.evaluation.ranked import Ranked, chosen, hits_of, scores_of
 
 SEED = 20130701
 REPLICATES = 2_000
-#: The relative error of a standard error from 250 blocks is 1 / sqrt(2 * 249), under 5 %.
+#: Most blocks: the relative error of a standard error from 250 blocks is 1 / sqrt(2 * 249), under 5 %.
 MOST_BLOCKS = 250
-#: Bounds the memory and the time of the AUC's replicates: blocks times levels of scores, so 1,000 levels of 250 blocks.
+#: Most cells (blocks times score levels) for the AUC's replicates: 1,000 levels of 250 blocks.
 MOST_CELLS = 250_000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its bounds at the confidence that was asked for, in the estimate's unit."""
+    """An estimate with its confidence bounds, in the estimate's unit."""
 
     estimate: float
     low: float
@@ -40,14 +40,15 @@ class Interval:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Independent sets of rows: `codes[i]` in [0, count) is the block of row i."""
+    """Independent blocks of rows: `codes[i]` in [0, count) is the block of row i."""
 
     codes: np.ndarray
     count: int
 
 
 def blocks(group: Names | None, rows: int) -> Blocks:
-    """One block a group; independent rows and numerous groups are put into `MOST_BLOCKS` at random, fixed seed."""
+    """Returns one block per group; many groups or independent rows are put into `MOST_BLOCKS` at random (fixed
+    seed)."""
     codes, count = (None, rows) if group is None else numbered(group.codes)
     numbers = np.arange(count)
     if count > MOST_BLOCKS:
@@ -58,7 +59,7 @@ def blocks(group: Names | None, rows: int) -> Blocks:
 
 @lru_cache(maxsize=8)
 def resample(count: int, replicates: int = REPLICATES) -> np.ndarray:
-    """`weights_RG` of the bootstrap: G draws with replacement from G blocks, fixed seed; float64 (R, G)."""
+    """Returns bootstrap weights: G draws with replacement from G blocks, fixed seed; float64 (R, G)."""
     random = np.random.default_rng(SEED)
     weights_RG = random.multinomial(count, np.full(count, 1 / count), size=replicates).astype(np.float64)
     weights_RG.flags.writeable = False
@@ -66,7 +67,7 @@ def resample(count: int, replicates: int = REPLICATES) -> np.ndarray:
 
 
 def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: float) -> Interval:
-    """One-sided bounds, each at `confidence`: percentiles of the replicates, moved out for few blocks.
+    """Returns one-sided bounds, each at `confidence`: percentiles of the replicates, expanded for few blocks.
 
     The expanded percentile interval of Hesterberg 2015, section 3.2 (https://doi.org/10.1080/00031305.2015.1089789)
     has the width of a t interval, where plain percentiles of 30 blocks are too narrow.
@@ -83,16 +84,16 @@ def interval(estimate: float, replicates_R: np.ndarray, count: int, confidence: 
 
 
 def auc_replicates(weights_RG: np.ndarray, ranked: Ranked, blocks: int, auc: float) -> np.ndarray:
-    """AUC of each replicate, (R,); not a number where a replicate drew one class only.
+    """Returns the AUC of each replicate, (R,); NaN if a replicate drew one class only.
 
     Args:
         ranked: Scores, whether they were hits, and their blocks.
-        blocks: How many blocks there are.
-        auc: Of all rows, exactly.
+        blocks: Number of blocks.
+        auc: Exact AUC of all rows.
 
-    The Mann-Whitney form of the AUC (Hanley & McNeil 1982, https://doi.org/10.1148/radiology.143.1.7063747) kept
-    apart by block is a quadratic form of the weights. Beyond `MOST_CELLS` distinct scores by blocks, scores count as
-    ties within levels of equal mass; the replicates are then moved by what that does to the AUC of all rows.
+    The Mann-Whitney form of the AUC (Hanley & McNeil 1982, https://doi.org/10.1148/radiology.143.1.7063747), by
+    block, is a quadratic form of the weights. Beyond `MOST_CELLS`, scores within levels of equal mass count as ties,
+    and the replicates are shifted by the effect of this on the AUC of all rows.
     """
     hits_GL, misses_GL = _counts_by_level(ranked, blocks, ranked.levels(MOST_CELLS // blocks))
     wins_GG = hits_GL @ (misses_GL.cumsum(axis=1) - misses_GL / 2).T  # exact: halves below 2 ** 53
@@ -103,7 +104,7 @@ def auc_replicates(weights_RG: np.ndarray, ranked: Ranked, blocks: int, auc: flo
 
 
 def _counts_by_level(ranked: Ranked, blocks: int, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hits and misses by block and level of score, each float64 (G, L)."""
+    """Counts hits and misses by block and score level, each float64 (G, L)."""
     assert ranked.blocks is not None
     levels = len(starts)
     level = np.repeat(np.arange(levels, dtype=np.int32), np.diff(starts, append=len(ranked)))
@@ -115,18 +116,18 @@ def _counts_by_level(ranked: Ranked, blocks: int, starts: np.ndarray) -> tuple[n
 def mean_replicates(
     weights_RG: np.ndarray, values: np.ndarray, rows: Blocks, sizes: np.ndarray | None = None
 ) -> np.ndarray:
-    """Mean over rows of each replicate, (R,); with `sizes` (N,) the sum of values over the sum of sizes."""
+    """Returns the mean of each replicate, (R,); with `sizes` (N,), the sum of values over the sum of sizes."""
     totals = np.bincount(rows.codes, values, rows.count)
     counts = np.bincount(rows.codes, sizes, rows.count)
     return np.asarray(_sums(weights_RG, totals) / _sums(weights_RG, counts))
 
 
 def calibration_replicates(weights_RG: np.ndarray, packed: np.ndarray, rows: Blocks, edges: np.ndarray) -> np.ndarray:
-    """Mean squared calibration error of each replicate, (R,), over the bins of the whole sample.
+    """Returns the mean squared calibration error of each replicate, (R,), over the bins of all rows.
 
     Args:
-        packed: What calibration compares, row by row: see `ranked.Scored`.
-        edges: Of the bins: see `Ranked.bin_edges`.
+        packed: Packed confidences and hits; see `ranked.Scored`.
+        edges: Bin edges; see `Ranked.bin_edges`.
     """
     confidence, bins = scores_of(packed), len(edges) + 1
     cells = rows.codes.astype(np.int64) * bins + np.searchsorted(edges, confidence, side="right")
@@ -139,16 +140,16 @@ def calibration_replicates(weights_RG: np.ndarray, packed: np.ndarray, rows: Blo
 
 
 def _sums(weights_RG: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """`weights_RG @ values`, in an order of its own: BLAS adds up in another with other numbers of threads."""
+    """Returns `weights_RG @ values` without BLAS, whose order of summation depends on the number of threads."""
     return np.asarray(np.einsum("rg,g...->r...", weights_RG, values))
 
 
 def without_noise(plain: float, replicates_R: np.ndarray) -> tuple[float, np.ndarray]:
-    """A mean of squares and its replicates, both freed of what sampling noise adds on average.
+    """Removes the bias of sampling noise from a mean of squares and from its replicates.
 
-    Even a perfect model's bins miss by chance, the more the finer the bins and the fewer the rows. Each replicate
-    adds that noise once more, so the replicates show how much it is (bootstrap bias correction, exact for squares).
-    The debiased calibration error of Kumar, Liang & Ma 2019, https://arxiv.org/abs/1909.10155, for grouped rows.
+    A perfect model's bins deviate by chance, more with finer bins and fewer rows. Each replicate adds this noise once
+    more, so the replicates measure it (bootstrap bias correction, exact for squares). This is the debiased calibration
+    error of Kumar, Liang & Ma 2019, https://arxiv.org/abs/1909.10155, for grouped rows.
     """
     noise = float(replicates_R.mean()) - plain
     return plain - noise, replicates_R - 2 * noise
@@ -158,7 +159,7 @@ def without_noise(plain: float, replicates_R: np.ndarray) -> tuple[float, np.nda
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Adjusted p-values that bound the chance of any false alarm: Holm 1979, https://www.jstor.org/stable/4615733"""
+    """Returns p-values adjusted for multiple tests: Holm 1979, https://www.jstor.org/stable/4615733"""
     order = np.argsort(p_values, kind="stable")
     factors = len(p_values) - np.arange(len(p_values))
     adjusted = np.minimum(1.0, np.maximum.accumulate(np.asarray(p_values)[order] * factors))
@@ -167,27 +168,27 @@ def holm(p_values: list[float]) -> list[float]:
     return [float(p) for p in result]
 
 
-# ---- rows that are measured together, and what their groups allow to say: intervals of figures
+# ---- parts of the rows (all, or a slice), and intervals of their figures
 
 
-#: Values of one slice column that are measured, the most frequent first: a table of thousands helps nobody.
+#: Most values of one slice column to measure, by frequency.
 MOST_SLICE_VALUES = 50
 #: Each side of a 95% interval.
 INTERVAL_CONFIDENCE = 0.975
 SLICE_REPLICATES = 1_000
 
 Bounds = tuple[float, float] | None
-#: `map`, by several threads: results in the order of what they are of.
+#: Type of `map` over several threads, results in order.
 Each = Callable[..., Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows that are measured together: all of them, or those with one value of a slice column."""
+    """A part of the rows: all of them, or those with one value of a slice column."""
 
-    #: Their numbers, rising.
+    #: Row numbers, ascending.
     rows: np.ndarray | slice
-    #: Of each class, int (C,).
+    #: Number of rows of each class, int (C,).
     counts: np.ndarray
     column: str = ""
     value: str = ""
@@ -202,7 +203,7 @@ def everything(data: Predictions) -> Part:
 
 
 def parts(data: Predictions, column: str, names: Names) -> Iterator[Part]:
-    """The most frequent values of a column, in the order of their codes."""
+    """Yields the parts of a column's most frequent values, in the order of their codes."""
     for value, rows in names.rows(MOST_SLICE_VALUES):
         labels = chosen(data.label, rows) if data.header.classes else data.label
         yield Part(rows, _class_counts(data, labels), column, value)
@@ -216,7 +217,7 @@ def _class_counts(data: Predictions, label: np.ndarray) -> np.ndarray:
 def mean_interval(
     data: Predictions, part: Part, estimate: float, values: np.ndarray, sizes: np.ndarray | None = None
 ) -> Bounds:
-    """The 95% interval of a mean over the part's rows, float (n,); with `sizes` of a ratio of sums."""
+    """Returns the 95% interval of the mean of float (n,) values; with `sizes`, of a ratio of sums."""
     rows = part_blocks(data, part, len(values))
     means = mean_replicates(resample(rows.count, part.replicates), values, rows, sizes)
     return bounds(estimate, means, rows.count)
@@ -227,6 +228,6 @@ def part_blocks(data: Predictions, part: Part, rows: int) -> Blocks:
 
 
 def bounds(estimate: float, values: np.ndarray, count: int) -> Bounds:
-    """The 95% interval from replicates of an estimate; None where there are too few blocks."""
+    """Returns the 95% interval from replicates of an estimate; None with too few blocks."""
     found = interval(estimate, values, count, INTERVAL_CONFIDENCE)
     return (found.low, found.high) if np.isfinite([found.low, found.high]).all() else None

@@ -2,9 +2,9 @@
 
 The measure is the population stability index, the symmetric Kullback-Leibler divergence (Jeffreys 1946) of two binned
 distributions, sum((q - p) * ln(q / p)), with the usual marks of credit scoring: from 0.1 on a moderate shift, from 0.25
-on a large one (Siddiqi 2006, Credit Risk Scorecards, chapter 9). Where nothing differs it is about
-(1/n + 1/m) * chi-square with bins - 1 degrees of freedom (Yurdakul & Naranjo 2020, https://doi.org/10.21314/JRMV.2020.227),
-so a value below the 95 % point of that is no shift, whatever its size: small tables would shift all the time.
+on a large one (Siddiqi 2006, Credit Risk Scorecards, chapter 9). Where nothing differs it is about (1/n + 1/m) *
+chi-square with bins - 1 degrees of freedom (Yurdakul & Naranjo 2020, https://doi.org/10.21314/JRMV.2020.227), so a
+value below the 95 % point of that is no shift, whatever its size: small tables would shift all the time.
 
 Bins are tenths of the train rows and one for missing values; of categories the 20 most frequent values, the others
 together, values that training never saw, and missing ones. A bin's empty side counts half a row.
@@ -26,30 +26,30 @@ CHANCE_CONFIDENCE = 0.95
 FREQUENT_VALUES = 20
 #: Of each split.
 MOST_ROWS = 50_000
-#: Columns that are looked at, and of a vector its elements: a row's vector counts by its mean.
+#: Most columns, and most elements of a vector; a vector is compared by its mean.
 MOST_COLUMNS = 1_000
 SHOWN_VALUES = 3
 
 
 class ColumnDrift(Frozen):
-    """One column in the train rows and in the scored rows."""
+    """The drift of one column from train rows to scored rows."""
 
     column: str
     index: float
-    #: What the index stays below, with 95 % confidence, where nothing differs.
+    #: Upper 95 % limit of the index without drift.
     chance: float
     shift: Literal["none", "moderate", "large"]
-    #: Missing parts of the train rows and of the scored rows.
+    #: Shares of missing values in train rows and in scored rows.
     missing: tuple[float, float] = (0.0, 0.0)
-    #: Part of the scored rows with values that no train row has, and the most frequent of these.
+    #: Share of scored rows with values that no train row has, and the most frequent such values.
     unseen: float = 0.0
     unseen_values: tuple[str, ...] = ()
 
 
 class Drift(Frozen):
-    """All columns, the largest shift first, and the label's where there is one."""
+    """The drift of all columns, largest first, and of the label."""
 
-    #: Rows that were compared: samples of the splits.
+    #: Sizes of the compared samples.
     train_rows: int
     rows: int
     columns: tuple[ColumnDrift, ...]
@@ -61,10 +61,10 @@ class Drift(Frozen):
 
 
 def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str] = ()) -> Drift | None:
-    """Compares samples of the train split and of `split`; None where one of them has no rows.
+    """Compares samples of the train split and of `split`; None if one of them has no rows.
 
     Args:
-        groups: Columns whose values mark rows that are not independent: splits part them, so they always differ.
+        groups: Grouping columns, which always differ because splits separate groups.
     """
     learned = [c for c in dataset.columns if is_measured(c) and c.name not in groups][:MOST_COLUMNS]
     label = [c for c in dataset.columns if c.kind == "label"]
@@ -82,7 +82,7 @@ def drift(data: str | Path, dataset: Manifest, split: str, groups: Sequence[str]
 
 
 def is_measured(column: Column) -> bool:
-    """Not ids, and no vectors of whole numbers but bytes: the mean of the numbers of tokens says nothing."""
+    """Whether drift is defined: not for ids, nor for vectors of whole numbers other than bytes, such as tokens."""
     if column.kind == "vector":
         return any(name in column.type for name in ("float", "double", "uint8", "binary"))
     return column.kind in ("number", "category")
@@ -102,7 +102,7 @@ def _column(column: Column, train: np.ndarray, test: np.ndarray) -> ColumnDrift:
 def compared(
     name: str, train: np.ndarray, test: np.ndarray, unseen: float = 0.0, values: tuple[str, ...] = ()
 ) -> ColumnDrift:
-    """From counts by bin, of which the last is for missing values."""
+    """Compares counts by bin; the last bin is for missing values."""
     value, chance = index(train, test), chance_level(train, test)
     shifted = value >= MODERATE and value > chance
     return ColumnDrift(
@@ -113,7 +113,7 @@ def compared(
 
 
 def index(train: np.ndarray, test: np.ndarray) -> float:
-    """The population stability index of counts by bin, int (bins,)."""
+    """Returns the population stability index of counts by bin, int (bins,)."""
     used = (train + test) > 0
     before, after = (np.maximum(counts[used], 0.5) for counts in (train, test))
     p, q = before / before.sum(), after / after.sum()
@@ -121,7 +121,7 @@ def index(train: np.ndarray, test: np.ndarray) -> float:
 
 
 def chance_level(train: np.ndarray, test: np.ndarray) -> float:
-    """What the index of rows of one distribution stays below, with 95 % confidence."""
+    """Returns the upper 95 % limit of the index for rows of one distribution."""
     freedom = np.count_nonzero(train + test) - 1
     if freedom < 1:
         return 0.0
@@ -129,14 +129,14 @@ def chance_level(train: np.ndarray, test: np.ndarray) -> float:
 
 
 def number_bins(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts in tenths of the known train values, each closed on the left, and of missing values."""
+    """Counts values by the deciles of the known train values (closed on the left), and missing values."""
     inner = bins.bin_edges(train)
     return bins.tally(train, inner), bins.tally(test, inner)
 
 
 def places(column: Column) -> np.ndarray:
-    """The bin of each code of a category or of a class, int (values,): the most frequent values, the others, those that
-    training never saw, missing ones."""
+    """Returns the bin of each code, int (values,): the most frequent values, other values, values that no train row
+    has, and missing."""
     counts = np.asarray(column.counts or [1] * len(column.values))
     found = np.where(counts > 0, FREQUENT_VALUES, FREQUENT_VALUES + 1)
     missing = column.kind == "category"  # code 0 of a label is a class
@@ -148,14 +148,14 @@ def places(column: Column) -> np.ndarray:
 
 
 def _category_bins(column: Column, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Counts by the bins of `places`."""
+    """Counts codes by the bins of `places`."""
     bin_of = places(column)
     before, after = (np.bincount(bin_of[codes], minlength=FREQUENT_VALUES + 3) for codes in (train, test))
     return before, after
 
 
 def _unseen(column: Column, test: np.ndarray) -> tuple[float, tuple[str, ...]]:
-    """The part of rows whose value no train row has, and the most frequent such values."""
+    """Returns the share of rows with values that no train row has, and the most frequent such values."""
     counts = np.bincount(test, minlength=len(column.values))
     if column.kind != "category" or not column.counts:
         return 0.0, ()

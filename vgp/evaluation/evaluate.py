@@ -42,9 +42,9 @@ from vgp.protocol.outcome import parse_operating_point
 
 __all__ = ["Evaluation", "evaluate"]
 
-#: The split on which a threshold is chosen.
+#: Split on which the threshold is chosen.
 VALIDATION = "validation"
-#: Challenger, and champion if there is one.
+#: Scorers of the challenger and, if there is one, of the champion.
 Models = dict[str, ScriptModel | TrainedModel]
 
 
@@ -60,29 +60,28 @@ def evaluate(
 ) -> Evaluation:
     """Writes `predictions.parquet` and `metrics.json` into `destination`.
 
-    Rows go through it in their order: memory holds a shard of them and a row group of predictions.
-
-    Where a script left no predictions there are none to write, and the record says so.
+    Rows are streamed in order: memory holds one shard and one row group of predictions. For a script's model without
+    predictions only `metrics.json` is written.
 
     Args:
         data: Directory of a prepared dataset.
-        model: Directory of the new model, the challenger; or of what a script left.
-        destination: Directory, made if missing.
-        champion: Directory of the model to beat, likewise, or the URI of its pins; "" if there is none.
-        baseline: Whether to fit and score simple models as well: a logistic or linear regression and gradient boosting,
-            or the task's own.
+        model: Directory of the new model (the challenger), or the output folder of a script.
+        destination: Directory, created if missing.
+        champion: Directory of the champion, or the URI of its pins; "" if there is none.
+        baseline: Whether to fit and score simple models: a logistic or linear regression and gradient boosting, or the
+            task's own.
         split: Split of the dataset to score.
-        batch_rows: Rows scored at once; None = the task's. The figures do not depend on it, up to rounding.
+        batch_rows: Rows to score at once; None = the task's value. It affects rounding only.
 
     Raises:
-        UserError: a directory does not hold what it should, or the split is empty. A champion that cannot be compared
-            is no error: the predictions say why (`champion_problem`).
+        UserError: a directory is incomplete, or the split is empty. A champion that cannot be compared is no error; see
+            `champion_problem` in the predictions.
     """
     dataset = manifest.load(data)
     task = tasks.load(task_names.trusted(dataset.task, str(manifest.path_in(data))), dataset.options)
     script = script_model.load(model, task) if collected.is_script(str(model)) else None
     if task.as_they_are and script is None:
-        raise UserError(f"{model} is no folder that a script left, and {tasks.NO_ROWS}")
+        raise UserError(f"{model} is not the output folder of a script, and {tasks.NO_ROWS}")
     if script and script.predictions is None:
         return _unscored(destination, dataset, task, split, script)
     if task.as_they_are:
@@ -154,7 +153,7 @@ def _header(
 
 
 def _unscored(destination: str | Path, dataset: Manifest, task: Task, split: str, script: ScriptModel) -> Evaluation:
-    """What is known of a script that left no predictions: its own figures. An evaluation from before goes."""
+    """Records a script without predictions with its own metrics, replacing an earlier evaluation."""
     told = script.told(dataset)
     result = Evaluation(
         task=dataset.task, split="" if task.as_they_are else split, classes=_classes(task), rows=0, label_counts=(),
@@ -186,7 +185,7 @@ def _champion(
 def _scorers(
     models: Models, data: str | Path, dataset: Manifest, task: Task, split: str
 ) -> tuple[dict[str, Scorer], tuple[str, ...]]:
-    """What scores rows, by model, and what a reader must know of it."""
+    """Returns the scorer of each model, and notes for readers."""
     scorers, notes = dict[str, Scorer](), list[str]()
     for name, model in models.items():
         if isinstance(model, ScriptModel):
@@ -205,7 +204,7 @@ def _seen(champion: ScriptModel | TrainedModel, dataset: Manifest, split: str) -
 
 
 def _same(models: Models) -> bool:
-    """Whether challenger and champion are one model; of two scripts nothing but their predictions is known."""
+    """Whether challenger and champion are the same model; False for scripts, whose weights are not compared."""
     old, new = models.get("champion"), models["challenger"]
     return isinstance(old, TrainedModel) and isinstance(new, TrainedModel) and score.same(old, new)
 
@@ -214,15 +213,15 @@ def _row_counts(dataset: Manifest) -> str:
     return ", ".join(f"{dataset.rows(name):,} in {name}" for name in dataset.splits) or "no splits"
 
 
-# ---- findings beyond figures of merit, where there are prepared rows: why, where, and what has changed
+# ---- findings on prepared rows: operating point, importance, examples, drift
 
 
 def _operating_point(
     model: TrainedModel | ScriptModel, data: str | Path, dataset: Manifest, task: Task
 ) -> OperatingPoint | None:
-    """The threshold by the task's rule, chosen on validation rows; None unless there are two classes.
+    """Returns the threshold by the task's rule, chosen on validation rows; None unless there are two classes.
 
-    A script's predictions are of test rows only, so a threshold of it is only known where the task gives it.
+    A script predicts test rows only, so it needs a fixed threshold in the task.
     """
     if task.likelihood or task.regression or len(task.classes) != 2:
         return None
@@ -245,7 +244,7 @@ def _with_findings(
     dataset: Manifest,
     task: Task,
 ) -> Evaluation:
-    """The record with importance, examples and drift, also in the directory of the evaluation."""
+    """Adds importance, examples and drift to the record and saves it."""
     worth = importance(model, data, dataset, measured.split) if isinstance(model, TrainedModel) else None
     first = [column.column for column in worth.columns] if worth else []
     shown = examples(predictions.read(directory), data, dataset, task, first)

@@ -1,6 +1,6 @@
-"""Single rows that a reader can learn from: the worst, the sure errors, and those that the model to beat knew better.
+"""Example rows for the report: highest losses, confident errors, and rows that the model to beat predicts better.
 
-Values are shown as people wrote them, categories by name. What a task calls `private` is left out.
+Categories are shown by name; columns that a task lists as `private` are withheld.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from vgp.evaluation.ranked import hits_of, scores_of
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Frozen, Manifest
 
-# ---- rows of a dataset as people read them: values by name, what was and what was predicted
+# ---- rows of a dataset in readable form
 
 
-#: Columns of a row, and characters of a value and of a row's own text.
+#: Most columns of a row, and most characters of a value and of a row's text.
 MOST_COLUMNS, MOST_CHARACTERS, MOST_TEXT = 12, 80, 400
 #: Of a whole number, which may be a code, all digits.
 WHOLE_DIGITS = 15
@@ -31,16 +31,16 @@ WHOLE_DIGITS = 15
 
 @dataclass(frozen=True)
 class Described:
-    """Some rows of the predictions, by their numbers."""
+    """Some rows of the predictions, by row number."""
 
     task: Task
     dataset: Manifest
-    #: Where each row is in the arrays of `known` and `said`.
+    #: Index of each row in the arrays below.
     place: Mapping[int, int]
-    #: Columns of the dataset, and which of them are shown.
+    #: Columns of the dataset, and the shown ones.
     known: Mapping[str, np.ndarray]
     columns: Sequence[Column]
-    #: Per row: what was, and what the new model said.
+    #: Actual and predicted value of each row, as text.
     said: Sequence[tuple[str, str]]
 
     @classmethod
@@ -48,7 +48,7 @@ class Described:
         cls, measured: Predictions, data: str | Path, dataset: Manifest, task: Task, rows: np.ndarray,
         first: Sequence[str],
     ) -> "Described":  # fmt: skip
-        """Reads the rows with these numbers, rising; `first` are the columns that are shown before others."""
+        """Reads the rows with these ascending numbers; the columns `first` are shown first."""
         files = dataset.splits[measured.header.split]
         known = read_rows(data, files, dataset.columns, rows)
         spare = (task.label, task.weight, "row_id", DAY, *task.private)
@@ -74,7 +74,7 @@ class Described:
 
 
 def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
-    """The class of each row and the likeliest class with its probability; of a regression the label and the mean."""
+    """Returns each row's class and the likeliest class with its probability; for a regression label and mean."""
     if measured.header.quantiles:
         return _told(measured, rows)
     if not measured.header.classes:
@@ -88,7 +88,7 @@ def _said(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
-    """The label, and the predicted mean between the outermost quantiles."""
+    """Returns the label, and the predicted mean with the outermost quantiles."""
     mean, *quantiles = measured.predicted("challenger")[:, rows]
     unit = f" {measured.header.unit}" if measured.header.unit else ""
     outer = [quantiles[0], quantiles[-1]] if len(quantiles) > 1 else []
@@ -100,7 +100,7 @@ def _told(measured: Predictions, rows: np.ndarray) -> list[tuple[str, str]]:
 
 
 def described_value(column: Column, element: np.generic) -> str:
-    """A value as text: a category by its name, a number in a few digits."""
+    """Formats a value: a category by its name, a number with few digits."""
     if column.kind == "category":
         return shortened(column.values[int(element)], MOST_CHARACTERS) or MISSING
     if column.kind == "id":
@@ -115,7 +115,7 @@ def shortened(text: str, most: int) -> str:
 
 #: Of a list.
 MOST_ROWS = 6
-#: In `Task.private`: no rows at all.
+#: Value of `Task.private` that withholds all rows.
 EVERYTHING = "*"
 RIVALS = ("champion", "baseline")
 WORST = ("Highest loss", "The rows that cost the new model most.")
@@ -126,42 +126,42 @@ Listed = tuple[str, str, np.ndarray]
 
 
 class Example(Frozen):
-    """A row, what is known of it, and what the models made of it."""
+    """A row with its values, label, prediction and losses."""
 
     row_id: str
-    #: What was, and what the new model said, in words; "" without classes.
+    #: Actual and predicted value, as text; "" without classes.
     actual: str = ""
     predicted: str = ""
-    #: The row's loss in the decision's unit: the new model's, and the rival's in a list that compares.
+    #: Loss in the decision's unit: the new model's and, in a comparing list, the rival's.
     loss: float
     rival_loss: float | None = None
     values: dict[str, str] = {}
-    #: Of rows that are no table: what `Task.text` makes of them.
+    #: Text of `Task.text` for rows that are not tabular.
     text: str = ""
 
 
 class ExampleList(Frozen):
     title: str
-    #: How the rows were picked.
+    #: How the rows were selected.
     meaning: str
     rows: tuple[Example, ...]
 
 
 class Examples(Frozen):
     lists: tuple[ExampleList, ...] = ()
-    #: Columns that the task keeps out of reports.
+    #: Private columns.
     withheld: tuple[str, ...] = ()
 
 
 def examples(
     measured: Predictions, data: str | Path, dataset: Manifest, task: Task, first: Sequence[str] = ()
 ) -> Examples:
-    """The lists of a split's rows, in the order of the predictions.
+    """Selects the example rows of a split.
 
     Args:
         measured: The saved predictions.
         data: Directory of the prepared dataset.
-        first: Columns by their importance, as far as it is known: wide rows show these.
+        first: Columns by importance, shown first in wide rows.
     """
     withheld = tuple(task.private)
     if EVERYTHING in withheld:
@@ -192,7 +192,7 @@ def _row(described: Described, row: int, losses: Mapping[str, np.ndarray], rival
 
 
 def _losses(measured: Predictions, model: str) -> np.ndarray:
-    """Losses in the decision's unit, float64 (N,)."""
+    """Returns losses in the decision's unit, float64 (N,)."""
     losses = measured.losses(model)
     return losses if measured.weight is None else np.asarray(losses / np.maximum(measured.weight, 1))
 
@@ -213,9 +213,9 @@ def _picked(measured: Predictions, losses: Mapping[str, np.ndarray], rival: str)
 
 
 def _both_errors(measured: Predictions) -> list[Listed]:
-    """Of two classes the highest losses are the sure errors: a list for each of the two kinds.
+    """Returns one list of confident errors for each of two classes.
 
-    An error is a row whose class was held less likely than the other, or than it is without a model.
+    An error is a row whose class got a lower probability than the other class, or than its base rate.
     """
     first, second = outcome.in_words(measured.header.classes, measured.header.target)
     score = scores_of(measured.scored("challenger").confident)
@@ -238,7 +238,7 @@ def _sure(measured: Predictions) -> np.ndarray:
 
 
 def largest(values: np.ndarray, most: int = MOST_ROWS) -> np.ndarray:
-    """The numbers of the rows with the largest values, falling; of equals the first rows."""
+    """Returns the row numbers of the largest values, descending; the first rows of equals."""
     most = min(most, len(values))
     least = np.partition(values, len(values) - most)[len(values) - most] if most else 0
     above = np.flatnonzero(values > least)

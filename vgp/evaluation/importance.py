@@ -1,10 +1,10 @@
-"""What each column is worth to the new model: how much the decision's loss grows when its values are shuffled.
+"""Permutation importance: the rise of the decision's loss when a column's values are shuffled.
 
-Permutation importance (Breiman 2001, https://doi.org/10.1023/A:1010933404324; of any model: Fisher, Rudin & Dominici
-2019, https://arxiv.org/abs/1801.01489). A column is a column of the prepared data, a category or a vector as a whole.
-Columns that say the same stand in for each other, so each alone may look worth little.
+Methods: Breiman 2001, https://doi.org/10.1023/A:1010933404324; for any model: Fisher, Rudin & Dominici 2019,
+https://arxiv.org/abs/1801.01489. Categories and vectors are shuffled as a whole. Correlated columns can replace each
+other, so each may look unimportant alone.
 
-The work is bounded by counting, not by the clock: the same rows, draws and figures on any machine.
+The work is bounded by counts, not by time, so every machine computes the same figures.
 """
 
 import zlib
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 
 SEED = 20130701
 REPEATS = 3
-#: Rows of the sample, and multiplications for all of it, by which they are fewer for a large model.
+#: Most rows of the sample, and most multiplications, which reduce the rows for a large model.
 MOST_ROWS, LEAST_ROWS = 5_000, 500
 OPERATIONS = 7e9
-#: With the fewest rows a model may take this many times as many, which is some 10 s of a core; a larger one gets none.
+#: Factor on the multiplications at the least number of rows (about 10 s of one core); a larger model gets no
+#: importance.
 MOST_TIMES = 20
 MOST_COLUMNS = 300
 
 
 class ColumnImportance(Frozen):
-    """How much the mean loss grows without the column: its mean over the repeats, and their standard deviation."""
+    """The rise of the mean loss when the column is shuffled: mean and standard deviation over the repeats."""
 
     column: str
     increase: float
@@ -46,12 +47,12 @@ class ColumnImportance(Frozen):
 
 
 class Importance(Frozen):
-    """The new model's columns, the most important first. With a `note` in place of columns it was not computed."""
+    """The importance of the new model's columns, highest first; a `note` instead of columns if not computed."""
 
     #: Rows of the sample, and shuffles of each column.
     rows: int = 0
     repeats: int = 0
-    #: What the loss is, in words, and its mean over the sample.
+    #: Name of the loss, and its mean over the sample.
     unit: str = ""
     loss: float = 0.0
     columns: tuple[ColumnImportance, ...] = ()
@@ -59,7 +60,7 @@ class Importance(Frozen):
 
 
 def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split: str) -> Importance | None:
-    """Shuffles the columns of a sample one by one; None where there are fewer than two, and of likelihoods."""
+    """Shuffles the columns of a sample one by one; returns None for fewer than two columns and for likelihoods."""
     if model.task.likelihood:
         return None
     names = [c.name for c in model.card.columns if c.kind in ("number", "category", "vector")]
@@ -85,7 +86,7 @@ def importance(model: "TrainedModel", data: str | Path, dataset: Manifest, split
 
 
 def _multiplied(module: "nn.Module") -> int:
-    """Weights that each row is multiplied by: all but tables, of which a row reads a few."""
+    """Returns the number of weights that each row is multiplied by: all except embedding tables."""
     from torch import nn
 
     tables = (nn.Embedding, nn.EmbeddingBag)
@@ -94,7 +95,7 @@ def _multiplied(module: "nn.Module") -> int:
 
 
 def _shuffled(batch: Mapping[str, np.ndarray], name: str, repeat: int) -> dict[str, np.ndarray]:
-    """The batch with one column's values in another order, which no other column has any say in."""
+    """Returns the batch with one column shuffled; the order depends on this column only."""
     random = np.random.default_rng([SEED, zlib.crc32(name.encode()), repeat])
     return {**batch, name: batch[name][random.permutation(len(batch[name]))]}
 
@@ -110,14 +111,14 @@ def _losses(model: "TrainedModel", batch: dict[str, np.ndarray]) -> np.ndarray:
     return row_losses(model.task, model(batch), batch)
 
 
-# ---- the loss of single rows that the decision tests, from what a model says of them
+# ---- the decision's loss of single rows
 
 
 def row_losses(task: Task, predicted: np.ndarray, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Losses, float64 (B,).
+    """Returns the decision's loss of each row, float64 (B,).
 
     Args:
-        predicted: What a scorer gives for the rows: probabilities (B, C), or mean and quantiles (B, 1 + Q).
+        predicted: A scorer's output: probabilities (B, C), or mean and quantiles (B, 1 + Q).
         batch: Columns of the rows, with the label.
     """
     if task.regression:
@@ -127,5 +128,5 @@ def row_losses(task: Task, predicted: np.ndarray, batch: Mapping[str, np.ndarray
 
 
 def loss_unit(task: Task) -> str:
-    """What the mean of the losses is, in words."""
+    """Returns the name of the mean loss."""
     return f"{LOSSES[task.decided_by]} in {outcome.unit(task)}" if task.regression else "log loss in nats"

@@ -18,9 +18,9 @@ import numpy as np
 from vgp.evaluation.ranked import LN_2, Ranked, Scored, chosen, hits_of, nats, pieces, scores_of
 from vgp.evaluation.record import CalibrationBin, Roc, Scores
 
-#: Points kept of a ROC curve: artifact metadata is limited.
+#: Most points of a ROC curve: artifact metadata is limited.
 ROC_POINTS = 200
-#: Points that a curve is thinned from, or averaged at: neighbours are a 16,384th of the rows apart.
+#: Points before thinning or averaging a curve: neighbours are a 16,384th of the rows apart.
 CURVE_POINTS = 1 << 14
 GRID = np.linspace(0, 1, ROC_POINTS)
 #: Bins of equal width over [0, 1] in which rows are counted by confidence.
@@ -28,7 +28,7 @@ CONFIDENCE_BINS = 20
 
 
 def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: float | None) -> Scores:
-    """The scores of `rows`, whose `confident`, in order, is `ranked`, from its bins; the AUC is computed apart."""
+    """Returns the scores of `rows` from their ranked confidences and bins; the AUC is passed in."""
     if rows.loss is None or rows.squares is None:
         loss, brier, accuracy = _of_two(ranked)
     else:
@@ -45,7 +45,7 @@ def scores(rows: Scored, ranked: Ranked, bins: Sequence[CalibrationBin], auc: fl
 
 
 def _of_two(ranked: Ranked) -> tuple[float, float, float]:
-    """Mean loss, Brier score and accuracy of two classes."""
+    """Returns mean loss, Brier score and accuracy of two classes."""
     sums = np.zeros(3)
     for piece in pieces(len(ranked)):
         score, hit = scores_of(ranked.rows[piece]), hits_of(ranked.rows[piece])
@@ -55,7 +55,7 @@ def _of_two(ranked: Ranked) -> tuple[float, float, float]:
 
 
 def likelihood(losses: np.ndarray, weight: np.ndarray) -> Scores:
-    """Scores from losses in nats and weights of rows, float64 (N,)."""
+    """Returns scores from losses in nats and weights of rows, float64 (N,)."""
     loss = float(losses.sum() / weight.sum())
     return Scores(loss=loss, bits=loss / LN_2)
 
@@ -72,7 +72,7 @@ def calibration_bins(ranked: Ranked) -> tuple[CalibrationBin, ...]:
 
 
 def calibration_error(bins: Sequence[CalibrationBin]) -> float:
-    """Mean absolute difference of predicted and observed rate, weighted by rows."""
+    """Returns the expected calibration error: the mean absolute difference of predicted and observed rate over rows."""
     rows = sum(b.rows for b in bins)
     return sum(b.rows * abs(b.predicted - b.observed) for b in bins) / rows
 
@@ -84,7 +84,7 @@ def confidence_counts(ranked: Ranked) -> tuple[int, ...]:
 
 
 def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> list[list[int]]:
-    """Counts, actual class by predicted class, C x C."""
+    """Returns counts of actual by predicted class, C x C."""
     counts: list[list[int]] = (
         np.bincount(label.astype(np.int64) * classes + predicted, minlength=classes**2).reshape(classes, -1).tolist()
     )
@@ -92,12 +92,12 @@ def confusion(label: np.ndarray, predicted: np.ndarray, classes: int) -> list[li
 
 
 def roc(ranked: Ranked) -> Roc:
-    """The ROC curve of two classes, thinned to points of it."""
+    """Returns the ROC curve of two classes, thinned to exact points."""
     return _thin(*_curve(ranked))
 
 
 def averaged_roc(curves: Sequence[np.ndarray]) -> Roc:
-    """The mean of one-vs-rest curves, each of `curve_on_grid`.
+    """Returns the mean of one-vs-rest curves from `curve_on_grid`.
 
     Vertical averaging (Fawcett 2006, https://doi.org/10.1016/j.patrec.2005.10.010, section 8.1): the area under it
     is the macro AUC, and its thresholds are the classes' mean thresholds.
@@ -107,13 +107,13 @@ def averaged_roc(curves: Sequence[np.ndarray]) -> Roc:
 
 
 def curve_on_grid(ranked: Ranked) -> np.ndarray:
-    """True positive rates and thresholds at the false positive rates of `GRID`, (2, points)."""
+    """Returns true positive rates and thresholds at the false positive rates of `GRID`, (2, points)."""
     false, true, threshold = _curve(ranked)
     return np.array([np.interp(GRID, false, true), np.interp(GRID, false, threshold)])
 
 
 def _curve(ranked: Ranked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """False and true positive rates and thresholds, the highest threshold first: of many points, and exact there."""
+    """Returns false and true positive rates and thresholds, highest threshold first, at exact points."""
     starts = ranked.levels(CURVE_POINTS)
     threshold = scores_of(ranked.rows[starts])[::-1]
     false, true = (np.append(0, side[::-1].cumsum()) / side.sum() for side in ranked.counts(starts))
@@ -121,7 +121,7 @@ def _curve(ranked: Ranked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _thin(false: np.ndarray, true: np.ndarray, threshold: np.ndarray) -> Roc:
-    """Keeps the points nearest to equal steps along the curve."""
+    """Keeps the points closest to equal steps along the curve."""
     length = false + true
     keep = np.unique(np.searchsorted(length, np.linspace(0, length[-1], ROC_POINTS)))
     return Roc(
@@ -131,28 +131,28 @@ def _thin(false: np.ndarray, true: np.ndarray, threshold: np.ndarray) -> Roc:
     )
 
 
-#: With a bit for whether it is a hit, a level fits 16 bits.
+#: Most levels: with one bit for the hit, a level fits 16 bits.
 LEVELS = 1 << 15
-#: Of a packed row's bits, the ones that do not count for its level: 8,192 buckets are left from a score to its double.
+#: Bits of a packed row that its level ignores; 8,192 levels remain between a score and its double.
 BUCKET_BITS = 11
 TOLERANCE = 5e-5
-#: Rows that are counted at once: more than there are levels, so that adding the counts up costs little.
+#: Rows to count at once: more than the levels, so that adding the counts is cheap.
 COUNTED_ROWS = 1 << 20
 
 
 def one_vs_rest_aucs(rows: np.ndarray, ranked: Ranked, parts: Sequence[np.ndarray]) -> list[float | None]:
-    """The AUC of each part; None where it has no hits or no misses.
+    """Returns the one-vs-rest AUC of each part; None without hits or misses.
 
     Args:
-        rows: All rows, packed; `ranked` are the same in order.
-        parts: Numbers of rows, rising, int (n,).
+        rows: All rows, packed; `ranked` holds them sorted.
+        parts: Ascending row numbers of each part, int (n,).
     """
     cells, exact = _cells(rows, ranked)
     return [_auc(rows, cells, part, exact) for part in parts]
 
 
 def _cells(rows: np.ndarray, ranked: Ranked) -> tuple[np.ndarray, bool]:
-    """`level << 1 | hit` of each row, uint16 (N,), and whether no level holds two scores."""
+    """Returns `level << 1 | hit` of each row, uint16 (N,), and whether each level holds one score only."""
     counts = np.zeros((int(ranked.rows[-1]) >> BUCKET_BITS) + 1, np.int64)
     for piece in pieces(len(rows), COUNTED_ROWS):
         counts += np.bincount(rows[piece] >> np.uint32(BUCKET_BITS), minlength=len(counts))

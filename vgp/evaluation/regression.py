@@ -1,8 +1,8 @@
-"""What was measured of a regression: the field `regression` of `metrics.json`.
+"""The figures of a regression: the field `regression` of `metrics.json`.
 
 Residuals are label minus predicted mean. All figures but shares and R2 are in the label's unit, squared errors in its
 square. Squared errors are of the predicted mean, absolute errors of the predicted median where 0.5 is one of the
-quantiles, else of the mean: each point is held against the error that it minimises (Gneiting 2011,
+quantiles, else of the mean: each prediction is scored by the error that it minimises (Gneiting 2011,
 https://doi.org/10.1198/jasa.2011.r10138).
 
 Shapes: N rows, Q quantiles; `label` float64 (N,), `predicted` float64 (1 + Q, N): the mean, then the quantiles.
@@ -15,57 +15,57 @@ import numpy as np
 
 from vgp.protocol.manifest import Frozen
 
-#: What the decision may test, in words.
+#: Names of the losses that the decision may test.
 LOSSES = {"pinball": "mean pinball loss", "squared": "mean squared error", "absolute": "mean absolute error"}
 Loss = Literal["pinball", "squared", "absolute"]
 Bounds = tuple[float, float] | None
 
 
 class CentralInterval(Frozen):
-    """The interval between two quantiles that lie symmetrically, such as 0.1 and 0.9: 80% of labels belong in it."""
+    """An interval between two symmetric quantiles, such as 0.1 and 0.9, which should hold 80% of the labels."""
 
     low: float
     high: float
-    #: Share of labels that belong in it: high - low.
+    #: Expected share of labels in the interval: high - low.
     expected: float
 
 
 class RegressionScores(Frozen):
-    """One model on one set of rows."""
+    """The scores of one model on one set of rows."""
 
     rmse: float
     mae: float
     median_absolute_error: float
-    #: Share of the label's variance that the mean explains; None where the labels are all the same.
+    #: Share of the label's variance that the predicted mean explains; None if all labels are equal.
     r2: float | None
-    #: Mean of predicted mean minus label: above 0 predicts too much.
+    #: Mean of predicted mean minus label; positive means too high.
     bias: float
-    #: Pinball loss of each quantile, and its mean over them.
+    #: Pinball loss of each quantile, and their mean.
     pinball: tuple[float, ...]
     mean_pinball: float
-    #: 1 - mean pinball loss over that of the rows' own quantiles, as R2 is of squares; None where that is 0.
+    #: 1 - mean pinball loss / that of the rows' own quantiles, the analogue of R2; None if the divisor is 0.
     d2: float | None
-    #: Of each central interval: share of labels within, both ends included, and its mean width.
+    #: Share of labels in each central interval (ends included), and its mean width.
     coverage: tuple[float, ...]
     width: tuple[float, ...]
 
 
 class QuantileCalibration(Frozen):
-    """How often labels fall below one predicted quantile."""
+    """The observed share of labels below one predicted quantile."""
 
-    #: The share that should.
+    #: The quantile, which is the expected share.
     quantile: float
-    #: The share that does. Labels that equal the quantile count as below or above, whichever is nearer to what should.
+    #: Observed share. Labels equal to the quantile count as below or above, whichever is closer to the target.
     observed: float
     #: Share of labels that equal the quantile.
     tied: float
 
 
 class ResidualBin(Frozen):
-    """Rows of similar predicted mean."""
+    """The residuals of rows with similar predicted means."""
 
     rows: int
-    #: Mean predicted mean.
+    #: Average predicted mean.
     predicted: float
     #: Mean, standard deviation and quartiles of the residuals.
     mean: float
@@ -75,26 +75,26 @@ class ResidualBin(Frozen):
 
 
 class RegressionModel(Frozen):
-    """One model on all rows of the split."""
+    """The figures of one model on all rows of the split."""
 
     scores: RegressionScores
-    #: 95% intervals from resampled groups of rows; None where nothing tells.
+    #: 95% intervals from resampled groups of rows; None with too few groups.
     rmse_interval: Bounds
     mae_interval: Bounds
     r2_interval: Bounds
     pinball_interval: Bounds
     #: One for each quantile.
     calibration: tuple[QuantileCalibration, ...]
-    #: Rows between each two of `RegressionFigures.residual_edges`, and those below the first and above the last.
+    #: Row counts between `RegressionFigures.residual_edges`, and below the first and above the last edge.
     residual_counts: tuple[int, ...]
     residuals_below: int
     residuals_above: int
-    #: By rising prediction, bins of equal rows; fewer where predictions are the same.
+    #: Bins of equal row counts by ascending prediction; fewer if predictions are equal.
     by_prediction: tuple[ResidualBin, ...]
 
 
 class RegressionSlice(Frozen):
-    """All models on the rows where one column has one value."""
+    """The scores of all models on one slice."""
 
     column: str
     value: str
@@ -105,31 +105,31 @@ class RegressionSlice(Frozen):
 
 
 class RegressionFigures(Frozen):
-    """Every figure of a regression, for each model on the same rows."""
+    """All figures of a regression, for each model on the same rows."""
 
-    #: Name of the label, as the task has it, and its unit for people; "" = not said.
+    #: Name of the label in the task, and its unit for people; "" = unknown.
     target: str
     unit: str
     quantiles: tuple[float, ...]
     #: Outermost first.
     intervals: tuple[CentralInterval, ...]
-    #: What the decision tests.
+    #: The loss that the decision tests.
     decided_by: Loss
-    #: Whether absolute errors are of the predicted median or mean.
+    #: The prediction that absolute errors use, median or mean.
     absolute_of: Literal["median", "mean"]
     #: Of the labels of all rows.
     label_mean: float
     label_std: float
     label_minimum: float
     label_maximum: float
-    #: Rising, at equal distances, the same for all models.
+    #: Ascending, equidistant edges, the same for all models.
     residual_edges: tuple[float, ...]
-    #: By `challenger`, `champion`, `baseline`, `boosting`, as far as scored.
+    #: By `challenger`, `champion`, `baseline`, `boosting`, if scored.
     models: dict[str, RegressionModel]
     slices: tuple[RegressionSlice, ...]
 
     def scalars(self, model: str) -> dict[str, float]:
-        """A model's figures by name, flat: `coverage_80` is the share of labels in the interval of 80%."""
+        """Returns a model's figures by name; `coverage_80` is the share of labels in the 80% interval."""
         scores = self.models[model].scores
         named = {name: getattr(scores, name) for name in ("rmse", "mae", "median_absolute_error", "r2", "bias", "d2")}
         covered = {f"coverage_{100 * c.expected:.4g}": s for c, s in zip(self.intervals, scores.coverage, strict=True)}
@@ -137,19 +137,19 @@ class RegressionFigures(Frozen):
         return {name: value for name, value in values.items() if value is not None}
 
 
-#: Bars of the histogram of residuals, and the share of residuals that lie outside of it on each side.
+#: Bars of the histogram of residuals, and the share of residuals outside of it on each side.
 RESIDUAL_BARS, OUTSIDE = 40, 0.005
-#: Bins by prediction.
+#: Number of bins by prediction.
 PREDICTION_BINS = 20
 
 
 def absolute_of(quantiles: Sequence[float]) -> int:
-    """Which row of `predicted` absolute errors are of: the median's if there is one, else the mean's."""
+    """Returns the row of `predicted` for absolute errors: the median if predicted, else the mean."""
     return 1 + list(quantiles).index(0.5) if 0.5 in quantiles else 0
 
 
 def central(quantiles: Sequence[float]) -> tuple[CentralInterval, ...]:
-    """The intervals between quantiles that lie symmetrically, outermost first."""
+    """Returns the intervals between symmetric quantiles, outermost first."""
     pairs = zip(quantiles, reversed(quantiles), strict=True)
     some = ((low, high) for low, high in pairs if low < 0.5)
     by_value = [(low, next((h for h in quantiles if abs(1 - low - h) < 1e-9), None)) for low, _ in some]
@@ -157,13 +157,13 @@ def central(quantiles: Sequence[float]) -> tuple[CentralInterval, ...]:
 
 
 def pinball(label: np.ndarray, predicted: np.ndarray, quantile: float) -> np.ndarray:
-    """Pinball loss of each row, float64 (N,): Koenker & Bassett 1978, https://doi.org/10.2307/1913643"""
+    """Returns the pinball loss of each row, float64 (N,): Koenker & Bassett 1978, https://doi.org/10.2307/1913643"""
     error = label - predicted
     return np.asarray(np.maximum(quantile * error, (quantile - 1) * error))
 
 
 def losses(kind: Loss, label: np.ndarray, predicted: np.ndarray, quantiles: Sequence[float]) -> np.ndarray:
-    """The loss of each row that a decision may test, float64 (N,)."""
+    """Returns the loss of each row, float64 (N,)."""
     if kind == "squared":
         return np.asarray(np.square(label - predicted[0]))
     if kind == "absolute":
@@ -175,7 +175,7 @@ def losses(kind: Loss, label: np.ndarray, predicted: np.ndarray, quantiles: Sequ
 
 
 def regression_scores(label: np.ndarray, predicted: np.ndarray, quantiles: Sequence[float]) -> RegressionScores:
-    """The scores of one model on some rows, one at least."""
+    """Computes the scores of one model on at least one row."""
     error, apart = predicted[0] - label, np.abs(label - predicted[absolute_of(quantiles)])
     squared, variance = float(np.square(error).mean()), float(label.var()) if label.min() < label.max() else 0.0
     of_quantiles = tuple(float(pinball(label, p, q).mean()) for q, p in zip(quantiles, predicted[1:], strict=True))
@@ -196,7 +196,7 @@ def regression_scores(label: np.ndarray, predicted: np.ndarray, quantiles: Seque
 
 
 def _ends(quantiles: Sequence[float]) -> list[tuple[int, int]]:
-    """The numbers of the quantiles that bound each central interval."""
+    """Returns the indices of the quantiles that bound each central interval."""
     places = list(quantiles)
     return [(places.index(interval.low), places.index(interval.high)) for interval in central(quantiles)]
 
@@ -204,7 +204,7 @@ def _ends(quantiles: Sequence[float]) -> list[tuple[int, int]]:
 def calibration(
     label: np.ndarray, predicted: np.ndarray, quantiles: Sequence[float]
 ) -> tuple[QuantileCalibration, ...]:
-    """How often labels fall below each quantile."""
+    """Returns the observed share of labels below each quantile."""
     result = []
     for quantile, values in zip(quantiles, predicted[1:], strict=True):
         below, tied = float((label < values).mean()), float((label == values).mean())
@@ -214,7 +214,7 @@ def calibration(
 
 
 def residual_edges(residuals: np.ndarray) -> np.ndarray:
-    """Ends of the bars of a histogram of residuals, float64 (RESIDUAL_BARS + 1,)."""
+    """Returns the edges of the histogram of residuals, float64 (RESIDUAL_BARS + 1,)."""
     low, high = np.quantile(residuals, [OUTSIDE, 1 - OUTSIDE])
     if not low < high:
         low, high = residuals.min(), residuals.max()
@@ -224,13 +224,13 @@ def residual_edges(residuals: np.ndarray) -> np.ndarray:
 
 
 def residual_counts(residuals: np.ndarray, edges: np.ndarray) -> tuple[tuple[int, ...], int, int]:
-    """Rows of each bar, the last of which is closed, and those below and above all bars."""
+    """Returns the row counts of each bar (the last is closed), and below and above all bars."""
     counts = np.histogram(residuals, edges)[0]
     return tuple(counts.tolist()), int((residuals < edges[0]).sum()), int((residuals > edges[-1]).sum())
 
 
 def by_prediction(label: np.ndarray, mean: np.ndarray) -> tuple[ResidualBin, ...]:
-    """Residuals of rows of similar prediction: bins of equal rows, equal predictions in the same bin."""
+    """Returns residuals in bins of equal row counts by prediction; equal predictions share a bin."""
     order = np.argsort(mean, kind="stable")
     rising = mean[order]
     starts = np.unique(np.searchsorted(rising, rising[len(rising) * np.arange(PREDICTION_BINS) // PREDICTION_BINS]))

@@ -1,6 +1,6 @@
-"""Simple models that every model is held against: fitted on train rows here and now, and kept nowhere.
+"""Fits the simple models that every model is compared with; they are not saved.
 
-The simplest is a constant, what the train labels say without any column: a model that is worse is never promoted.
+The simplest one is a constant prediction from the train labels; a model that is worse is never promoted automatically.
 """
 
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from vgp.evaluation.predictions_writer import Scorer
 from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Manifest
 
-#: Values farther from the median than so many times the distance of the quartiles are far, and outliers where they are
-#: no larger a share of all than `FEW` and make more than half of all squares. So many are named.
+#: Values farther from the median than this many interquartile ranges are far; they are outliers if their share is at
+#: most `FEW` and they make up more than half of the sum of squares. The last number limits the list of names.
 FAR, FEW, NAMED = 10.0, 0.03, 3
 OUTLIERS = "Outliers"
 ADVICE = (
     "Means and squared errors follow them: if they are mistakes, such as a placeholder or another unit, remove them."
 )
-#: The split by which rivals choose their settings, and stop.
+#: The split for settings and early stopping.
 VALIDATION = "validation"
 
 
 def fit(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scorer], tuple[str, ...]]:
-    """Simple models, fitted on the train split as far as they can be, and what a reader must know about them."""
+    """Fits the simple models on the train split; returns them and notes for readers."""
     if task.likelihood:
         own = task.baseline(open_rows(data, "train"), dataset)
         return ({"baseline": own[0]}, (own[1],)) if own else ({}, ())
@@ -51,9 +51,9 @@ def fit(data: str | Path, dataset: Manifest, task: Task) -> tuple[dict[str, Scor
 
 
 def constant(data: str | Path, dataset: Manifest, task: Task) -> tuple[tuple[float, ...], tuple[str, ...]]:
-    """What is always predicted without a look at a row, and what a reader must know of the train labels.
+    """Returns the constant prediction from the train labels, and notes for readers.
 
-    How frequent each class is, or the mean of the labels, their median and their quantiles. () where there are none.
+    It holds the class frequencies, or mean, median and quantiles of the labels; () without labels.
     """
     if task.likelihood or not dataset.rows("train"):
         return (), ()
@@ -67,7 +67,7 @@ def constant(data: str | Path, dataset: Manifest, task: Task) -> tuple[tuple[flo
 
 
 def _far_inputs(columns: tuple[Column, ...], sample: dict[str, np.ndarray], task: Task) -> tuple[str, ...]:
-    """A sentence on the columns of numbers in which a few values lie far from all others."""
+    """Returns a note on number columns with outliers."""
     numbers = [column.name for column in columns if column.kind == "number"]
     found = [(name, _far(sample[name].astype(np.float64))) for name in numbers]
     told = [f"{name} ({_told(far, task, name)})" for name, far in found if far]
@@ -77,7 +77,7 @@ def _far_inputs(columns: tuple[Column, ...], sample: dict[str, np.ndarray], task
 
 @dataclass(frozen=True)
 class Far:
-    """Few values that lie so far from all others that they decide means and squares."""
+    """Outliers of a column that dominate its mean and squares."""
 
     count: int
     rows: int
@@ -105,7 +105,7 @@ def _told(far: Far, task: Task, column: str) -> str:
 
 
 def _held(data: str | Path, dataset: Manifest, task: Task) -> dict[str, np.ndarray] | None:
-    """Rows of the validation split, which keep to groups and time as the task splits; None without enough of them."""
+    """Returns rows of the validation split, or None if there are too few."""
     if dataset.rows(VALIDATION) < baseline.FEWEST_HELD:
         return None
     return baseline.sampled(dataset, Shards(Path(data), dataset, VALIDATION), task)[1]

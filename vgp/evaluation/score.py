@@ -1,8 +1,6 @@
-"""A trained model as a function from rows of a dataset to class probabilities, to mean and quantiles, or to a loss for
-each row.
+"""A trained model as a function from rows of a dataset to class probabilities, mean and quantiles, or losses.
 
-The model may have been trained on other data than is scored, as a champion was: its categories are looked up by
-value, and columns that it does not know are left out.
+A champion may have been trained on other data: categories are matched by value, and columns unknown to it are ignored.
 """
 
 from dataclasses import dataclass
@@ -23,19 +21,19 @@ from vgp.protocol import outcome
 from vgp.protocol.manifest import Column, Manifest
 from vgp.train.loop.batches import tensors
 
-#: Fewer rows are filled up to so many: for a few, matrix products take other kernels, whose sums end in other bits.
+#: Smaller batches are padded to this many rows: for few rows matrix products use other kernels with other rounding.
 LEAST_ROWS = 32
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A model in evaluation mode on `device`, and how to hand it rows of the dataset."""
+    """A model in evaluation mode on `device`, with the conversion of dataset rows to its inputs."""
 
     path: str
     task: Task
     module: nn.Module
     device: torch.device
-    #: By name: each column that the model takes, as in the dataset and as in its training.
+    #: Each input column by name: its description in the dataset, and in the training data.
     columns: dict[str, tuple[Column, Column]]
     card: ModelCard
 
@@ -84,8 +82,8 @@ class TrainedModel:
         falls = (np.diff(table[:, 1:], axis=1) < 0).any(axis=1)
         if falls.any():
             raise UserError(
-                f"{name} must return quantiles that rise; in {falls.sum():,} of {rows:,} rows a higher one is below a "
-                "lower one. Sort them (`torch.sort`), or add what is never below 0 to the one before (softplus)."
+                f"{name} must return ascending quantiles; in {falls.sum():,} of {rows:,} rows a higher one is below a "
+                "lower one. Sort them (`torch.sort`), or add a non-negative step to the previous one (softplus)."
             )
         return table
 
@@ -100,10 +98,10 @@ class TrainedModel:
 
 
 def load(model: str | Path, data: Manifest) -> TrainedModel:
-    """The model in a directory, ready to score rows of `data`; on the GPU if there is one.
+    """Loads the model in a directory for scoring rows of `data`, on the GPU if there is one.
 
     Raises:
-        UserError: the directory holds no model, or the data lacks what it was trained with.
+        UserError: the directory holds no model, or the data lacks a column of it.
     """
     task, module, card = bundle.load(model)
     columns = _columns(model, task, card, data)
@@ -113,18 +111,18 @@ def load(model: str | Path, data: Manifest) -> TrainedModel:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a model's predictions are of; models are compared only if they agree."""
+    """The meaning of a model's predictions; only models with equal meanings are compared."""
 
     task: str
     classes: tuple[str, ...]
-    #: Of a regression: its quantiles, and the name and the unit of its label.
+    #: Quantiles of a regression, and name and unit of its label.
     number: JsonObject | None
-    #: Statistics that give the columns their meaning, by name.
+    #: Statistics that define the columns, by name.
     encoding: JsonObject
 
     @property
     def outcome(self) -> str:
-        """What is predicted, in words."""
+        """Returns a description of the prediction."""
         if self.number is None:
             return f"the classes {', '.join(self.classes)}" if self.classes else "the likelihood of rows"
         unit = f" in {self.number['unit']}" if self.number["unit"] else ""
@@ -133,13 +131,13 @@ class Meaning:
 
 
 def meaning(data: Manifest, task: Task) -> Meaning:
-    """What predictions of the rows of `data` mean, whoever makes them."""
+    """Returns the meaning of predictions of the rows of `data`."""
     number = data.statistics.get(outcome.STATISTIC)
     return Meaning(data.task, tuple(task.classes), number, {name: data.statistics.get(name) for name in task.encoding})
 
 
 def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
-    """Raises UserError unless both predict the same classes or number of the same task, and read the columns alike."""
+    """Raises UserError unless both models have the same task, target and column definitions."""
     if champion.card.task != challenger.task:
         raise UserError(
             f"the champion in {champion.path} was trained for {champion.card.task}, the new model for "
@@ -149,20 +147,20 @@ def check_comparable(champion: TrainedModel, challenger: Meaning) -> None:
     if (old.classes, old.number) != (challenger.classes, challenger.number):
         raise UserError(
             f"the champion in {champion.path} predicts {old.outcome}, the new model {challenger.outcome}: they cannot "
-            "be compared. Run without a champion to start anew."
+            "be compared. Run without a champion."
         )
     for name, statistic in challenger.encoding.items():
         if champion.card.statistics.get(name) != statistic:
             raise UserError(
-                f"the champion in {champion.path} was trained with another {name}: the data means something else to "
-                f"it. Prepare the data with the champion's, or run without a champion to start anew."
+                f"the champion in {champion.path} was trained with another {name}: it reads the data "
+                f"differently. Prepare the data with the champion's {name}, or run without a champion."
             )
 
 
 def same(champion: TrainedModel, challenger: TrainedModel) -> bool:
-    """Whether the two are one model: the same weights, which read the same columns in the same way."""
+    """Whether both models have the same weights and read the same columns in the same way."""
     old, new = champion.module.state_dict(), challenger.module.state_dict()
-    # Ids are not read.
+    # Ids are not inputs.
     read = [[column for column in model.card.columns if column.kind != "id"] for model in (champion, challenger)]
     alike = read[0] == read[1] and champion.card.statistics == challenger.card.statistics
     return alike and old.keys() == new.keys() and all(_equal(old[name], new[name]) for name in old)
@@ -176,12 +174,12 @@ def _equal(old: object, new: object) -> bool:
 
 def _columns(model: str | Path, task: Task, card: ModelCard, data: Manifest) -> dict[str, tuple[Column, Column]]:
     present = {column.name: column for column in data.columns}
-    # Some are carried along for those who group rows, and that may be by another column today.
+    # Grouping columns are not inputs, and may differ.
     read = [column for column in card.columns if column.name not in task.carried]
     needed = [column for column in read if column.kind != "id" or column.name in present]
     if absent := [column.name for column in needed if column.name not in present]:
         shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
-        raise UserError(f"the model in {model} needs {shown}: columns that the data does not have.")
+        raise UserError(f"the model in {model} needs {shown}, which the data lacks.")
     pairs = {column.name: (present[column.name], column) for column in needed}
     for name, (there, learnt) in pairs.items():
         if (there.kind, there.width) != (learnt.kind, learnt.width):
@@ -197,5 +195,5 @@ def _translated(values: np.ndarray, data: Column, model: Column) -> np.ndarray:
 
 
 def _filled_up(values: np.ndarray) -> np.ndarray:
-    """The rows, and the last one again and again."""
+    """Pads the rows by repeating the last one."""
     return np.concatenate([values, np.repeat(values[-1:], LEAST_ROWS - len(values), axis=0)])

@@ -1,4 +1,4 @@
-"""What a script left as a model to be scored: its predictions, looked up in place of being computed."""
+"""A script's model for scoring: its saved predictions are looked up instead of computed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ from vgp.protocol.manifest import Manifest
 
 @dataclass(frozen=True)
 class ScriptModel:
-    """A script's folder: what was taken up of it, and its predictions; None if it left none."""
+    """A script's folder with its `collected.json` and predictions; None without predictions."""
 
     path: str
     collected: Collected | None
     predictions: Predictions | None
 
     def told(self, dataset: Manifest) -> Collected:
-        """What was taken up, for the record; of a folder that no step has looked at next to nothing."""
+        """Returns the content of `collected.json`, or a minimal record if there is none."""
         rows = len(self.predictions) if self.predictions else 0
         return self.collected or Collected(task=dataset.task, rows="", files=0, bytes=0, predictions=rows)
 
     def of_rows(self, data: str | Path, dataset: Manifest, task: Task, split: str) -> tuple[Aligned, tuple[str, ...]]:
-        """A function of the rows of a split, and what a reader must know of it.
+        """Returns a scorer of the rows of a split, and notes for readers.
 
         Raises:
-            UserError: the predictions are of other rows, as far as anything tells.
+            UserError: the predictions belong to other rows.
         """
         assert self.predictions is not None
         row_id, label = test_rows.prepared(data, dataset, task, split)
@@ -46,8 +46,8 @@ class ScriptModel:
             return aligned, (f"Nothing but their row_id tells that the predictions in {self.path} are of these rows.",)
         hint = "" if task.likelihood else f", or let it write the column {LABEL} too, which tells"
         raise UserError(
-            f"{self.path}/{PREDICTIONS} was made for other prepared data, whose row_id may mean other rows: let the "
-            f"script predict these rows{hint}."
+            f"{self.path}/{PREDICTIONS} belongs to other prepared data, whose row_id may mean other rows: predict "
+            f"these rows with the script{hint}."
         )
 
     def _is_of(self, dataset: Manifest, split: str) -> bool:
@@ -55,28 +55,26 @@ class ScriptModel:
 
 
 def load(folder: str | Path, task: Task) -> ScriptModel:
-    """A script's folder, or the pins of one, without its rows. Raises UserError if its predictions cannot be right."""
+    """Loads a script's folder or its pins, without rows. Raises UserError for invalid predictions."""
     folder = str(folder)
     return ScriptModel(folder, collected.load(folder), collect.left_predictions(folder, task))
 
 
 def champion(folder: str, task: Task) -> ScriptModel:
-    """As `load`; raises UserError also where there are no predictions."""
+    """Loads a script's champion. Raises UserError if it has no valid predictions."""
     model = load(folder, task)
     if model.predictions is None:
-        raise UserError(
-            f"the champion in {folder} is a script's, which left no {PREDICTIONS}: nothing tells how good it is."
-        )
+        raise UserError(f"the champion in {folder} is a script's model without {PREDICTIONS}, so it cannot be scored.")
     return model
 
 
 def base_rates(label: np.ndarray, classes: int) -> np.ndarray:
-    """What to predict when nothing but how often each class occurs is known, float64 (N, C): one row, N times."""
+    """Returns the class frequencies as a prediction for each row, float64 (N, C)."""
     rates = np.bincount(label, minlength=classes) / len(label)
     return np.broadcast_to(rates, (len(label), classes))
 
 
-# ---- predictions of rows that the script labelled itself, where no rows were prepared: the task `files`
+# ---- predictions with the script's own labels, for the task `files`, which prepares no rows
 
 
 OWN_BASELINE = "the base rates of the labels"
@@ -90,9 +88,9 @@ MOST_ROWS_AT_ONCE = 1 << 18
 def evaluate_own_rows(
     script: ScriptModel, champion: str, destination: str | Path, dataset: Manifest, task: Task, *, baseline: bool
 ) -> Evaluation:
-    """Judges the script's predictions by its own labels, beside a champion's of the same rows.
+    """Evaluates the script's predictions with its own labels, and a champion's predictions of the same rows.
 
-    One that is no script's, or predicted other rows, is not compared (`champion_problem`).
+    A champion that is not a script's, or predicted other rows, is not compared (`champion_problem`).
     """
     ours = script.predictions
     assert ours is not None and ours.label is not None
@@ -123,11 +121,11 @@ def evaluate_own_rows(
 
 
 def _champion(folder: str, ours: Predictions, task: Task) -> np.ndarray:
-    """The champion's probabilities in the order of the challenger's rows, float32 (N, C)."""
+    """Returns the champion's probabilities in the order of the challenger's rows, float32 (N, C)."""
     if not collected.is_script(folder):
         raise UserError(
-            f"the champion in {folder} is a model of ours, which predicts prepared rows; the task files has none. Give "
-            "the folder that a script left, with predictions of the same rows."
+            f"the champion in {folder} predicts prepared rows, and the task files has none. Give the output folder of "
+            "a script with predictions of the same rows."
         )
     theirs = champion(folder, task).predictions
     assert theirs is not None and theirs.label is not None and ours.label is not None

@@ -1,4 +1,4 @@
-"""A script's predictions compared with the prepared test rows: they must be of exactly these rows, each once."""
+"""Aligns a script's predictions with the prepared test rows, which they must cover exactly once each."""
 
 import hashlib
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ Array = np.ndarray
 
 
 def checksum(dataset: Manifest, split: str = "test") -> str:
-    """Of the rows of a split, as they were prepared: the same checksum, the same rows with the same row_id."""
+    """Returns a checksum of a split's prepared rows and row_ids."""
     shards = [shard.sha256 for shard in dataset.splits.get(split, ())]
     return hashlib.sha256("".join(shards).encode()).hexdigest() if shards else ""
 
 
 def prepared(data: str | Path, dataset: Manifest, task: Task, split: str = "test") -> tuple[Array, Array | None]:
-    """The row_id of every prepared row of a split, int64 (N,), and its label; None where there are no classes."""
+    """Returns row_id, int64 (N,), and label of every prepared row of a split; label is None without classes."""
     names = ["row_id"] if task.likelihood else ["row_id", task.label]
     chosen = [dataset.column(name) for name in names]
     tables = [read_shard(Path(data), shard, chosen) for shard in dataset.splits[split]]
@@ -34,28 +34,28 @@ def prepared(data: str | Path, dataset: Manifest, task: Task, split: str = "test
 
 @dataclass(frozen=True)
 class Aligned:
-    """A function from rows of the dataset to what a script predicted for them, by their row_id."""
+    """A function from rows of the dataset to a script's predictions, by row_id."""
 
-    #: Rising.
+    #: Ascending.
     row_id: Array
     values: Array
 
     def __call__(self, batch: dict[str, Array]) -> Array:
-        """Probabilities, float32 (B, C), or losses, float64 (B,), of the columns of B rows."""
+        """Returns probabilities, float32 (B, C), or losses, float64 (B,), for the columns of B rows."""
         return np.asarray(self.values[np.searchsorted(self.row_id, batch["row_id"])])
 
 
 def align(left: Predictions, row_id: Array, label: Array | None = None, *, of: str = "of the test split") -> Aligned:
-    """The predictions by row_id.
+    """Returns the predictions by row_id.
 
     Args:
-        left: What the script left.
-        row_id: Of the rows to predict, int64 (N,).
-        label: Of these rows; None if there are no classes.
-        of: What rows they are, in words.
+        left: The script's predictions.
+        row_id: Ids of the rows to predict, int64 (N,).
+        label: Labels of these rows; None without classes.
+        of: A description of the rows, for messages.
 
     Raises:
-        UserError: some rows are missing, others are too many or there twice, or the file's own labels differ.
+        UserError: rows are missing, unknown or duplicated, or the file's own labels differ.
     """
     order = np.argsort(left.row_id, kind="stable")
     rising = left.row_id[order]
@@ -81,7 +81,7 @@ def _faults(rising: Array, expected: Array) -> str:
 
 
 def _rounded(rising: Array, expected: Array) -> str:
-    """A hint where the numbers differ as little as a float makes them."""
+    """Returns a hint if the ids differ only by float rounding."""
     if not np.array_equal(rising.astype(np.float64), expected.astype(np.float64)):
         return ""
     return ", a whole number of up to 63 bits: a floating-point column on its way has rounded it"

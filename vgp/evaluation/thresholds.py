@@ -1,7 +1,7 @@
-"""Thresholds of two classes: what each flags, and the one to work at.
+"""Thresholds of two classes with their rates, and the operating point.
 
-The operating point is chosen by the task's rule on validation rows, and judged on the test rows: chosen on the rows
-that it is judged on, it would look better than it is.
+The operating point is chosen by the task's rule on validation rows and evaluated on test rows, so that its figures are
+not optimistic.
 
 Precision against recall of two classes: the curve, and the mean precision over it.
 
@@ -15,59 +15,59 @@ from vgp.evaluation.ranked import Ranked, hits_of, packed, pieces, scores_of
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Rule
 
-#: Recalls, and then precisions, whose thresholds are listed.
+#: Recalls and precisions whose thresholds are listed.
 RECALLS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.25)
 PRECISIONS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-#: A precision that is reached for fewer of the positives than this is no use.
+#: Least recall at which a precision is listed.
 LEAST_RECALL = 0.01
 #: Rows from which the operating point is chosen.
 MOST_ROWS = 100_000
 
 
 class OperatingPoint(Frozen):
-    """A threshold with the rule that it follows from, and where it was chosen."""
+    """A threshold with its rule and the rows on which it was chosen."""
 
     rule: str
-    #: None where no threshold does what the rule asks for, or there were no rows to choose it on.
+    #: None if no threshold fulfils the rule, or there are no rows to choose it on.
     threshold: float | None
-    #: Where it was chosen, and on how many rows; "" and 0 for a threshold that was given.
+    #: Split and number of rows on which it was chosen; "" and 0 for a fixed threshold.
     split: str = ""
     rows: int = 0
 
 
 class AtThreshold(Frozen):
-    """What flagging every row from `threshold` on does, on the rows that were scored."""
+    """The rates of flagging every scored row with a score of at least `threshold`."""
 
-    #: Why it is listed: `recall 90%`, `precision 80%`, `operating point`.
+    #: Name of the row: `recall 90%`, `precision 80%`, `operating point`.
     name: str
     threshold: float
-    #: Part of the flagged rows that are positive; None where none is flagged.
+    #: Share of flagged rows that are positive; None if none is flagged.
     precision: float | None
-    #: Part of the positives, and of the negatives, that are flagged; None where there are none.
+    #: Shares of positives and of negatives that are flagged; None if there are none.
     recall: float | None
     false_positive_rate: float | None
     flagged: float
     f1: float
-    #: Of 1,000 rows: positives flagged, negatives flagged, positives missed.
+    #: Per 1,000 rows: positives flagged, negatives flagged, positives missed.
     hits_per_1000: float
     false_alarms_per_1000: float
     missed_per_1000: float
 
 
 class Thresholds(Frozen):
-    """The new model's thresholds, falling."""
+    """The new model's thresholds, descending."""
 
     table: tuple[AtThreshold, ...]
-    #: None for predictions of which nothing is known but themselves.
+    #: None if only the predictions are known.
     chosen: OperatingPoint | None = None
     operating: AtThreshold | None = None
 
 
 def choose(rule: Rule, split: str, label: np.ndarray, second: np.ndarray) -> OperatingPoint:
-    """The threshold by the rule.
+    """Chooses the threshold by the rule.
 
     Args:
-        split: Whose rows these are.
+        split: Name of the rows' split.
         label: Classes of its rows, 0 or 1 (N,).
         second: Probability of the second class, float (N,).
     """
@@ -83,7 +83,7 @@ def choose(rule: Rule, split: str, label: np.ndarray, second: np.ndarray) -> Ope
 
 
 def _best(rule: Rule, hits: np.ndarray, misses: np.ndarray) -> int | None:
-    """Which level it is; of equals the highest threshold. None: no level does what is asked for."""
+    """Returns the index of the best level, the highest threshold of equals; None if no level fulfils the rule."""
     flagged, positives = hits + misses, hits[-1]
     if rule.name == "f1":
         return int(np.argmax(2 * hits / (flagged + positives)))
@@ -96,7 +96,7 @@ def _best(rule: Rule, hits: np.ndarray, misses: np.ndarray) -> int | None:
 
 
 def measure(ranked: Ranked, chosen: OperatingPoint | None) -> Thresholds:
-    """The table of rows that are ranked by the probability of the second class, and what the chosen threshold does."""
+    """Returns the table of thresholds on ranked rows, and the rates of the chosen threshold."""
     threshold, hits, misses = flagged_counts(ranked, LEVELS)
     precision = hits / (hits + misses)
     listed: dict[int, list[str]] = {}
@@ -121,7 +121,7 @@ def _at(ranked: Ranked, name: str, threshold: float) -> AtThreshold:
 
 
 def _row(name: str, threshold: float, hits: int, misses: int, positives: int, negatives: int) -> AtThreshold:
-    """A row from whole numbers: flagged positives and negatives, and all of them."""
+    """Returns a row from the numbers of flagged and of all positives and negatives."""
     hits, misses, flagged, rows = int(hits), int(misses), int(hits + misses), int(positives + negatives)
     return AtThreshold(
         name=name,
@@ -137,25 +137,25 @@ def _row(name: str, threshold: float, hits: int, misses: int, positives: int, ne
     )
 
 
-#: Points kept of a curve.
+#: Most points of a curve.
 POINTS = 200
-#: Levels of score that they are taken from: neighbours are a 16,384th of the rows apart.
+#: Score levels that the points are taken from: neighbours are a 16,384th of the rows apart.
 LEVELS = 1 << 14
 
 
 class PrecisionRecall(Frozen):
-    """A curve of at most 200 points, each of which lies on it; recall rises."""
+    """A curve of at most 200 exact points, by ascending recall."""
 
     recall: tuple[float, ...]
     precision: tuple[float, ...]
-    #: Rows are flagged from this score on; falling, in [0, 1].
+    #: Scores from which rows are flagged; descending, in [0, 1].
     threshold: tuple[float, ...]
 
 
 def average_precision(ranked: Ranked) -> float | None:
-    """The sum over all scores of the gain in recall times the precision there; None without a hit.
+    """Returns the average precision: the sum over all scores of gain in recall times precision; None without a hit.
 
-    Each hit counts the precision where all rows of its score are flagged.
+    Rows of equal score are flagged together.
     """
     total, flagged_hits, result = int(np.sum(hits_of(ranked.rows))), 0, 0.0
     if not total:
@@ -171,7 +171,7 @@ def average_precision(ranked: Ranked) -> float | None:
 
 
 def precision_recall_curve(ranked: Ranked) -> PrecisionRecall | None:
-    """Points at about equal steps of recall; None without a hit."""
+    """Returns points at about equal steps of recall; None without a hit."""
     threshold, hits, misses = flagged_counts(ranked, LEVELS)
     if not hits[-1]:
         return None
@@ -185,10 +185,10 @@ def precision_recall_curve(ranked: Ranked) -> PrecisionRecall | None:
 
 
 def flagged_counts(ranked: Ranked, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Thresholds, falling, and how many hits and misses have that score or a higher one, int64 (levels,).
+    """Returns descending thresholds, and the numbers of hits and misses with at least that score, int64 (levels,).
 
     Args:
-        most: Levels; there is one for each score where there are no more scores.
+        most: Most levels; with fewer distinct scores there is one level for each.
     """
     starts = ranked.levels(most)
     misses, hits = ranked.counts(starts)

@@ -1,8 +1,8 @@
-"""Networks, and what the loop must know of them.
+"""Networks, and their properties that the training loop uses.
 
-tabular.py       a network for any table: classes, or mean and quantiles of a number
-transformer.py   a decoder-only transformer, and the text that it writes
-head.py          its head and loss, a chunk of tokens at a time
-shape.py         its sizes, and what a row is to the hardware
+tabular.py       a network for tables: classes, or the mean and quantiles of a number
+transformer.py   a decoder-only transformer, and text generation
+head.py          the head and loss of a language model, in chunks of tokens
+shape.py         the sizes of a transformer, and the operations per row
 blocks.py        the repeated blocks of a model
 """

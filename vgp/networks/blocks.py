@@ -1,7 +1,7 @@
 """The repeated blocks of a model, such as a transformer's layers.
 
-By default they are the members of the outermost `nn.ModuleList`s that consist of further layers; a list of single
-layers, such as embeddings, has none. `Task.blocks` may say otherwise.
+By default these are the members of the outermost `nn.ModuleList`s that contain further layers; a list of single layers,
+such as embeddings, has none. `Task.blocks` may override it.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def repeated(module: nn.Module) -> list[nn.Module]:
-    """The blocks of a model, by the rule above, in the order of their names."""
+    """Returns the members of the outermost `nn.ModuleList`s that contain further layers, in order of their names."""
     return [block for member in _outermost_lists(module) for block in member if next(block.children(), None)]
 
 

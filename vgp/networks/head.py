@@ -1,9 +1,9 @@
-"""The head of a language model and its loss, a chunk of tokens at a time: no logits of a whole batch ever exist.
+"""The head of a language model and its loss, in chunks of tokens, so that the logits of a whole batch never exist.
 
-The float32 logits of 32,768 tokens over a vocabulary of 50,304 are 6.6 GB, and their gradient as much again. Here the
-logits of a chunk are made, turned into its losses and their gradient, multiplied back to what the layers before and
-the weights get, and dropped, all in the forward pass: nothing is computed twice. That a loss's gradient is known before
-the backward pass is the idea of Liger's fused linear cross-entropy (Hsu et al. 2024, https://arxiv.org/abs/2410.10989).
+The float32 logits of 32,768 tokens over a vocabulary of 50,304 take 6.6 GB, and so does their gradient. Here the
+forward pass computes the logits of a chunk, their losses, and the gradients of inputs and weights, and then frees the
+logits: nothing is computed twice. The gradient in the forward pass is the idea of Liger's fused linear cross-entropy
+(Hsu et al. 2024, https://arxiv.org/abs/2410.10989).
 
 Legend: B rows, T positions, N tokens (B x T), C tokens of a chunk, D width, V vocabulary.
 """
@@ -15,23 +15,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-#: A chunk is as many tokens as have about this much of float32 logits: 5,000 tokens of 50,304. A larger one wins
-#: little: adding to the gradient of the weights, once a chunk, takes a few percent of its matrix products (estimated,
-#: not measured on a GPU). A vocabulary of bytes is one chunk.
+#: The approximate bytes of float32 logits in a chunk: 5,000 tokens of 50,304. Larger chunks gain little: adding to the
+#: gradient of the weights, once per chunk, takes a few percent of its matrix products (estimated, not measured on a
+#: GPU). A vocabulary of bytes is one chunk.
 CHUNK_BYTES = 1 << 30
-#: The target of a token that has none.
+#: The target of a token that is not predicted.
 NONE = -1
 
 
 class TiedHead(nn.Module):
-    """Logits and losses under a weight that it is given at each call, since that is the embedding's."""
+    """A head without weights of its own: each call passes the weight of the embedding."""
 
     def __init__(self) -> None:
         super().__init__()
         self.gradient = LossGradient()
 
     def forward(self, x_BTD: Tensor, weight_VD: Tensor, targets_BT: Tensor | None, *, summed: bool) -> Tensor:
-        """Logits (B, T, V); with targets the loss of each in nats, float32 (B, T), or their sum."""
+        """Returns logits (B, T, V) or, with targets, the losses in nats, float32 (B, T), or their sum."""
         if targets_BT is None:
             return F.linear(x_BTD, weight_VD)
         x_ND, targets_N = x_BTD.flatten(0, -2), targets_BT.flatten()
@@ -42,10 +42,10 @@ class TiedHead(nn.Module):
 
 
 class LossGradient(nn.Module):
-    """What is computed of a chunk's logits; a module without weights, so that it can be compiled by itself."""
+    """The losses and gradients of a chunk of logits; a module, so that it can be compiled separately."""
 
     def forward(self, logits_CV: Tensor, targets_C: Tensor) -> tuple[Tensor, Tensor]:
-        """The losses, float32 (C,), and the gradient of their sum by the logits, in the type of those."""
+        """Returns the losses, float32 (C,), and the gradient of their sum by the logits, in the type of the logits."""
         exact_CV = logits_CV.float()
         index_C1, counts_C1 = targets_C.clamp(min=0)[:, None], (targets_C != NONE)[:, None]
         normaliser_C1 = exact_CV.logsumexp(dim=1, keepdim=True)
@@ -56,7 +56,7 @@ class LossGradient(nn.Module):
 
 
 class _SummedLoss(torch.autograd.Function):
-    """The sum of the losses of N tokens. Its gradient is computed with it, for a backward pass that only scales it."""
+    """The sum of the losses of N tokens. The forward pass computes the gradient, and the backward pass scales it."""
 
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, gradient: LossGradient) -> Tensor:
@@ -74,7 +74,7 @@ class _SummedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *factors: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        """In place: at the start of a backward pass memory is at its fullest. autograd refuses a second pass."""
+        """Scales the gradients in place, because memory peaks here. autograd refuses a second pass."""
         x_grad_ND, weight_grad_VD = ctx.saved_tensors
         return x_grad_ND.mul_(factors[0]), weight_grad_VD.mul_(factors[0]), None, None
 
@@ -85,7 +85,7 @@ def _summed_loss(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, gradient: L
 
 
 def token_losses(x_ND: Tensor, weight_VD: Tensor, targets_N: Tensor) -> Tensor:
-    """The loss of each token, float32 (N,); where gradients are wanted, chunk by chunk computed again for them."""
+    """Returns the loss of each token, float32 (N,). For gradients, each chunk is recomputed in the backward pass."""
     parts_C = [
         checkpoint(_plain, x_CD, weight_VD, targets_C, use_reentrant=False)
         if torch.is_grad_enabled()
@@ -100,7 +100,7 @@ def _plain(x_CD: Tensor, weight_VD: Tensor, targets_C: Tensor) -> Tensor:
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """Adds a matrix product; one of bfloat16 is added in the type of the total."""
+    """Adds a matrix product to `total`, in the type of `total`."""
     if left.dtype == total.dtype:
         total.addmm_(left, right)
     else:
@@ -113,9 +113,9 @@ def _chunks(x_ND: Tensor, targets_N: Tensor, vocab: int) -> list[tuple[Tensor, T
 
 
 def chunk_size(tokens: int, vocab: int) -> int:
-    """Tokens of a chunk: as few chunks as `CHUNK_BYTES` asks for, or up to twice as many where those are equal.
+    """Returns the tokens of a chunk for the fewest chunks of `CHUNK_BYTES`, or up to twice as many of equal size.
 
-    Equal chunks are one shape to a compiler.
+    Chunks of equal size are compiled once.
     """
     fewest = max(1, -(-tokens * vocab * 4 // CHUNK_BYTES))
     count = next((count for count in range(fewest, 2 * fewest + 1) if tokens % count == 0), fewest)

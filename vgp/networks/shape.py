@@ -1,6 +1,6 @@
-"""What a model is to the hardware: a row of its data, and the sizes of a transformer, all from its depth.
+"""The sizes of a transformer, which follow from its depth, and the operations of training on a row.
 
-No torch here, so that the desk can compare two models.
+Imports no torch, so that a machine without it can compare two models.
 
 Legend: D width, H heads, K width of a head, T positions, L depth, V vocabulary.
 """
@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 #: The width that a layer adds to the model, as in nanochat (scripts/base_train.py).
 WIDTH_PER_LAYER = 64
-#: The widths of a head that there are. The kernels of attention are fastest at 128, where a matrix product fills the
-#: tensor cores of a GPU; narrower models need their heads more.
+#: The possible widths of a head. Attention kernels are fastest at 128, where a matrix product fills the tensor cores of
+#: a GPU; narrow models need more heads instead.
 HEAD_WIDTHS = (64, 128)
 #: From this depth on (width 768), heads are 128 wide, as in nanochat at every depth.
 WIDE_HEADS_FROM = 12
 
 
 def head_width(depth: int) -> int:
-    """The width of a head in a new model: 128 from depth 12 on, where it divides the model's width; else 64."""
+    """Returns the width of a head in a new model: 128 from depth 12 on if it divides the model's width, else 64."""
     narrow, wide = HEAD_WIDTHS
     return wide if depth >= WIDE_HEADS_FROM and WIDTH_PER_LAYER * depth % wide == 0 else narrow
 
@@ -30,7 +30,7 @@ class Shape:
     depth: int
     vocab: int
     sequence_length: int
-    #: Before it was chosen, heads had the first of `HEAD_WIDTHS`.
+    #: The default is that of models that do not store the width.
     head_width: int = HEAD_WIDTHS[0]
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Shape:
 
     @property
     def hidden(self) -> int:
-        """Width of the SwiGLU: 8/3 of the width has the parameters of a plain layer of 4 (Shazeer 2020), in 64s."""
+        """Width of the SwiGLU: 8/3 of the width has as many parameters as a plain layer of 4 widths (Shazeer 2020)."""
         return math.ceil(self.width * 8 / 3 / 64) * 64
 
     @property
@@ -72,17 +72,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class Workload:
-    """What one row of the data is to the hardware."""
+    """The size and cost of one row of the data."""
 
-    #: What throughput is counted in, and how many of it a row is.
+    #: The unit of throughput, and the units of a row.
     unit: str = "samples"
     units_per_row: float = 1
-    #: Floating-point operations of training on one row, forward and backward; 0 = not known, and no MFU is shown.
+    #: Floating-point operations of training on one row, forward and backward; 0 = unknown, and no MFU is shown.
     flops_per_row: float = 0.0
-    #: Whether the weight of the task's loss counts the units: what fills up a row is then none.
+    #: Whether the weight of the task's loss counts the units, so that padding does not count.
     weighed: bool = False
 
     def filled(self, units_per_row: float) -> "Workload":
-        """The same of rows that hold so many units in the mean; operations on what fills them up do not count."""
+        """Returns the workload of rows with this mean number of units; operations on padding do not count."""
         share = units_per_row / self.units_per_row
         return replace(self, units_per_row=units_per_row, flops_per_row=self.flops_per_row * share)

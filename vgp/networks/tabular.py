@@ -1,4 +1,4 @@
-"""Networks for tables, with one output for each class, or with the mean and quantiles of a number.
+"""Networks for tables, whose outputs are logits of classes, or the mean and quantiles of a number.
 
 Legend: B rows, F numbers, K categories, E embedding widths in sum, C classes, Q quantiles; the first of the 1 + Q
 outputs is the mean.
@@ -14,10 +14,10 @@ from vgp.protocol.manifest import Column
 
 
 class TabularNetwork(nn.Module):
-    """Embeddings of the categories beside the standardised numbers, into a multi-layer perceptron.
+    """A multi-layer perceptron over embeddings of the categories and standardised numbers.
 
-    Means and deviations of the train split are buffers, so the model takes raw rows wherever it goes.
-    A missing number counts as the mean, and a second input says that it was missing.
+    Means and deviations of the train split are buffers, so that the model takes raw rows. A missing number is replaced
+    by the mean, and a second input marks it as missing.
     """
 
     mean_F: Tensor
@@ -33,7 +33,7 @@ class TabularNetwork(nn.Module):
         rare: int = 0,
         most_values: int = 0,
     ):
-        """`rare` and `most_values`: as of `Grouped`; 0 = every value of a category has an embedding of its own."""
+        """Builds the network. See `Grouped` for `rare` and `most_values`; rare=0 gives each value its own embedding."""
         super().__init__()
         numbers = [column for column in columns if column.kind == "number"]
         categories = [column for column in columns if column.kind == "category"]
@@ -54,12 +54,12 @@ class TabularNetwork(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(width, classes))
 
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """Logits (B, C) of a batch: float (B,) per number, integer codes (B,) per category."""
+        """Returns logits (B, C) for a batch: float (B,) per number, integer codes (B,) per category."""
         logits: Tensor = self.layers(self.inputs(batch))
         return logits
 
     def inputs(self, batch: dict[str, Tensor]) -> Tensor:
-        """What the first layer is given, float (B, E + 2F)."""
+        """Returns the inputs of the first layer, float (B, E + 2F)."""
         inputs = [layer(batch[name].long()) for name, layer in zip(self.categories, self.embeddings, strict=True)]
         if self.numbers:
             numbers_BF = torch.stack([batch[name].float() for name in self.numbers], dim=1)
@@ -70,8 +70,10 @@ class TabularNetwork(nn.Module):
 
 
 class QuantileNetwork(TabularNetwork):
-    """The same network for a number: its mean and quantiles. Its last layer computes in float32 under autocast too:
-    with bfloat16's 8 bits a price of 1,234 would be 1,232."""
+    """A tabular network for the mean and quantiles of a number.
+
+    Its last layer computes in float32 even under autocast: with 8 bits of bfloat16 a price of 1,234 would be 1,232.
+    """
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class QuantileNetwork(TabularNetwork):
         self.head = QuantileHead(label, quantiles)
 
     def forward(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Mean and quantiles in the label's units, float64 (B, 1 + Q), and what each is counted in, (1 + Q,)."""
+        """Returns the mean and quantiles in the label's units, float64 (B, 1 + Q), and their scales, (1 + Q,)."""
         hidden = self.inputs(batch)
         for layer in list(self.layers)[:-1]:
             hidden = layer(hidden)
@@ -97,14 +99,14 @@ class QuantileNetwork(TabularNetwork):
 
 
 class Grouped(nn.Module):
-    """An embedding in which rare values of a category share a row, with those that the train split does not have.
+    """An embedding in which rare values of a category share a row with the values that the train split lacks.
 
-    So a value that comes after training means what rare values meant, and not what its random start says.
+    A value that first occurs after training thus gets the trained row of rare values instead of a random one.
 
     Args:
-        column: Its `counts` are those of the train split.
-        rare: Values of fewer rows are rare.
-        most_values: So many keep a row of their own, the most frequent.
+        column: The category, with `counts` of the train split.
+        rare: Values with fewer rows are rare.
+        most_values: The most values with a row of their own: the most frequent ones.
     """
 
     positions_V: Tensor
@@ -119,20 +121,20 @@ class Grouped(nn.Module):
         self.embedding_dim = _width(len(kept) + 1)
         self.table = nn.Embedding(len(kept) + 1, self.embedding_dim)
         with torch.no_grad():
-            self.table.weight[0] = 0  # where no row of the train split is rare it stays so
+            self.table.weight[0] = 0  # stays 0 if no value of the train split is rare
 
     def forward(self, codes_B: Tensor) -> Tensor:
-        """Float (B, E)."""
+        """Returns the embeddings, float (B, E)."""
         rows_BE: Tensor = self.table(self.positions_V[codes_B])
         return rows_BE
 
 
 def _width(values: int) -> int:
-    """Embedding width for a number of values: fastai's rule, https://docs.fast.ai/tabular.model.html."""
+    """Returns the embedding width for a number of values by fastai's rule, https://docs.fast.ai/tabular.model.html."""
     return min(64, int(round(1.6 * values**0.56)))
 
 
-#: A normal distribution's quartiles lie so many deviations apart.
+#: The distance between the quartiles of a normal distribution, in standard deviations.
 QUARTILES_APART = 1.349
 
 
@@ -171,7 +173,7 @@ class QuantileHead(nn.Module):
 
 
 def quantile_loss(predicted: Tensor, scale: Tensor, label_B: Tensor, quantiles: Sequence[float]) -> Tensor:
-    """Mean pinball loss of the quantiles plus half the squared error of the mean, in standard units; float32 scalar.
+    """Returns the mean pinball loss plus half the squared error of the mean, in standard units, a float32 scalar.
 
     Each is the proper loss of what it trains (Gneiting & Raftery 2007, section 6.1,
     https://doi.org/10.1198/016214506000001437); they weigh alike, since for the best constant prediction of a normal
@@ -179,7 +181,7 @@ def quantile_loss(predicted: Tensor, scale: Tensor, label_B: Tensor, quantiles: 
 
     Args:
         predicted: Mean and quantiles in the label's units, float64 (B, 1 + Q).
-        scale: What each output is counted in, float64 (1 + Q,).
+        scale: The unit of each output, float64 (1 + Q,).
         label_B: float (B,).
     """
     error = ((label_B.double()[:, None] - predicted) / scale).float()

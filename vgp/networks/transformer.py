@@ -1,7 +1,7 @@
 """A decoder-only transformer: rotary positions, RMSNorm, SwiGLU, fused causal attention, tied embeddings.
 
 The shape of Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971), with the input embedding as output
-layer as well (Press and Wolf 2017, https://arxiv.org/abs/1608.05859). One dial, `depth`, sets every size (`shape`).
+layer (Press and Wolf 2017, https://arxiv.org/abs/1608.05859). One parameter, `depth`, sets every size (`shape`).
 
 Under autocast the residual stream is bfloat16, as wide as what goes into the matrix products; norms and rotations are
 computed in float32 within.
@@ -38,7 +38,7 @@ class Transformer(nn.Module):
 
     @torch.no_grad()
     def initialise(self) -> None:
-        """Normal weights of deviation sqrt(2 / 5D) ("small init", Nguyen and Salazar 2019,
+        """Draws normal weights with deviation sqrt(2 / 5D) ("small init", Nguyen and Salazar 2019,
         https://arxiv.org/abs/1910.05895, as in GPT-NeoX-20B, https://arxiv.org/abs/2204.06745); layers that add to
         the residual stream are divided by sqrt(2 L), so that its variance does not grow with depth (Radford et al.
         2019, GPT-2, section 2.3).
@@ -50,7 +50,7 @@ class Transformer(nn.Module):
                 nn.init.normal_(parameter, 0.0, deviation / math.sqrt(2 * self.shape.depth) if residual else deviation)
 
     def forward(self, tokens_BT: Tensor, targets_BT: Tensor | None = None, *, summed: bool = False) -> Tensor:
-        """Logits (B, T, V); with targets (int64, -1 = none) the loss of each in nats, float32 (B, T), or their sum.
+        """Returns logits (B, T, V) or, with targets (int64, -1 = none), losses in nats, float32 (B, T), or their sum.
 
         T is at most the model's sequence length.
         """
@@ -64,7 +64,7 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then SwiGLU, each normed before it and added to what came in."""
+    """A block of attention and SwiGLU, each with a norm before it and a residual connection."""
 
     def __init__(self, width: int, heads: int, hidden: int):
         super().__init__()
@@ -84,7 +84,7 @@ class Block(nn.Module):
         return x_BTD + added_BTD
 
     def attend(self, x_BTD: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-        """Every position looks at itself and those before it."""
+        """Computes causal self-attention."""
         rows, length, _ = x_BTD.shape
         q_BHTK, k_BHTK, v_BHTK = self.qkv(x_BTD).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         q_BHTK, k_BHTK = rotate(q_BHTK, *rotation), rotate(k_BHTK, *rotation)
@@ -94,27 +94,27 @@ class Block(nn.Module):
 
 
 class Norm(nn.RMSNorm):
-    """Computed in float32 whatever it is given, and returned in that type."""
+    """An RMSNorm that computes in float32 and returns the type of its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.float()).to(x.dtype)
 
 
 def as_autocast(x: Tensor) -> Tensor:
-    """The tensor in the type that autocast computes matrix products in; without autocast as it is."""
+    """Casts a tensor to the type of autocast's matrix products; returns it unchanged without autocast."""
     device = x.device.type
     return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
 def rotations(length: int, width: int) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of rotary positions, float32 (T, K) each: Su et al. 2021, https://arxiv.org/abs/2104.09864"""
+    """Returns cosines and sines of rotary positions, float32 (T, K) each (https://arxiv.org/abs/2104.09864)."""
     frequencies = ROTARY_BASE ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angles = torch.outer(torch.arange(length, dtype=torch.float64), frequencies).repeat(1, 2)
     return angles.cos().float(), angles.sin().float()
 
 
 def rotate(x_BHTK: Tensor, cosine_TK: Tensor, sine_TK: Tensor) -> Tensor:
-    """Turns each pair (k, k + K/2) by its position's angle; the type of `x`."""
+    """Rotates each pair (k, k + K/2) by the angle of its position; keeps the type of `x`."""
     first, second = x_BHTK.chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)
     return (x_BHTK * cosine_TK + turned * sine_TK).to(x_BHTK.dtype)
@@ -125,10 +125,10 @@ TEMPERATURE = 0.8
 
 @torch.no_grad()
 def continued(model: nn.Module, prompt: list[int], count: int, stop: int, *, seed: int = 0) -> list[int]:
-    """The prompt and `count` more tokens, without the first (the start of a text); never draws the token `stop`.
+    """Returns the prompt without its first token (the start of a text) and `count` drawn tokens, never `stop`.
 
-    Inputs always have the model's full length, so a compiled model is compiled once: what lies behind the last
-    token does not change it. The draws are made on the CPU, the same on every machine for the same logits.
+    Inputs are padded to the model's full length, which does not change the logits, so that a compiled model is compiled
+    once. Tokens are drawn on the CPU, so that equal logits give equal text on every machine.
     """
     length, device = model.get_buffer("cosine_TK").shape[0], next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)

@@ -166,7 +166,7 @@ class Summary:
         return {key: link for key, link in (("run", run_page(self.name)), ("report", object_page(report))) if link}
 
     def as_json(self) -> JsonObject:
-        """The documented form: docs/notifications.md."""
+        """The documented form: docs/how-to/alerts.md."""
         failed = self.failed[0] if self.failed else None
         message = failed.error if failed else self.error
         return {

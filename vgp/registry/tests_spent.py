@@ -59,7 +59,7 @@ def used_up(spent: Sequence[Spent], key: str, level: float, confidence: float, n
     count = sum(test.level > 0 for test in within_a_year(before, now))
     moment = again(spent, key, level, confidence, now)
     return (
-        f"the {_percent(1 - confidence)} that a year's tests may err together is used up"
+        f"the {_percent(1 - confidence)} error budget of a year's tests is used up"
         f"{f' until {moment:%Y-%m-%d}' if moment else ''}: {count:,} test{'s' * (count != 1)} took "
         f"{_percent(total(before, now))}, and one more would take {_percent(level)}"
     )

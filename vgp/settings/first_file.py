@@ -139,7 +139,7 @@ registry = "{}/registry-dev"
 """
 
 _TEXT = """\
-# Where things run. Every key: docs/settings.md. What is in effect, and from where: vgp config.
+# Where things run. Every key: docs/reference/settings.md. What is in effect, and from where: vgp config.
 # Strongest first: flags, variables (PIPELINES_REGION=...), the chosen environment, the top of this file, defaults.
 
 # Chosen unless --env or the variable PIPELINES_ENV says otherwise.

@@ -17,8 +17,13 @@ from vgp.base.text.nearest import did_you_mean
 #: What the image of the steps is built from, unless the settings name another: the first that there is.
 DOCKERFILES = ("training/Dockerfile", "Dockerfile")
 MISSING = (
-    f"there is no {FILE_NAME} in this folder or above it. Go into a repository that has one, name one with "
-    "--settings FILE, or write a first one: vgp init, or a whole repository: vgp new project NAME."
+    f"there is no {FILE_NAME} in this folder or above it. Start a repository with vgp new project NAME, change into "
+    "one that has the file, or name the file with --settings FILE. vgp init writes the file alone."
+)
+
+NO_WORKFLOW = (
+    "{}/ holds no workflow. Write a file with a @dsl.pipeline function there, or start from one that works: "
+    "vgp new project NAME."
 )
 
 _WORKFLOW = re.compile(r"^(?:async\s+)?def\s+build\b|^build\s*[:=]|^@(?:\w+\.)*pipeline\b", re.MULTILINE)
@@ -76,9 +81,7 @@ def known(name: str, repository: Repository) -> Path:
         return workflows[name]
     folder = repository.folder.relative_to(repository.root)
     if not workflows:
-        raise RequestError(
-            f"there is no pipeline {name!r}: {folder}/ holds no workflow, a file with a @dsl.pipeline function."
-        )
+        raise RequestError(f"there is no pipeline {name!r}: {NO_WORKFLOW.format(folder)}")
     if name in _GONE and _GONE[name][0] in workflows:
         raise RequestError(_GONE[name][1])
     raise RequestError(f"there is no pipeline {name!r}. {did_you_mean(name, workflows)}")

@@ -88,7 +88,7 @@ class Notify(BaseModel):
         """A line if the address is likely to be as good as a password: it stands in specs and in the repository."""
         if not self.webhook or sending.is_secret_name(self.webhook) or not sending.may_hold_a_secret(self.webhook):
             return []
-        fix = 'Keep it in Secret Manager: webhook = "projects/PROJECT/secrets/NAME"; docs/notifications.md.'
+        fix = 'Keep it in Secret Manager: webhook = "projects/PROJECT/secrets/NAME"; docs/how-to/alerts.md.'
         return [f"warning: notify.webhook: who knows this address may post there, and it stands in every spec. {fix}"]
 
 

@@ -37,7 +37,7 @@ OPEN = ("precision", "compile", "deterministic")
 
 
 class TrainConfig(BaseModel):
-    """The settings of a training run. The defaults suit a small table; docs/training-settings.md lists them all."""
+    """The settings of a training run (docs/reference/training-settings.md); the defaults suit a small table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -121,8 +121,8 @@ class TrainConfig(BaseModel):
     """Smallest change of `best_metric` that counts as an improvement."""
     checkpoint_every_s: Literal["auto"] | float = "auto"
     """Seconds between checkpoints, by the clock of rank 0. `auto` = the interval that loses least time, from the
-    measured cost of a save and the expected rate of preemption (docs/capacity.md): 10 s to 30 min, with at most 5 % of
-    the time spent on saves."""
+    measured cost of a save and the expected rate of preemption: 10 s to 30 min, with at most 5 % of the time spent on
+    saves."""
     checkpoint_every_steps: int = Field(0, ge=0)
     """Steps between checkpoints; 0 = by the clock only."""
     checkpoint_patience_s: float = Field(600, gt=0)

@@ -1,4 +1,4 @@
-"""Logs a training run to an MLflow server, if the environment names one (docs/observing.md).
+"""Logs a training run to an MLflow server, if the environment names one (docs/how-to/follow-a-run.md).
 
 All attempts of a training share one MLflow run: its key lies beside the checkpoints, and points that the server already
 has are not sent again. A thread sends them, so a slow or unreachable server never holds up the training.

@@ -1,4 +1,4 @@
-"""The training settings as a Markdown table, for `python -m vgp.steps settings` and docs/training-settings.md."""
+"""The training settings as Markdown: `python -m vgp.steps settings`, and docs/reference/training-settings.md."""
 
 import json
 from collections.abc import Iterator

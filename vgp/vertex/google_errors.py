@@ -94,7 +94,7 @@ def advice(
     if _PREEMPTED.search(message):
         return (
             "Exit code 75: its machine was taken away, or another one of the job. What the program had saved is kept. "
-            "Start the run again, or give the step a ladder, which goes on by itself: docs/capacity.md."
+            "Start the run again, or give the step a ladder: docs/how-to/spot-with-a-fallback.md."
         )
     if _STORE_DOWN.search(message):
         return (
@@ -121,7 +121,7 @@ def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
         permissions.act_as(account, member, settings.project or "PROJECT"),
     ]
     if account.endswith(permissions.COMPUTE) and not settings.service_account:
-        lines.append("Or name an account that is for this: service_account in pipelines.toml (docs/vertex.md, step 2).")
+        lines.append("Or set service_account in pipelines.toml: docs/tutorials/vertex.md.")
     return "\n".join([*lines, f"If it may not exist: gcloud iam service-accounts describe {account}"])
 
 

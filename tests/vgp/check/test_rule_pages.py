@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import mutations
 from vgp.check.checker import check
 from vgp.check.document_kinds import parse
 from vgp.machines.placement.machine_rules import RULES
@@ -14,16 +15,12 @@ from vgp.machines.placement.machine_rules import RULES
 PAGES = Path(__file__).parents[3] / "docs" / "reference/rules"
 
 
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
 def example(text: str) -> tuple[str, list[str], str, str]:
-    """The file's name, the options, the example and the fix of a page."""
-    command = shlex.split(blocks(text, "console")[0].removeprefix("$ "))
-    assert command[:2] == ["vgp", "check"]
-    broken, fix = blocks(text, {".yaml": "yaml", ".sh": "sh"}[Path(command[2]).suffix])
-    return command[2], command[3:], broken, fix
+    """Returns the file's name, the options, the wrong file and the right one: a diff has both."""
+    command = re.search(r"```bash\nvgp check (.*)\n```", text)
+    file, *options = shlex.split(command[1]) if command else ["example.yaml"]
+    wrong, right = mutations.read_diff(text)
+    return file, options, wrong, right
 
 
 def findings(file: str, spec: str, options: list[str]):
@@ -55,10 +52,9 @@ def test_the_example_has_no_other_error_and_the_fix_has_none(name):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_page_says_what_why_and_from_where(name):
+def test_a_page_has_its_rule_s_name_a_fix_and_a_source(name):
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     assert text.startswith(f"# {name} {RULES[name].name}\n")
-    assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        "## What", "## Why", "## Example", "## Fix", "## Source",
-    ]  # fmt: skip
+    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## Fix", "## Source"]
+    assert len(text.split()) <= 220
     assert name in (PAGES / "index.md").read_text(encoding="utf-8")

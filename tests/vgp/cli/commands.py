@@ -18,7 +18,7 @@ def compile_once() -> None:
     """What compiling imports and prepares, before the forks."""
     quiet = (redirect_stdout(StringIO()), redirect_stderr(StringIO()))
     with tempfile.TemporaryDirectory() as out, quiet[0], quiet[1], suppress(SystemExit):
-        main(["compile", "training", "--out", out])
+        main(["compile", "small", "--out", out])
 
 
 def command(words: list[str]) -> None:

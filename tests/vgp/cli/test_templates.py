@@ -20,6 +20,8 @@ REPOSITORY = "https://us-central1-kfp.pkg.dev/test-project/pipelines"
 VERSIONS = "artifactregistry.projects.locations.repositories.packages.versions"
 TAGS = "artifactregistry.projects.locations.repositories.packages.tags"
 BOUNDARIES = [f"{VERSIONS}.get", "kfp_registry.upload", "kfp_registry.download", f"{TAGS}.get", f"{TAGS}.create"]
+#: A repository of one workflow, which compiles in a moment.
+SMALL = Path(__file__).parents[1] / "small"
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -179,24 +181,30 @@ def test_a_bucket_takes_the_same_commands(cloud: Cloud, capsys: pytest.CaptureFi
 
 @pytest.fixture(scope="module")
 def process() -> Iterator[subprocess.Popen[str]]:
-    with forks(Path(__file__).with_name("commands.py"), Path(__file__).parents[3]) as process:
+    with forks(Path(__file__).with_name("commands.py"), SMALL) as process:
         yield process
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("method", BOUNDARIES)
 def test_a_command_killed_at_any_request_and_repeated_makes_one_version(
-    cloud: Cloud, capsys: pytest.CaptureFixture[str], process: subprocess.Popen[str], method: str, when: str
+    cloud: Cloud,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    process: subprocess.Popen[str],
+    method: str,
+    when: str,
 ) -> None:
+    monkeypatch.chdir(SMALL)
     cloud.fail(method, slow(2) if when == "before" else lost_response())
-    number = ask(process, cloud.environment, words=["upload", "training"])
+    number = ask(process, cloud.environment, words=["upload", "small"])
     until = time.monotonic() + 60
     while not any(call.method == method and (when == "before" or call.status) for call in cloud.requests):
         assert time.monotonic() < until, "the command never asked"
         time.sleep(0.005)
     os.kill(number, signal.SIGKILL)
     assert ended(process) == -signal.SIGKILL
-    code, _, err = run(capsys, "upload", "training")
+    code, _, err = run(capsys, "upload", "small")
     assert code == 0, err
     [version] = [name.rpartition("/")[2] for name in cloud.artifacts.content]
     assert tags(cloud)["latest"] == version

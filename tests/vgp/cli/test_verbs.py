@@ -41,11 +41,12 @@ def cpu_s(*arguments: str) -> float:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_every_verb_of_a_file_is_listed_and_documented(file: str) -> None:
+def test_every_verb_of_a_file_is_listed_and_documented_with_an_example(file: str) -> None:
     listed = {name for verbs in VERBS.values() for name, verb in verbs.items() if verb.file == file}
     assert listed == set(of_file(file))
     for name, command in of_file(file).items():
-        assert command.help, name
+        for part in (command, *getattr(command, "commands", {}).values()):
+            assert part.help and part.epilog.startswith("Example: vgp "), f"{name} {part.name}"
 
 
 def test_a_terminal_of_80_columns_shows_every_summary_whole() -> None:

@@ -48,6 +48,6 @@ def test_a_longer_test_window_shows_a_smaller_gain_and_more_decisions_a_year_a_l
 
 
 def test_bad_days_that_every_window_holds_promote_nothing_and_those_that_many_windows_lack_do():
-    """docs/gate.md, What no test can do: 31 days hold a bad one of four but for a chance of one night's level."""
+    """docs/explanation/the-gate.md, Limits: 31 days hold a bad one of four but for a chance of one night's level."""
     assert nights.false_nights(worlds.two_sorts(0.4, 0.5), 31, 20_000)[-1] <= 2
     assert nights.false_nights(worlds.two_sorts(0.1, 0.5), 31, 20_000)[-1] > 50

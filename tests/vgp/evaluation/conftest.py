@@ -51,7 +51,9 @@ def uncompared(folder) -> str:
     """Why the champion was not compared, which is then kept and costs none of the year's error."""
     header, decision = predictions.read(folder).header, decide(folder, margin=-0.5)
     assert (decision.promote, decision.level, decision.reference) == (False, None, "champion")
-    assert decision.reason.startswith("Keep the champion: it could not be compared") and not header.champion_gone
+    assert (
+        decision.reason.startswith("Keep the champion: the champion could not be scored") and not header.champion_gone
+    )
     assert "champion" not in header.models and header.champion_problem in " ".join(record.load(folder).notes)
     return header.champion_problem
 

@@ -78,7 +78,7 @@ def test_a_champion_with_the_same_weights_is_told_from_one_that_only_predicts_al
     evaluate(data, model, tmp_path / "out", champion=str(model), baseline=False)
     decision = decide(tmp_path / "out", margin=-0.5)
     summary = markdown(evaluation=tmp_path / "out", decision=decision)
-    assert not decision.promote and "the new model is the champion, weight for weight" in summary
+    assert not decision.promote and "the new model has exactly the champion's weights" in summary
 
 
 def test_metrics_are_plain_json_and_read_back_the_same(data, model, tmp_path):
@@ -201,13 +201,16 @@ def test_where_the_champion_is_gone_the_baseline_stands_in(coins, data, model, t
     assert "The champion is gone, and the baseline stands in" in found.notes[0]
     decision = decide(tmp_path / "out")
     assert decision.reference == "baseline" and decision.level == pytest.approx(0.05 / 365)
-    assert "the champion is gone (" in decision.reason and "model.safetensors is not there any more)" in decision.reason
+    assert (
+        "champion's files are gone (" in decision.reason
+        and "model.safetensors is not there any more)" in decision.reason
+    )
 
 
 def test_a_champion_that_was_gone_before_the_run_began_is_told_by_its_pins(data, model, tmp_path):
     pins = ChampionPins(folder="gs://b/m", problem="version 3 of coins was deleted", epoch=0)
     evaluate(data, model, tmp_path / "out", champion=store.save(str(tmp_path / "pins"), pins))
-    assert "the champion is gone (version 3 of coins was deleted), and" in decide(tmp_path / "out").reason
+    assert "champion's files are gone (version 3 of coins was deleted)" in decide(tmp_path / "out").reason
 
 
 @pytest.mark.parametrize(
@@ -233,7 +236,7 @@ def test_a_champion_that_has_learned_from_days_of_the_test_is_told(coins, tmp_pa
 
 
 def test_a_model_that_needs_other_columns_is_refused(coins, model, tmp_path, digits):
-    refused(tmp_path, "needs colour, tilt, size: columns that the data does not have", digits, model)
+    refused(tmp_path, "needs colour, tilt, size, which the data lacks", digits, model)
 
 
 def test_a_model_does_not_need_the_categories_that_grouped_its_rows(prices, tmp_path):
@@ -244,7 +247,7 @@ def test_a_model_does_not_need_the_categories_that_grouped_its_rows(prices, tmp_
     expected = score.load(folder, data)(batch)
     del batch["city"]
     np.testing.assert_array_equal(score.load(folder, lacking)(batch), expected)
-    with pytest.raises(UserError, match="needs city: columns that the data does not have"):
+    with pytest.raises(UserError, match="needs city, which the data lacks"):
         score.load(prices.trained(tmp_path / "other", prices.data, steps=1), lacking)
 
 
@@ -278,22 +281,23 @@ def test_luck_of_days_promotes_a_table_with_a_time_only_if_its_author_takes_rows
     """Of 60 such tables 10 promote in one night if their rows count by themselves, and none by days."""
     alone, unnamed, named = judged(fairs.ByRow), judged(fairs.Fairs), judged(fairs.ByDay)
     assert alone.promote and (alone.group, alone.clusters) == ("", ())
-    assert "on the same 1,200 rows the new model's log loss is" in alone.reason
+    assert "on the same 1,200 rows. The new model's log loss is" in alone.details
     assert not unnamed.promote and (unnamed.clusters, unnamed.rows) == ((20,), alone.rows)
     assert (
-        "on the same 1,200 rows in 20 groups (by day of at, since no group is named) the new model's log loss is"
-        in unnamed.reason
+        "on the same 1,200 rows in 20 groups (by day of at, because the task names no group). The new model's log loss"
+        in unnamed.details
     )
-    assert "each day of at taken to be like the one before by a correlation of" in unnamed.reason
+    assert "neighbouring groups are assumed" in unnamed.details
     assert (
-        named.lower_bound == unnamed.lower_bound and "in 20 groups (by day) the new model's log loss is" in named.reason
+        named.lower_bound == unnamed.lower_bound
+        and "in 20 groups (by day). The new model's log loss is" in named.details
     )
 
 
 def test_days_that_are_too_few_are_told_with_what_helps(judged, fairs):
     assert judged(fairs.Fairs, test="12 days").reason == (
-        "Keep the champion: the test data has only 12 groups of rows (by day of at, since no group is named), and it "
-        "takes 15 to tell an improvement from luck in one of 365 decisions a year: test on more days, as with a longer "
+        "Keep the champion: the test data has only 12 groups of rows (by day of at, because the task names no "
+        "group); the test needs 15 at the level for 365 decisions a year. Test on more days, for example with a longer "
         "window `test`."
     )
 

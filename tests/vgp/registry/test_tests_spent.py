@@ -45,7 +45,7 @@ def test_a_night_that_is_repeated_counts_once_and_is_allowed_as_it_was():
 def test_what_was_used_up_is_told_with_the_day_on_which_it_goes_on():
     once = nights(1, level=0.05, every=10)
     assert tests_spent.used_up(once, "tonight", LEVEL, 0.95, NOW) == (
-        "the 5% that a year's tests may err together is used up until 2027-11-10: 1 test took 5%, and one more would "
+        "the 5% error budget of a year's tests is used up until 2027-11-10: 1 test took 5%, and one more would "
         "take 0.0137%"
     )
     assert tests_spent.again(once, "tonight", LEVEL, 0.95, NOW) == datetime(2027, 11, 10, 15, tzinfo=UTC)

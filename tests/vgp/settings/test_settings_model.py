@@ -1,6 +1,5 @@
-"""The settings as code sees them, and the page that explains them."""
+"""The settings as code sees them."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,11 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from vgp import settings
-from vgp.machines.placement.step_request import Request
-from vgp.settings import Schedule, Settings, load, value_rules
-from vgp.settings.settings_model import Mlflow, Notify
-
-PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text()
+from vgp.settings import Settings, load
+from vgp.settings.settings_model import Notify
 
 
 def test_settings_cannot_be_changed() -> None:
@@ -28,35 +24,9 @@ def test_made_in_code_every_value_is_a_default() -> None:
     assert str(Settings(region="us-east1").source("region")) == "default"
 
 
-@pytest.mark.parametrize("model", [Settings, Request, Schedule, Notify, Mlflow])
-def test_the_page_has_a_row_for_every_key_and_no_other(model: type) -> None:
-    names = {
-        name for row in re.findall(r"^\| (`[^|]+`) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
-    }
-    assert set(model.model_fields) <= names
-    assert {each for each in names if each.islower()} <= {
-        *Settings.model_fields, *Request.model_fields, *Schedule.model_fields, *Notify.model_fields,
-        *Mlflow.model_fields,
-    }  # fmt: skip
-
-
-def test_the_page_names_every_api() -> None:
-    section = PAGE.split("### endpoints")[1]
-    assert set(value_rules.APIS) <= set(re.findall(r"`(\w+)`", section))
-
-
-def test_the_examples_of_the_page_are_right(write: Callable[[str], Path]) -> None:
-    examples = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    assert len(examples) == 9
-    for text in examples:
-        settings.load(write(text))
-
-
-def test_the_order_on_the_page_is_the_order_in_effect(
+def test_flags_come_before_variables_the_environment_and_the_top(
     write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = re.findall(r"^\d\. \*\*(\w+ ?\w*)\*\*", PAGE, re.MULTILINE)
-    assert order == ["Flags", "Variables", "The environment", "The top", "Defaults"]
     path = write('experiment = "top"\n[environments.dev]\nexperiment = "environment"\n')
     assert settings.load(path).experiment == "environment"
     monkeypatch.setenv("PIPELINES_EXPERIMENT", "variable")

@@ -3,7 +3,7 @@
 __main__.py   python -m tools.drills.capacity: many seeds, a table, an exit code
 scenario.py   what happens: capacity, Google's faults, kills; drawn from a seed
 work.py       what the jobs do, and the plan that asks for them
-standin.py    a program in place of training: a hash, and the documents of docs/capacity.md
+standin.py    a program in place of training: a hash, and the documents that a launcher reads
 training.py   the step `train` itself, of a tiny task in exact mode
 compiled.py   that step as `vgp compile` writes it, with a ladder or without
 tiny.py       that task

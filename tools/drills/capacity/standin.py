@@ -1,7 +1,7 @@
 """A stand-in for training: real checkpoints, the fence, the heartbeat and the progress, and a hash in place of a model.
 
-Standard library only, so that it starts in a tenth of a second, and written from docs/capacity.md alone: it shares no
-line with the training or with the launcher, so that a mistake in both would not hide.
+Standard library only, so that it starts in a tenth of a second, and written from the documented formats alone: it
+shares no line with the training or with the launcher, so that a mistake in both would not hide.
 
     python3 standin.py --steps 40 --every 5 --seconds 20 --executor_input JSON
 

@@ -1,12 +1,13 @@
-"""Tables in files: what `data` stands for, and its rows as typed, checked Arrow batches that know where they lie.
+"""Readers of tables in files: typed, checked Arrow batches whose rows keep their file and position.
 
-files.py        the rows of all files, in order, those of many small files in one go
-resolve.py      the files that `data` stands for, the kind of each, and the options that say how text is written
-opening.py      the bytes of a file, fetched ahead from a bucket, unpacked and summed; text as UTF-8
-blocks.py       a file of text in blocks of whole records, and how the records of each CSV file are laid out
-records.py      where records of CSV text end, and on which lines; the names of the columns
-delimited.py    CSV text as typed columns
-json_lines.py   an object a line as typed columns
-parquet.py      Parquet as typed columns
-pages.py        which of its texts may be read as they are
-values.py       what is missing or wrong, in every kind of file; how large texts become"""
+files.py        reads the rows of all files in order; many small files at once
+resolve.py      finds the files of `data` and their formats; the options for text files
+opening.py      opens, fetches, decompresses and hashes files; decodes text to UTF-8
+blocks.py       cuts text files into blocks of whole records; finds the layout of CSV files
+records.py      finds the ends of CSV records and the header
+delimited.py    reads CSV text as typed columns
+json_lines.py   reads JSON lines as typed columns
+parquet.py      reads Parquet as typed columns
+pages.py        bounds the size of the texts in a Parquet file
+values.py       checks missing and wrong values, in all formats
+"""

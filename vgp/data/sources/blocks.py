@@ -1,4 +1,4 @@
-"""A file of text in blocks of whole records, and their layout: as the options state it, or found in the first bytes."""
+"""Cuts a text file into blocks of whole records, and finds its layout in the options or in the first bytes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ SAID = re.compile(rb'"?sep=[,;\t|]"?\r?\n')
 
 
 class Layouts:
-    """The layouts of CSV files. Equal headers are told once, since there may be thousands of files.
+    """The layouts of CSV files, cached by their headers because there may be thousands of files.
 
     Args:
         fields: The declared columns, all of them.
@@ -32,26 +32,27 @@ class Layouts:
     def __init__(self, fields: Sequence[Field], reading: Reading):
         self.fields, self.reading = fields, reading
         self.known: dict[tuple[str, bytes], Delimited] = {}
-        #: What was found and is not usual, and in which files.
+        #: Unusual things, and the files that have them.
         self.unusual: dict[str, list[str]] = {}
 
     def of(self, name: str, suffix: str, head: bytes, rest: Iterator[bytes]) -> tuple[Delimited, int, bytes]:
-        """The layout of a text, the bytes of its header, and its first bytes: more of them if these were too few.
+        """Returns the layout of a text, the length of its header in bytes, and the head, extended if it was too short.
 
         Args:
-            suffix: The ending of the file's name, which promises a separator.
-            head: The first bytes; `rest` gives those that follow.
+            suffix: The ending of the file's name, which implies the usual separator.
+            head: The first bytes; `rest` yields the following ones.
 
         Raises:
-            UserError: the header names no columns, lacks one, or can be understood in two ways.
+            UserError: the header is empty, lacks a column, or is ambiguous.
         """
         usual = "\t" if suffix.startswith(".tsv") else ","
-        if said := SAID.match(head):  # as Excel writes it above the header
-            below = self.of(name, suffix, head[said.end() :], rest)
-            return below[0], below[1] + said.end(), head[: said.end()] + below[2]
+        if separator_line := SAID.match(head):  # Excel writes it above the header
+            layout, end, below = self.of(name, suffix, head[separator_line.end() :], rest)
+            return layout, end + separator_line.end(), head[: separator_line.end()] + below
         end = head.find(b"\n") + 1
-        layout = self.known.get((usual, head[:end]))
-        if layout is None:
+        if (usual, head[:end]) in self.known:
+            layout = self.known[usual, head[:end]]
+        else:
             end, head = find_header_end(name, head, rest, self.reading.quote or '"')
             columns = read_header(name, head[:end], self.fields, self.reading, usual)
             layout = Delimited(*columns, missing=self.reading.missing)
@@ -64,16 +65,16 @@ class Layouts:
         return layout, end, head
 
     def encoded(self, name: str, encoding: str) -> None:
-        """Notes an encoding that was found."""
+        """Notes a detected encoding other than UTF-8."""
         if encoding != "utf-8":
             self.unusual.setdefault(f"text is {encoding}", []).append(name)
 
     def left_out(self, name: str) -> None:
-        """Notes rows at the end of a file that have no field filled in."""
+        """Notes empty rows at the end of a file."""
         self.unusual.setdefault("rows at its end have no field filled in, and are left out", []).append(name)
 
     def notes(self) -> tuple[str, ...]:
-        """What was found and is not usual, one sentence each. A path is told whole: its end says which file it is."""
+        """Returns one sentence for each unusual thing, with the full path of the first file."""
         return tuple(
             f"{first if first.isprintable() else repr(first)}{f' and {len(more):,} more' if more else ''}: {what}."
             for what, (first, *more) in self.unusual.items()
@@ -88,7 +89,7 @@ class Layouts:
             self.unusual.setdefault("decimals follow a comma", []).append(name)
 
 
-# ---- which mark the decimals of a CSV file follow: told by its first numbers
+# ---- the decimal mark of a CSV file, from its first numbers
 
 
 SAMPLE_BYTES = 8 << 10
@@ -98,10 +99,10 @@ WITH_POINT = re.compile(r"[+-]?\d*\.\d+")
 
 
 def decimal_mark(name: str, text: bytes, layout: Delimited, fields: Sequence[Field]) -> str:
-    """The decimal mark of a text that begins so, behind its header.
+    """Returns the decimal mark of a text, from its first bytes after the header.
 
     Raises:
-        UserError: a comma may also part thousands.
+        UserError: the commas may also separate thousands.
     """
     text = text[:SAMPLE_BYTES]
     broken = [field.name for field in fields if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)]
@@ -121,8 +122,7 @@ def decimal_mark(name: str, text: bytes, layout: Delimited, fields: Sequence[Fie
 
 
 def _may_have_commas(text: bytes, layout: Delimited) -> bool:
-    """Whether a field may be such a number. Between commas it stands in quotes; of thousands of files that have other
-    quotes, none is then parted into fields for it."""
+    """Whether a number may have a comma, by a quick search; in a file separated by commas such a number is quoted."""
     quote = re.escape(layout.quote.encode())
     if layout.separator != ",":
         return re.search(rb"\d,\d", text) is not None
@@ -130,45 +130,44 @@ def _may_have_commas(text: bytes, layout: Delimited) -> bool:
 
 
 def _numbers(text: bytes, layout: Delimited, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What is written in the columns, and in which one."""
+    """Yields the texts in the columns, with the names of the columns."""
     places = {layout.columns.index(name): name for name in columns}
     for row, _ in records.of(text[: layout.last_end(text)] or text, layout.separator, layout.quote):
         yield from ((row[place].strip(), name) for place, name in places.items() if place < len(row))
 
 
-#: No real record is longer: somewhere a quote is not closed.
+#: A longer record means that a quote is never closed.
 MAX_RECORD_BYTES = 64 << 20
 JSON = JsonLines()
 
 
 class Layout(Protocol):
-    """How the records of a text are laid out; equal ones can be read together."""
+    """The layout of the records in a text. Texts with equal layouts can be read together."""
 
     @property
     def doubt(self) -> str:
-        """What a record that does not end makes one ask."""
+        """A question that helps to fix a record that does not end."""
 
     def last_end(self, block: bytes) -> int:
-        """Where the last whole record of a block ends that begins with one; 0 if none does."""
+        """Returns where the last whole record ends in a block that begins with a record; 0 if none ends."""
 
     def is_open(self, text: bytes) -> bool:
-        """Whether the text, from the start of a record, ends where no record can."""
+        """Whether a text that starts with a record ends inside a quoted field."""
 
     def count(self, data: bytes) -> int:
-        """How many records there are, each with its line end; or more, if there are blank lines."""
+        """Counts the records that end in a line end; an upper bound if there are blank lines."""
 
     def line(self, data: bytes, record: int) -> int:
-        """The lines before a record that is not blank; -1 - COUNT if there are only COUNT of them."""
+        """Returns the number of lines before a non-blank record; -1 - COUNT if there are only COUNT records."""
 
     def filled(self, data: bytes) -> int:
-        """Where the records end that have a field filled in, before those at the end that have none; 0 if all have
-        none."""
+        """Returns where the records with at least one filled field end; 0 if all fields are empty."""
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
-        """The fields of all records. Raises Mistake or pa.ArrowInvalid."""
+        """Reads the fields of all records. Raises Mistake or pa.ArrowInvalid."""
 
     def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
-        """What Arrow's message means; `last` says whether the file ends with the data."""
+        """Translates an error of Arrow; `last` is whether the file ends with the data."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +175,9 @@ class Block:
     """Whole records of one file, in UTF-8.
 
     Args:
-        file: The position of the file.
-        lines: Those before the first block of the file; 0 where a block came before.
-        last: Whether the file ends with it.
+        file: The index of the file.
+        lines: The lines before the first block of the file; 0 for later blocks.
+        last: Whether the file ends with the block.
     """
 
     file: int
@@ -192,16 +191,16 @@ class Block:
         return len(self.data)
 
     def ended(self) -> bytes:
-        """The records, the last one with a line end too."""
+        """Returns the records with a line end after the last one."""
         return self.data if self.data.endswith(b"\n") else self.data + b"\n"
 
 
 def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
-    """The blocks of one file of text.
+    """Yields the blocks of one text file.
 
     Raises:
-        UserError: it is no table, or not of the declared columns.
-        Mistake: the record after those of all blocks does not end, or is too long.
+        UserError: the file is not a table, or lacks declared columns.
+        Mistake: the record after the last block does not end, or is too long.
     """
     kind = KINDS[opened.suffix]
     encoded, texts = decoded(opened.blocks(), opened.name, layouts.reading.encoding)
@@ -218,7 +217,7 @@ def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
     try:
         for data in _whole(texts, layout):
             if held is not None and len(held) < MAX_RECORD_BYTES and not layout.filled(data):
-                held += data  # if nothing follows it is left out
+                held += data  # empty rows, dropped if the file ends with them
                 continue
             if held is not None:
                 yield Block(number, held, layout, lines, last=False)
@@ -235,7 +234,7 @@ def of(number: int, opened: Opened, layouts: Layouts) -> Iterator[Block]:
 
 
 def _whole(texts: Iterator[bytes], layout: Layout) -> Iterator[bytes]:
-    """Whole records. Raises Mistake, of the record after all of these, for one that does not end."""
+    """Yields blocks of whole records. Raises Mistake for a record that does not end, positioned after all blocks."""
     rest = b""
     for text in texts:
         block = rest + text if rest else text

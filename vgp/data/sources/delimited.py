@@ -1,4 +1,4 @@
-"""CSV text: blocks of whole records as typed columns, and what is wrong with one that cannot be read."""
+"""Reads blocks of CSV records as typed columns, and explains the mistake in a record that cannot be read."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,22 +17,22 @@ from vgp.data.sources import records
 from vgp.data.sources.records import in_windows
 from vgp.data.sources.values import TEXT, Mistake, advice, held
 
-#: What Arrow takes for a missing number unless it is told otherwise.
+#: Arrow's default texts for a missing number.
 NULLS = tuple(pyarrow.csv.ConvertOptions().null_values)
-#: A missing number may also be so many blanks, as where a column was padded.
+#: A missing number may also be up to this many blanks, in a padded column.
 MOST_BLANKS = 16
-#: The end of a block that is looked at for fields that are filled in.
+#: The bytes at the end of a block in which to look for filled fields first.
 MOST_BLANK_BYTES = 1 << 12
-#: Looked at together: what stays in a processor's cache.
+#: Bytes examined at once: they fit into a processor's cache.
 WINDOW_BYTES = 1 << 16
 REPEATED = " repeats the header: the file was put together from several; take the line out."
 
 
 def _nulls(missing: Sequence[str], blanks: bool = True) -> list[str]:
-    """What stands for a missing value, also with a blank beside it: Arrow strips numbers, but not these.
+    """Returns the texts for a missing value, with and without blanks around them: Arrow strips numbers but not these.
 
     Args:
-        blanks: Whether there is a blank: every text more is one that each value is compared with.
+        blanks: Whether the data has blanks; without them fewer texts are compared with each value.
     """
     texts = [*NULLS, *missing]
     if not blanks:
@@ -43,13 +43,13 @@ def _nulls(missing: Sequence[str], blanks: bool = True) -> list[str]:
 
 @dataclass(frozen=True)
 class Delimited:
-    """How the records of a CSV file are laid out."""
+    """The layout of the records in a CSV file."""
 
     columns: tuple[str, ...]
     separator: str = ","
     quote: str = '"'
     decimal: str = "."
-    #: Texts that stand for a missing value of any type but text.
+    #: Texts that mean a missing value, in columns that are not text.
     missing: tuple[str, ...] = ()
 
     doubt = "is a quote never closed?"
@@ -61,22 +61,24 @@ class Delimited:
         return records.is_open(text, self.quote, self.separator)
 
     def count(self, data: bytes) -> int:
-        """Records that end in a line end; where blank lines or a CR alone are among them, that many or more."""
+        """Counts the records that end in a line end; an upper bound if there are blank lines or lone CRs."""
         return records.count(data, self.quote, self.separator)
 
     def filled(self, data: bytes) -> int:
-        """Where the records end that have a field filled in: below them a sheet may have thousands of separators alone,
-        for the rows that somebody once emptied. 0 if all are so."""
+        """Returns where the records with at least one filled field end; 0 if all fields are empty.
+
+        Spreadsheets may export thousands of emptied rows below the data as lines of separators.
+        """
         marks = f"{self.separator}\r\n".encode()
         if len(self.columns) == 1 or data[-1:] not in (b"\n", self.separator.encode()):
             return len(data)
-        # Most blocks end in a value: all of one is copied only where its last bytes do not tell.
+        # Most blocks end in a value, so the whole block is stripped only if its last bytes are all marks.
         end = data[-MOST_BLANK_BYTES:].rstrip(marks)
         known = len(data) - len(data[-MOST_BLANK_BYTES:]) + len(end) if end else len(data.rstrip(marks))
         return data.find(b"\n", known) + 1 or len(data) if known else 0
 
     def line(self, data: bytes, record: int) -> int:
-        """The lines before a record that is not blank; -1 - COUNT if there are only COUNT of them."""
+        """Returns the number of lines before a non-blank record; -1 - COUNT if there are only COUNT records."""
         number = -1
         for number, line in enumerate(self._lines(data)):
             if number == record:
@@ -93,7 +95,7 @@ class Delimited:
         return _not_blank(data)
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
-        """Raises pa.ArrowInvalid, with the number of the record, or Mistake."""
+        """Reads the fields of all records. Raises pa.ArrowInvalid with the number of the record, or Mistake."""
         table = self._read(data, {field.name: held(field.type) for field in fields})
         self._check_text(data)
         self._check_quotes(data)
@@ -125,7 +127,7 @@ class Delimited:
             raise Mistake(record, " holds a NUL byte, which is no text: the file is damaged.")
 
     def _check_quotes(self, data: bytes) -> None:
-        """Arrow would read what follows on a quote behind a backslash as if it stood outside of the field."""
+        """Raises Mistake for a quote behind a backslash: Arrow would read the rest of the field as unquoted text."""
         if not self._quote_in(data) or f"\\{self.quote}".encode() not in data:
             return
         ends = (*f"{self.separator}{self.quote}\r\n".encode(), None)
@@ -137,7 +139,7 @@ class Delimited:
                 raise Mistake(record, f" has a quote behind a backslash: within quotes it is written twice ({twice}).")
 
     def _check_header(self, data: bytes, table: pa.Table) -> None:
-        """Where all that is read is text, the header may occur as a row."""
+        """Raises Mistake for a row that repeats the header, which type errors do not reveal if all columns are text."""
         if len(self.columns) == 1 or any(kind != TEXT for kind in table.schema.types) or not table.num_rows:
             return
         alike = reduce(pc.and_, (pc.equal(table[name].cast(pa.string()), name) for name in table.column_names))
@@ -147,7 +149,7 @@ class Delimited:
                 raise Mistake(record, REPEATED)
 
     def _check_integers(self, data: bytes, fields: Sequence[Field]) -> None:
-        """Arrow would read 0x1F as 31."""
+        """Raises Mistake for a hexadecimal number, which Arrow would read as an integer: 0x1F as 31."""
         if not fields or not _has_hexadecimal(data):
             return
         table = self._read(data, {field.name: pa.string() for field in fields})
@@ -158,10 +160,10 @@ class Delimited:
                 raise Mistake(record, f", column {listed([field.name])}: {value} is not of type {field.type}.")
 
     def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
-        """What Arrow says of a block, in terms of the file.
+        """Translates an error of Arrow about a block into a mistake in the file.
 
         Args:
-            last: Whether nothing follows on the block in its file.
+            last: Whether the block is the last one of its file.
         """
         row = re.search(r"Row #(\d+): ", message)
         record = int(row[1]) - 1 if row else 0
@@ -208,7 +210,7 @@ class Delimited:
 
 
 def _not_blank(data: bytes) -> Iterator[int]:
-    """The lines before each one that is not blank; of those that are, a file may hold hundreds of millions."""
+    """Yields the line number, from 0, of each non-blank line; a file may have hundreds of millions of blank ones."""
     line = end = 0
     for text in re.finditer(rb"[^\r\n]+", data) if data.strip(b"\r\n") else ():
         between = data[end : text.start()]
@@ -218,7 +220,7 @@ def _not_blank(data: bytes) -> Iterator[int]:
 
 
 def _has_hexadecimal(data: bytes) -> bool:
-    """Whether 0x begins a word; in numpy, as such a search in `re` takes as long as reading all fields."""
+    """Whether a word begins with 0x. Uses numpy, because `re` would take as long as reading all fields."""
     text = np.frombuffer(data, np.uint8)
     for start in range(1, len(data), WINDOW_BYTES):
         letters = start + np.flatnonzero((text[start : start + WINDOW_BYTES] | 0x20) == ord("x"))

@@ -1,4 +1,4 @@
-"""The rows of all files, in order, as typed and checked Arrow batches that know where they lie."""
+"""Reads the rows of all files in order, as typed and checked Arrow batches with the file and position of each row."""
 
 import re
 from collections import Counter, deque
@@ -27,21 +27,21 @@ from vgp.data.sources.values import Mistake, check, held
 from vgp.protocol.cluster import cores
 from vgp.protocol.manifest import SourceFile
 
-#: Columns beside the declared ones: the position of the row's file among all, and the row's among those of its file.
+#: Additional columns: the index of the row's file, and the index of the row in its file.
 FILE, RECORD = "_file", "_record"
-#: Fewer rows are put together with those that follow.
+#: The least rows of a batch, apart from the last one.
 BATCH_ROWS = 16_384
 
 Result = TypeVar("Result")
 
 
 class NoRows(UserError):
-    """All files are empty but for their headers."""
+    """All files are empty except for their headers."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one file or several: of each its position, and how many."""
+    """Rows of one or several files; `runs` has the index and the number of rows of each file."""
 
     table: pa.Table
     runs: tuple[tuple[int, int], ...]
@@ -55,9 +55,9 @@ class Files:
     """The declared columns of some files.
 
     Args:
-        fields: The columns; others in the files are passed over.
-        scratch: Where objects are kept while they are read: a few at a time.
-        threads: At most so many read at the same time; 0 = as many as there are cores. They change no row.
+        fields: The columns to read; other columns of the files are ignored.
+        scratch: The folder for a few local copies of objects.
+        threads: The most threads that read; 0 = the number of cores. The rows do not depend on it.
     """
 
     def __init__(
@@ -65,34 +65,33 @@ class Files:
     ):
         self.files, self.fields, self.reading, self.scratch = files, fields, reading, scratch
         self.threads = threads or cores()
-        #: Every file with its checksum, once `batches` has come to its end.
+        #: All files with their checksums, after the end of `batches`.
         self.sources: tuple[SourceFile, ...] = ()
-        #: What was found in the files and is not usual, one sentence each, once `batches` has come to its end.
+        #: One sentence for each unusual thing in the files, after the end of `batches`.
         self.notes: tuple[str, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches with all columns: the declared ones in their declared types, text as dictionaries, and
-        `_file` and `_record`."""
+        """The schema of full batches: the declared columns, with text as dictionaries, and `_file` and `_record`."""
         return _schema(self.fields)
 
     def check_first(self) -> None:
-        """Raises UserError unless the first file can be read and has the declared columns; no value is looked at."""
+        """Raises UserError unless the first file is readable and has the declared columns. Checks no values."""
         first = Files(self.files[:1], self.fields, self.reading, self.scratch)
         with closing(first._parts(self.fields, Layouts(self.fields, self.reading), [])) as parts, suppress(Mistake):
             next(parts, None)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of all files, in order; each batch has tens of thousands, the last fewer.
+        """Yields the rows of all files in order, in batches of tens of thousands.
 
-        Missing values are null, of strings "".
+        Missing values are null; missing strings are "".
 
         Args:
-            columns: Some of the declared ones; None = all. No more is read than they need, and only they are checked.
+            columns: Declared columns to read and check; None = all.
 
         Raises:
-            UserError: a file is damaged, lacks a column, holds a value of another type or none where one must be;
-                names file, line and column. Or it was written to meanwhile, or no file has a row.
+            UserError: a file is damaged, lacks a column, or has a wrong or missing value (with file, line and column);
+                a file changed while it was read; or no file has rows.
         """
         fields = [field for field in self.fields if columns is None or field.name in columns]
         rows = Counter[int]()
@@ -106,7 +105,7 @@ class Files:
             raise NoRows(f"{names} has no rows: {len(self.files)} file(s) with a header and nothing below it.")
 
     def place(self, file: int, record: int) -> str:
-        """Where a row lies, such as `flights.csv, line 12`: its `_file` and its `_record`."""
+        """Returns the place of a row, such as `flights.csv, line 12`, from its `_file` and `_record`."""
         name = storage.plain(self.files[file].path)
         if resolve.suffix(name) == ".parquet":
             return f"{name}, row {record + 1:,}"
@@ -116,7 +115,7 @@ class Files:
                 return f"{name}, line {_line(blocks.of(file, stream, Layouts(self.fields, self.reading)), record)}"
 
     def _tasks(self, fields: Sequence[Field]) -> Generator[Task]:
-        """What to do for all rows, in their order."""
+        """Yields the reading tasks for all rows in order."""
         sources: list[SourceFile] = []
         layouts = Layouts(self.fields, self.reading)
         yield from read_tasks(self._parts(fields, layouts, sources), fields)
@@ -135,7 +134,7 @@ class Files:
 
 
 def _several(files: Sequence[File]) -> Iterator[str]:
-    """What is said of files of several kinds."""
+    """Yields a note if the files have several formats."""
     counts = Counter(resolve.suffix(storage.plain(file.path)) for file in files)
     if len({resolve.KINDS[suffix] for suffix in counts}) > 1:
         kinds = " and ".join(f"{count:,} {suffix}" for suffix, count in sorted(counts.items()))
@@ -143,7 +142,7 @@ def _several(files: Sequence[File]) -> Iterator[str]:
 
 
 def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[pa.Table]:
-    """The rows with their files and records; `counted` has the rows of each file so far."""
+    """Appends `_file` and `_record` to the rows. Updates `counted`, the number of rows of each file so far."""
     for rows in chain.from_iterable(results):
         files = np.repeat(*np.array(rows.runs or [(0, 0)], np.int32).T)
         starts = []
@@ -155,7 +154,7 @@ def _numbered(results: Iterator[list[Rows]], counted: Counter[int]) -> Iterator[
 
 
 def _merged(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of at least BATCH_ROWS, but for the last."""
+    """Merges the tables to batches of at least BATCH_ROWS rows; the last may have fewer."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
@@ -176,7 +175,7 @@ def _schema(fields: Sequence[Field]) -> pa.Schema:
 
 
 def _line(parts: Iterator[Block], record: int) -> int:
-    """The line at which a record of a file starts, as an editor shows it."""
+    """Returns the line number, from 1, at which a record of a file starts."""
     lines = 1
     try:
         for block in parts:
@@ -185,16 +184,16 @@ def _line(parts: Iterator[Block], record: int) -> int:
                 return lines + before
             record -= -1 - before
             lines += block.data.count(b"\n")
-    except Mistake:  # it is the record that does not end
+    except Mistake:  # the record itself does not end
         pass
     return lines
 
 
-# ---- blocks of records as typed rows: those of many small files in one go, or one by one where something is wrong
+# ---- blocks of records as typed rows: many small files at once, or one by one to find a mistake
 
 
 def read_tasks(parts: Iterator[Part], fields: Sequence[Field]) -> Generator[Task]:
-    """What is to be done for all parts: those that follow each other, and are laid out alike, are one task."""
+    """Yields the tasks that read all parts. Consecutive parts with one layout make one task."""
     group: list[Part] = []
     size = 0
     failure: Exception | None = None
@@ -205,7 +204,7 @@ def read_tasks(parts: Iterator[Part], fields: Sequence[Field]) -> Generator[Task
                 yield partial(read, group, fields)
                 group, size = [], part.size
             group.append(part)
-    except Exception as error:  # those before it may have one of their own
+    except Exception as error:  # raised after the parts before it, which may have an error of their own
         failure = error
     if group:
         yield partial(read, group, fields)
@@ -214,7 +213,7 @@ def read_tasks(parts: Iterator[Part], fields: Sequence[Field]) -> Generator[Task
 
 
 def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
-    """The rows of parts that are laid out alike. Raises Mistake."""
+    """Reads the rows of parts with one layout. Raises Mistake."""
     if len(group) > 1 and (joined := _joined(group, fields)):
         return [joined]
     rows: list[Rows] = []
@@ -229,12 +228,12 @@ def read(group: Sequence[Part], fields: Sequence[Field]) -> list[Rows]:
 
 
 def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
-    """None if something is wrong, or it cannot be told which row is whose."""
+    """Reads all parts at once. Returns None for a mistake, or if the rows cannot be assigned to their files."""
     try:
         if isinstance(group[0], Stored):
             tables = [part.table for part in group if isinstance(part, Stored)]
             counts = [table.num_rows for table in tables]
-            # In one piece, as every piece of a column is converted on its own.
+            # Combined, because each chunk of a column is converted separately.
             table = parquet.converted(pa.concat_tables(tables).combine_chunks(), fields)
         else:
             texts = [part.ended() for part in group if isinstance(part, Block)]
@@ -253,7 +252,7 @@ def _joined(group: Sequence[Part], fields: Sequence[Field]) -> Rows | None:
 
 
 def _table(part: Part, fields: Sequence[Field]) -> pa.Table:
-    """Raises Mistake."""
+    """Reads the rows of one part. Raises Mistake."""
     if isinstance(part, Stored):
         table = parquet.converted(part.table, fields)
     elif not re.search(rb"[^\r\n]", part.data):
@@ -272,7 +271,7 @@ def held_schema(fields: Sequence[Field]) -> pa.Schema:
 
 
 def in_order(tasks: Generator[Callable[[], Result]], threads: int) -> Iterator[Result]:
-    """What the tasks return, in their order; so also the error of a task, or the one that ended them."""
+    """Runs the tasks in threads and yields their results in order. Raises the first error, of a task or of `tasks`."""
     waiting: deque[Future[Result]] = deque()
     failure: Exception | None = None
     pool = ThreadPoolExecutor(threads)

@@ -1,4 +1,4 @@
-"""JSON lines: blocks of whole lines, an object on each, as typed columns; and what is wrong with one."""
+"""Reads JSON lines, one object per line, as typed columns, and explains the mistake in a line that cannot be read."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from vgp.data.sources.values import Mistake, advice, first_missing, tidied
 
 @dataclass(frozen=True)
 class JsonLines:
-    """An object on each line. Numbers, text, true and false are what they are; dates and times are text."""
+    """The layout of JSON lines: one object per line; dates and times are strings."""
 
     doubt = "is it one object a line?"
 
@@ -44,7 +44,7 @@ class JsonLines:
         return -2 - number
 
     def read(self, data: bytes, fields: Sequence[Field]) -> pa.Table:
-        """Raises pa.ArrowInvalid, which does not say where."""
+        """Reads the fields of all lines. Raises pa.ArrowInvalid, without the line."""
         if not data.strip():
             return pa.schema([(field.name, field.type) for field in fields]).empty_table()
         table = pyarrow.json.read_json(
@@ -58,12 +58,12 @@ class JsonLines:
         if table.num_rows != sum(map(bool, map(bytes.strip, data.split(b"\n")))):
             raise pa.ArrowInvalid("a line does not hold one object")
         columns = {field.name: _column(table[field.name], field) for field in fields}
-        if _meant(data, [field.name for field in fields if table[field.name].null_count]):
+        if _has_other_case(data, [field.name for field in fields if table[field.name].null_count]):
             raise pa.ArrowInvalid("a member has another name")
         return pa.table(columns)
 
     def mistake(self, data: bytes, message: str, last: bool, fields: Sequence[Field]) -> Mistake:
-        """What is wrong with the first line that cannot be read."""
+        """Finds the first line that cannot be read, by bisection, and explains its mistake."""
         lines = [text for _, text in _lines(data)]
         good, bad = 0, len(lines)
         while bad - good > 1:
@@ -117,17 +117,17 @@ class JsonLines:
 
 
 def require_lines(name: str, head: bytes) -> None:
-    """Raises UserError for a text that is one JSON array."""
+    """Raises UserError if the text is a JSON array instead of JSON lines."""
     if head.lstrip().startswith(b"["):
         raise UserError(f"{name} is one JSON array: write one object a line, such as by jq -c '.[]' OLD > NEW.")
 
 
-def _meant(data: bytes, names: Sequence[str]) -> bool:
-    """Whether an object lacks one of the names, and has a member that differs from it in case only."""
+def _has_other_case(data: bytes, names: Sequence[str]) -> bool:
+    """Whether an object lacks one of the names but has a member that differs from it only in case."""
     lower = data.lower() if names else b""
     for name in names:
         written = json.dumps(name, ensure_ascii=False).encode()
-        if lower.count(written.lower()) == data.count(written):  # as in nearly all blocks
+        if lower.count(written.lower()) == data.count(written):  # true of nearly all blocks
             continue
         texts = (text for _, text in _lines(data) if written not in text and written.lower() in text.lower())
         if any(
@@ -138,7 +138,7 @@ def _meant(data: bytes, names: Sequence[str]) -> bool:
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold something, each with the lines before it."""
+    """Yields the non-blank lines with their numbers from 0."""
     return ((number, text) for number, text in enumerate(data.split(b"\n")) if text.strip())
 
 
@@ -165,7 +165,7 @@ def _shown(value: object) -> str:
 
 
 def _written(declared: pa.DataType) -> pa.DataType:
-    """How JSON writes values of a type."""
+    """Returns the type in which JSON writes values of a declared type."""
     kinds = pa.types
     if kinds.is_integer(declared) or kinds.is_floating(declared) or kinds.is_boolean(declared):
         return declared

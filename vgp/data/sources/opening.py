@@ -1,4 +1,4 @@
-"""One file: its bytes, unpacked and summed, and its text as UTF-8; objects of a bucket are fetched ahead."""
+"""Opens files: decompresses and hashes their bytes, decodes text to UTF-8, and fetches objects ahead."""
 
 import codecs
 import hashlib
@@ -17,13 +17,13 @@ from vgp.base.storage.finding import File
 from vgp.base.text.printable import quoted
 from vgp.protocol.manifest import SourceFile
 
-#: Read at once.
+#: Bytes read at once.
 BLOCK_BYTES = 4 << 20
 LITTLE_BYTES = 1 << 10
 
 
 class Opened:
-    """One file while it is read, from its start to its end."""
+    """A file that is read once, from start to end."""
 
     def __init__(self, name: str, file: BufferedReader, path: str, suffix: str):
         self.name, self.file, self.path, self.suffix = name, file, path, suffix
@@ -31,7 +31,7 @@ class Opened:
         self.sum = hashlib.sha256()
         self.plain = _Summed(file, self.version.bytes, self.sum)
         self.stream: inflate.Readable = self.plain
-        if suffix.endswith(".zip"):  # begins at its end
+        if suffix.endswith(".zip"):  # its directory is at the end of the file
             self.stream = inflate.Unpacked(name, file, self.version.bytes, ".csv")
         elif suffix.endswith((".gz", ".zst")):
             self.stream = inflate.Unpacked(name, self.stream, self.version.bytes)
@@ -44,8 +44,8 @@ class Opened:
         return b"".join(self.blocks())
 
     def source(self) -> SourceFile:
-        """The file with its checksum, once it was read. Raises UserError if it was written to meanwhile."""
-        if self.plain.left:  # it was not read from its start to its end
+        """Returns the file with its checksum, after reading. Raises UserError if the file changed meanwhile."""
+        if self.plain.left:  # not all bytes were read, so the running sum is incomplete
             self.file.seek(0)
             self.sum = hashlib.file_digest(self.file, "sha256")
         if files.version(self.file) != self.version:
@@ -54,7 +54,7 @@ class Opened:
 
 
 class _Summed:
-    """A stream whose bytes are summed up as they are read."""
+    """A stream that updates a checksum as its bytes are read."""
 
     closed = False
 
@@ -62,7 +62,7 @@ class _Summed:
         self.file, self.left, self.sum = file, bytes_, sum_
 
     def read(self, size: int = -1, /) -> bytes:
-        """Asks for little where little is left: room is made for all that is asked for."""
+        """Requests at most the bytes that are left, because `read` allocates the whole request at once."""
         block = self.file.read(min(size, max(self.left, 0) + LITTLE_BYTES) if size > 0 else size)
         self.left -= len(block)
         self.sum.update(block)
@@ -74,26 +74,26 @@ class _Summed:
 
 @contextmanager
 def opened(file: File, path: str, suffix: str) -> Iterator[Opened]:
-    """A file that lies at `path` on this machine. Raises UserError if it is another than it was when it was found."""
+    """Opens a file at the local `path`. Raises UserError if the file changed after it was found."""
     name = storage.plain(file.path)
     with files.open_unchanged(path, file.version, name) if file.version else files.open_file(path) as stream:
         yield Opened(name, stream, path, suffix)
 
 
-# ---- objects of Cloud Storage on this machine while they are read: fetched ahead, and deleted once they have served
+# ---- local copies of Cloud Storage objects: fetched ahead, and deleted after reading
 
 
-#: Objects that are fetched at the same time, or lie here unread.
+#: The most objects that are being fetched or wait to be read.
 AHEAD = 8
-#: The bytes of all of them, but for the first.
+#: The most bytes of these objects, apart from the first.
 AHEAD_BYTES = 2 << 30
 
 
 def staged(files: Sequence[File], scratch: Path) -> Generator[tuple[int, File, str]]:
-    """Each file with its position and its path on this machine, which is good until the next one is asked for.
+    """Yields the position, the file and its local path, which is valid until the next iteration.
 
     Raises:
-        UserError: an object does not exist, may not be read, or was replaced.
+        UserError: an object does not exist, is not readable, or was replaced.
     """
     if not any(storage.is_remote(file.path) for file in files):
         yield from ((number, file, file.path) for number, file in enumerate(files))
@@ -110,7 +110,7 @@ def staged(files: Sequence[File], scratch: Path) -> Generator[tuple[int, File, s
                 yield from _served(waiting.popleft())
         finally:
             pool.shutdown(cancel_futures=True)
-            for number, _, _ in waiting:  # what was fetched ahead and is not read any more
+            for number, _, _ in waiting:  # fetched ahead but not needed
                 _staged_at(scratch, number).unlink(missing_ok=True)
 
 
@@ -135,10 +135,10 @@ def _served(item: tuple[int, File, "Future[str]"]) -> Iterator[tuple[int, File, 
             Path(path).unlink(missing_ok=True)
 
 
-# ---- text of any encoding as UTF-8
+# ---- decoding of text to UTF-8
 
 
-#: What a text may begin with, and the encoding that it tells; the longer ones first.
+#: Byte order marks and their encodings; longer marks first.
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -146,22 +146,22 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
-#: What files that are no text begin with, and how their names end.
+#: The first bytes of binary formats, and their name endings.
 PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet", b"PK\x03\x04": ".zip"}
 
 
 def found(head: bytes, name: str, encoding: str) -> tuple[str, int]:
-    """The encoding of a text that begins so, and the length of the mark that says it.
+    """Returns the encoding of a text with this head, and the length of its byte order mark.
 
     Args:
-        encoding: As it was given; a mark outweighs it, since no table begins with its letters by chance.
+        encoding: The user's option. A byte order mark overrides it, because no table begins with one by chance.
 
     Raises:
-        UserError: it is UTF-16 without a mark, packed, or no text at all.
+        UserError: the text is UTF-16 without a mark, or the file is compressed or binary.
     """
-    for mark, told in MARKS.items():
+    for mark, marked_encoding in MARKS.items():
         if head.startswith(mark):
-            return told, len(mark)
+            return marked_encoding, len(mark)
     if packed := next((ending for mark, ending in PACKED.items() if head.startswith(mark)), ""):
         raise UserError(f"{name} is no text; by its first bytes its name should end in {packed}.")
     encoding = codecs.lookup(encoding or "utf-8").name
@@ -174,10 +174,10 @@ def found(head: bytes, name: str, encoding: str) -> tuple[str, int]:
 
 
 def as_utf8(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[bytes]:
-    """The blocks of a text, decoded and encoded again.
+    """Converts the blocks of a text to UTF-8.
 
     Raises:
-        UserError: the encoding does not have some of its bytes, or all of it is UTF-8.
+        UserError: some bytes are invalid in the encoding, or the text is UTF-8 already.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     other = _Utf8(encoding)
@@ -199,14 +199,16 @@ def as_utf8(blocks: Iterator[bytes], name: str, encoding: str) -> Iterator[bytes
 
 
 class _Utf8:
-    """Whether a text that is said to have one byte for each letter is UTF-8: all of its letters beyond ASCII are then
-    two or more of the other, in an order that no text has by chance ("MÃ¼nchen")."""
+    """A detector of UTF-8 in a text with a declared single-byte encoding.
+
+    If all non-ASCII bytes are valid UTF-8, they make sequences that no other text has by chance ("MÃ¼nchen").
+    """
 
     def __init__(self, encoding: str):
         self._encoding = encoding
         self._possible = _has_one_byte_a_letter(encoding)
         self._decoder = codecs.getincrementaldecoder("utf-8")()
-        #: Line and word of the first letter beyond ASCII.
+        #: The line and the word of the first non-ASCII character.
         self._found: tuple[int, str] | None = None
 
     def look_at(self, block: bytes, line: int, final: bool = False) -> None:
@@ -221,7 +223,7 @@ class _Utf8:
             self._found = line + text.count("\n", 0, word.start()), word[0]
 
     def refuse(self, name: str) -> None:
-        """Raises UserError if all of the text was UTF-8, and some of it is no ASCII."""
+        """Raises UserError if the whole text was UTF-8 with some non-ASCII characters."""
         self.look_at(b"", 0, final=True)
         if self._possible and self._found:
             line, word = self._found
@@ -234,7 +236,7 @@ class _Utf8:
 
 
 def _has_one_byte_a_letter(encoding: str) -> bool:
-    """Whether it is ASCII and 128 more; not so where two bytes are a letter, of which UTF-8 may consist by chance."""
+    """Whether an encoding is ASCII plus 128 characters. Multi-byte encodings may look like UTF-8 by chance."""
     try:
         ascii, more = (bytes(codes).decode(encoding, errors="replace") for codes in (range(0x80), range(0x80, 0x100)))
     except UnicodeError:  # of domain names and the like
@@ -243,7 +245,7 @@ def _has_one_byte_a_letter(encoding: str) -> bool:
 
 
 def decoded(blocks: Iterator[bytes], name: str, given: str) -> tuple[str, Iterator[bytes]]:
-    """The encoding of a text, and its blocks in UTF-8 without a mark. Raises UserError as `found` and `as_utf8`."""
+    """Returns the encoding of a text, and its blocks in UTF-8 without a mark. Raises as `found` and `as_utf8`."""
     head = next(blocks, b"")
     encoding, mark = found(head, name, given)
     rest = chain([head[mark:]], blocks)

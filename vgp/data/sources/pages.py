@@ -1,13 +1,13 @@
-"""Which texts of a Parquet file may be read as they are: how much its pages can become, by their own headers.
+"""Finds the text columns of a Parquet file that fit into memory without dictionary encoding, from the page headers.
 
-Texts that differ take five times as long to read as dictionaries. Read as it is, a text that a dictionary page holds
-once comes as often as it occurs, and a footer may be silent or wrong about its length. What a page unpacks to is held
-to the page's header by the reader. Format: PageHeader of
-https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift in Thrift's compact protocol.
+Texts with many distinct values take five times as long to read as dictionaries. Read plainly, however, a text that a
+dictionary page holds once is repeated for each row, and the footer may omit or misstate the lengths. The reader checks
+the uncompressed size of a page against its header, so the headers give a safe bound.
 
-Thrift's compact protocol, as much of it as headers of Parquet pages need; all else is refused.
-
-https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+The headers are PageHeader structs of
+https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift in Thrift's compact protocol:
+https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md. `Compact` reads the part of the
+protocol that they use, and refuses the rest.
 """
 
 import struct
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet
 
-#: What the texts of all columns that are read as they are may take, of rows that are read at once.
+#: The most bytes of all plainly read texts in the rows of one read.
 MOST_BYTES = 64 << 20
 _HEADER_BYTES = 1 << 12
-#: Of headers and dictionaries, of a file that is not larger.
+#: The most bytes of headers and dictionaries to read, unless the file is larger.
 _LOOKED_AT_BYTES = 4 << 20
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _PLAIN, _DICTIONARY = 0, (2, 8)
@@ -30,7 +30,7 @@ _CODECS = ("SNAPPY", "ZSTD", "GZIP", "UNCOMPRESSED")
 
 @dataclass(frozen=True)
 class Page:
-    """Some values of a column; `bytes` of them as they are, and the longest of its dictionary where it has one."""
+    """A data page: the bytes of its plain values, or the longest text in the dictionary that it refers to."""
 
     values: int
     bytes: int = 0
@@ -40,9 +40,9 @@ class Page:
 def readable(
     source: pa.NativeFile, footer: pyarrow.parquet.FileMetaData, names: Iterable[str], rows: int
 ) -> list[str]:  # fmt: skip
-    """Of columns with text those that mostly differ, and of which `rows` rows at once stay within `MOST_BYTES`.
+    """Returns the text columns to read plainly: mostly plain values, and `rows` rows of them within `MOST_BYTES`.
 
-    Takes time in proportion to the file, whatever it says of itself.
+    The time is proportional to the size of the file, even if its metadata is hostile.
     """
     places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
     walk, left, good = _Walk(source), MOST_BYTES, []
@@ -51,7 +51,7 @@ def readable(
             chunks = [footer.row_group(group).column(places[name]) for group in range(footer.num_row_groups)]
             pages = [page for chunk in chunks for page in walk.pages(chunk)]
         except (LookupError, ValueError, ArithmeticError, OSError, struct.error):
-            continue  # of a form that is not known here, or damaged, which reading tells
+            continue  # an unknown encoding, or damage that reading reports
         differing = sum(page.values for page in pages if not page.longest)
         most = _most(pages, rows)
         if 2 * differing >= sum(page.values for page in pages) and most <= left:
@@ -61,8 +61,10 @@ def readable(
 
 
 def _most(pages: Sequence[Page], rows: int) -> int:
-    """Bytes that no `rows` neighbours exceed: those of all pages that they can lie in, and of a dictionary its longest
-    text each time."""
+    """Returns an upper bound of the bytes of `rows` consecutive values: of all pages that they may span.
+
+    Each value of a dictionary counts as its longest text.
+    """
     within: deque[Page] = deque()
     values = held = most = 0
     for page in pages:
@@ -76,14 +78,13 @@ def _most(pages: Sequence[Page], rows: int) -> int:
 
 
 class _Walk:
-    """Through the pages of one file, as the reader goes; it ends where it would be long for the size of the file."""
+    """Walks through the pages of one file like the reader, up to a number of bytes that the file's size allows."""
 
     def __init__(self, source: pa.NativeFile):
         self.source, self.left = source, max(_LOOKED_AT_BYTES, source.size())
 
     def pages(self, chunk: pyarrow.parquet.ColumnChunkMetaData) -> Iterator[Page]:
-        """Those with data, until there are as many values as the footer says. Raises ValueError and the like for what
-        is not known here."""
+        """Yields the data pages of a column chunk. Raises ValueError, LookupError or OSError for unknown formats."""
         at = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
         seen, longest = 0, 0
         while seen < chunk.num_values:
@@ -100,13 +101,13 @@ class _Walk:
             at = start + packed
 
     def _header(self, at: int) -> tuple[dict[int, object], int]:
-        """The fields of a page's header by their numbers, and where its content begins."""
+        """Returns the fields of a page header by their numbers, and the offset of the page's content."""
         self._spend(_HEADER_BYTES)
         compact = Compact(self.source.read_at(_HEADER_BYTES, at))
         return compact.fields(), at + compact.at
 
     def _longest(self, start: int, packed: int, unpacked: int, codec: str) -> int:
-        """Bytes of the longest text of a dictionary page, at least 1."""
+        """Returns the length in bytes of the longest text in a dictionary page, at least 1."""
         if codec not in _CODECS:
             raise ValueError(codec)
         self._spend(max(packed, unpacked))
@@ -137,25 +138,25 @@ def _page(header: object, size: int, longest: int) -> Page:
 
 
 def _size(value: object) -> int:
-    """A number that cannot be read as another one in 32 bits."""
+    """Returns a size as it is. Raises ValueError unless it is a non-negative 32-bit integer."""
     if type(value) is not int or not 0 <= value < 1 << 31:
         raise ValueError(f"a size of {value}")
     return value
 
 
-#: Structs within structs.
+#: The deepest nesting of structs.
 _MOST_DEEP = 4
 _TRUE, _FALSE, _NUMBERS, _BINARY, _STRUCT = 1, 2, (4, 5, 6), 8, 12
 
 
 class Compact:
-    """Reads a struct; `at` is how far. Raises ValueError for what is not known here, IndexError where it is cut off."""
+    """A reader of a Thrift struct; `at` is its position. Raises ValueError for unknown types, IndexError at the end."""
 
     def __init__(self, content: bytes):
         self.content, self.at = content, 0
 
     def fields(self, depth: int = 1) -> dict[int, object]:
-        """By their numbers, which rise: none occurs twice."""
+        """Returns the values of the fields by their numbers, which must rise."""
         if depth > _MOST_DEEP:
             raise ValueError("structs in structs")
         fields: dict[int, object] = {}

@@ -1,4 +1,4 @@
-"""Parquet files: some of their columns in the declared types, if no value changes by that."""
+"""Reads columns of Parquet files in the declared types, if no value changes by the conversion."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,10 +16,10 @@ from vgp.data.sources.opening import BLOCK_BYTES, Opened
 from vgp.data.sources.records import check_names
 from vgp.data.sources.values import Mistake, Texts, is_text, shown, tidied
 
-#: Read at once.
+#: Rows read at once.
 ROWS = 1 << 16
-#: Encodings of texts, as DuckDB and Spark write them in the second version of the format, that Arrow does not read as
-#: dictionaries; and the rows of such that are read at once, since a long text may stand there in a byte each time.
+#: Encodings of texts by DuckDB and Spark (version 2 of the format) that Arrow cannot read as dictionaries. Fewer rows
+#: are read at once, because a long text may take a single byte in the file.
 DIFFERENCES = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}
 DIFFERENCES_ROWS = 256
 
@@ -34,9 +34,9 @@ KINDS: dict[str, Callable[[pa.DataType], bool]] = {
     "date": pa.types.is_date,
     "time": pa.types.is_time,
 }
-#: What else a kind is made of.
+#: Stored types that can be converted to a declared type.
 WIDER = {
-    "text": ("bytes",),  # as some writers leave it unsaid that bytes are text
+    "text": ("bytes",),  # some writers do not mark bytes as text
     "integer": ("decimal",),
     "float": ("integer", "decimal"),
     "decimal": ("integer",),
@@ -44,15 +44,15 @@ WIDER = {
 
 
 class Types:
-    """The types that the columns of Parquet files have, to tell which file is the odd one."""
+    """The types of the columns in the files so far, to name another file when types differ."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[pa.DataType, str]] = {}
-        #: Of the last file that is as declared: of thousands most are laid out as the one before.
+        #: The schema of the last correct file: most files have the schema of the file before.
         self.good: pa.Schema | None = None
 
     def check(self, name: str, stored: pa.DataType, field: Field) -> None:
-        """Raises UserError if values of the stored type cannot be the field's."""
+        """Raises UserError if the stored type cannot be converted to the type of the field."""
         stored = plain(stored)
         if fits(stored, field.type):
             self.known.setdefault(field.name, (stored, name))
@@ -67,7 +67,7 @@ class Types:
 
 @dataclass(frozen=True)
 class Stored:
-    """Some rows of one file, in the types that they are stored in."""
+    """Some rows of one file in their stored types."""
 
     file: int
     table: pa.Table
@@ -78,20 +78,21 @@ class Stored:
 
     @property
     def size(self) -> int:
-        """About; the exact number of bytes takes five times as long."""
+        """The approximate bytes of the rows; the exact number would take five times as long."""
         return int(self.table.get_total_buffer_size())
 
 
 def parts(
     number: int, opened: Opened, fields: Sequence[Field], declared: Sequence[Field], types: Types
 ) -> Iterator[Stored]:
-    """The rows of one file.
+    """Yields the rows of one file.
 
     Args:
-        declared: All columns of the schema; `fields` are to be read.
+        fields: The columns to read.
+        declared: All columns of the schema.
 
     Raises:
-        UserError: the file is damaged or cut off, lacks a column, or one is of another type.
+        UserError: the file is damaged or cut off, lacks a column, or has a column of another type.
     """
     small = opened.version.bytes <= BLOCK_BYTES
     with _damage_named(opened), pa.BufferReader(opened.whole()) if small else pa.OSFile(opened.path) as source:
@@ -106,7 +107,7 @@ def parts(
                 if field.name in stored.names:
                     types.check(opened.name, stored.field(field.name).type, field)
             types.good = stored
-        # Columns are looked for by their names, which of a small file takes as long as to read them.
+        # No names if all columns are read: finding columns by name takes as long as reading a small file.
         present = [field.name for field in fields if field.name in stored.names]
         names = None if len(stored) == len(present) else present
         if small and file.metadata.num_rows <= ROWS and (table := _whole(file, names)) is not None:
@@ -123,20 +124,21 @@ def parts(
 def _opened(
     source: pa.NativeFile, words: Sequence[str], footer: pyarrow.parquet.FileMetaData | None = None
 ) -> pyarrow.parquet.ParquetFile:
-    """A file whose texts are read as dictionaries, as they are held: written out, one long text can be a thousand times
-    its file."""
+    """Opens a file with its texts as dictionaries: written out, a long repeated text can be 1,000 times the file."""
     try:
         return pyarrow.parquet.ParquetFile(
             source, metadata=footer, read_dictionary=words, page_checksum_verification=True
         )
-    except KeyError:  # it lacks one of them, which is told by its header
+    except KeyError:  # a column is missing, which the check of the header reports
         source.seek(0)
         return pyarrow.parquet.ParquetFile(source)
 
 
 def _whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa.Table | None:
-    """All of a small file; None where Arrow does not read a text as a dictionary. Looking for those first would take as
-    long as reading."""
+    """Reads all of a small file; returns None if Arrow cannot read a text as a dictionary.
+
+    Checking the encodings first would take as long as reading.
+    """
     try:
         return file.read(names, use_threads=False)
     except OSError as error:
@@ -146,7 +148,7 @@ def _whole(file: pyarrow.parquet.ParquetFile, names: Sequence[str] | None) -> pa
 
 
 def _by_differences(footer: pyarrow.parquet.FileMetaData, words: Sequence[str]) -> list[str]:
-    """The texts that are written by what they share with the one before, or by differences of their lengths."""
+    """Returns the text columns with one of the encodings `DIFFERENCES`."""
     places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
     encodings = {
         name: {
@@ -161,7 +163,7 @@ def _by_differences(footer: pyarrow.parquet.FileMetaData, words: Sequence[str]) 
 
 
 def fits(stored: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether values of one type can be of the other without a decision that only the user can take."""
+    """Whether a stored type converts to a declared one without a choice that only the user can make."""
     if stored == declared or pa.types.is_null(stored):
         return True
     if pa.types.is_timestamp(stored) and pa.types.is_timestamp(declared):
@@ -185,7 +187,7 @@ def _fix(stored: pa.DataType, field: Field) -> str:
 
 
 def converted(table: pa.Table, fields: Sequence[Field]) -> pa.Table:
-    """The columns in the types of the fields. Raises Mistake."""
+    """Converts the columns to the types of the fields. Raises Mistake for a value that would change."""
     return pa.table({field.name: _column(table[field.name], field) if field.name in table.column_names
                      else pa.nulls(table.num_rows, field.type) for field in fields})  # fmt: skip
 
@@ -203,7 +205,7 @@ def _column(stored: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 
 def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """Raises pa.ArrowInvalid for a value that would change."""
+    """Converts a column to the type of its field. Raises pa.ArrowInvalid for a value that would change."""
     stored = plain(column.type)
     if column.type != stored:
         column = column.cast(stored)
@@ -216,7 +218,7 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 
 def _first(stored: pa.ChunkedArray, field: Field) -> int:
-    """The first value that cannot be cast: values before it can, together with it they cannot."""
+    """Returns the position of the first value that cannot be converted, by bisection."""
     good, bad = 0, len(stored)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -230,7 +232,7 @@ def _first(stored: pa.ChunkedArray, field: Field) -> int:
 
 
 def plain(stored: pa.DataType) -> pa.DataType:
-    """The type of the values, however they are encoded."""
+    """Returns the type of the values behind a dictionary or extension type."""
     if pa.types.is_dictionary(stored):
         return plain(stored.value_type)
     return stored.storage_type if isinstance(stored, pa.BaseExtensionType) else stored
@@ -238,7 +240,7 @@ def plain(stored: pa.DataType) -> pa.DataType:
 
 @contextmanager
 def _damage_named(opened: Opened) -> Iterator[None]:
-    """Says what Arrow raises of a file that is none, or was cut short."""
+    """Turns errors of Arrow about a damaged, foreign or encrypted file into UserErrors."""
     if not opened.version.bytes:
         raise UserError(f"{opened.name} is empty: a Parquet file has at least its columns.")
     try:

@@ -1,7 +1,7 @@
-"""Records of CSV text: where they end, and on which line one of them starts.
+"""Finds the ends of CSV records, their line numbers, and the header.
 
-A quote opens a field only where the field begins, as RFC 4180 and the reader of Arrow have it: the inches of `5" pipe`
-are letters. So quotes are told one by one where some do not stand at the edge of a field, and counted where all do.
+As in RFC 4180 and in Arrow's reader, a quote opens a field only at the start of the field: the inches in `5" pipe` are
+an ordinary character. If all quotes are at the edges of fields they are counted, otherwise examined one by one.
 """
 
 import csv
@@ -20,22 +20,22 @@ from vgp.data import schema
 from vgp.data.schema import Field
 from vgp.data.sources.resolve import NO_QUOTE, Reading
 
-#: What may separate fields, where it is not known yet.
+#: Separators to try if the options give none.
 SEPARATORS = ",;\t|"
-#: Looked at together, from the end of a block.
+#: Bytes examined at once, from the end of a block.
 WINDOW_BYTES = 1 << 16
 
 Positions = NDArray[np.int64]
 
 
 def last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
-    """Where the last whole record of a block ends that begins with one; 0 if none does."""
+    """Returns where the last whole record ends in a block that begins with a record; 0 if none ends."""
     if not quote or quote.encode() not in block:
         return block.rfind(b"\n") + 1
     edges, end = _edges(block, quote, separators), len(block)
     while end:
         before = int(np.searchsorted(edges, end))
-        if before % 2:  # within quotes: on in front of them, however far they reach
+        if before % 2:  # inside quotes: continue before the opening quote
             end = int(edges[before - 1])
             continue
         start = max(0, end - WINDOW_BYTES)
@@ -47,7 +47,7 @@ def last_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> in
 
 
 def first_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
-    """Where the first record ends; 0 if it does not."""
+    """Returns where the first record ends; 0 if it does not."""
     edges = _edges(block, quote, separators)
     end = block.find(b"\n")
     while end >= 0:
@@ -61,7 +61,7 @@ def first_end(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> i
 
 
 def count(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
-    """How many records end in a block, blank ones included."""
+    """Counts the records that end in a block, including blank lines."""
     if not quote or quote.encode() not in block:
         return block.count(b"\n")
     newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
@@ -69,17 +69,17 @@ def count(block: bytes, quote: str = '"', separators: str = SEPARATORS) -> int:
 
 
 def is_open(text: bytes, quote: str = '"', separators: str = SEPARATORS) -> bool:
-    """Whether the text, from the start of a record, ends inside a quoted field."""
+    """Whether a text that starts with a record ends inside a quoted field."""
     return len(_edges(text, quote, separators)) % 2 == 1
 
 
 def closing(text: bytes, quote: str, separators: str) -> list[int]:
-    """Where quotes close a field, from the start of a record; the first of two that stand for one may be among them."""
+    """Returns the positions of closing quotes; the first of a doubled quote may be among them."""
     return list(_edges(text, quote, separators)[1::2].tolist())
 
 
 def of(data: bytes, separator: str = ",", quote: str = '"') -> Iterator[tuple[list[str], int]]:
-    """Each record that is not blank: its fields, and the lines before it."""
+    """Yields the fields of each non-blank record, and the number of lines before it."""
     csv.field_size_limit(1 << 30)  # by default 128 kB, for the whole process
     text = io.StringIO(data.decode(errors="replace"), newline="")
     reader = csv.reader(text, **dialect(separator, quote))
@@ -91,13 +91,13 @@ def of(data: bytes, separator: str = ",", quote: str = '"') -> Iterator[tuple[li
 
 
 def dialect(separator: str, quote: str) -> Any:
-    """What Python's reader of CSV is told."""
+    """Returns the options of `csv.reader`."""
     quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
     return {"delimiter": separator, "quotechar": quote or None, "quoting": quoting}
 
 
 def _edges(block: bytes, quote: str, separators: str) -> Positions:
-    """Where quoted fields begin and end, in turn; a doubled quote inside of one may end and begin it at once."""
+    """Returns the positions where quoted fields begin and end, alternately; a doubled quote may end and begin one."""
     if not quote or quote.encode() not in block:
         return np.zeros(0, np.int64)
     characters = np.frombuffer(block, np.uint8)
@@ -121,27 +121,27 @@ def _edges_in_turn(quotes: list[int], starts: list[bool]) -> Positions:
             inside = start
             edges += [quote] * start
         elif place + 1 < len(quotes) and quotes[place + 1] == quote + 1:
-            skip = quote + 1  # two for one
+            skip = quote + 1  # a doubled quote
         else:
             inside = False
             edges.append(quote)
     return np.array(edges, np.int64)
 
 
-# ---- the first record: the names of the columns, and what separates and quotes them
+# ---- the header: the names of the columns, the separator and the quote
 
 
-#: Tables of 100,000 columns have a header of a megabyte.
+#: The header of 100,000 columns is about 1 MB.
 MAX_HEADER_BYTES = 16 << 20
 MAX_NAME_LETTERS = 10_000
 _EDGES = re.compile("[,;\t|\"'\r\n]")
 
 
 def find_header_end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -> tuple[int, bytes]:
-    """Where the header of a text ends, and the text's first bytes: more of them if these were too few.
+    """Returns where the header ends, and the head of the text, extended from `rest` if it was too short.
 
     Raises:
-        UserError: it does not end.
+        UserError: the header does not end.
     """
     at = 0
     while not (at := first_end(head, quote)) and len(head) <= MAX_HEADER_BYTES and (more := next(rest, b"")):
@@ -158,15 +158,15 @@ def find_header_end(name: str, head: bytes, rest: Iterator[bytes], quote: str) -
 def read_header(
     name: str, text: bytes, fields: Sequence[Field], reading: Reading, usual: str
 ) -> tuple[tuple[str, ...], str, str]:
-    """The names of the columns, the separator and the quote.
+    """Returns the names of the columns, the separator and the quote.
 
-    What was not given is found by the declared names: the usual one is taken unless only another gives them all.
+    A separator or quote that the options do not give is the usual one, unless only another yields all declared names.
 
     Args:
-        usual: The separator that the name of the file promises.
+        usual: The usual separator for the ending of the file's name.
 
     Raises:
-        UserError: the header names no columns, lacks a declared one, or names one twice; or two separators fit.
+        UserError: the header is empty, lacks a declared column, or repeats a name; or two separators fit.
     """
     written = _decoded(name, text)
     separators = [reading.separator] if reading.separator else sorted(SEPARATORS, key=lambda s: s != usual)
@@ -179,17 +179,17 @@ def read_header(
     declared = {field.name for field in fields}
     separator, quote = separators[0], quotes[0]
     if not declared <= set(usual_names):
-        separator, quote = _found(name, written, declared, separators, quotes)
+        separator, quote = _find_marks(name, written, declared, separators, quotes)
     names = _split(written, separator, quote)
     check_names(f"{name}, line 1", names)
     schema.check_header(name, names, fields)
     return names, separator, quote
 
 
-def _found(
+def _find_marks(
     name: str, written: str, declared: set[str], separators: Sequence[str], quotes: Sequence[str]
 ) -> tuple[str, str]:
-    """The separator and quote that give the most of the declared names; those that stand first, if none gives any."""
+    """Returns the separator and quote that yield the most declared names; the first pair if none yields any."""
     marks = [(separator, quote) for quote in quotes for separator in separators]
     shares = [len(declared & set(_split(written, *pair))) for pair in marks]
     fitting = [pair for pair, share in zip(marks, shares, strict=True) if share == len(declared)]
@@ -216,7 +216,7 @@ def _decoded(name: str, text: bytes) -> str:
 
 
 def in_windows(text: bytes, at: int) -> str:
-    """How a message about text goes on that is not UTF-8."""
+    """Returns the end of a message about text that is not UTF-8: the word at byte `at` in Windows-1252, and the fix."""
     before, after = (re.split(_EDGES, part.decode("windows-1252", errors="replace"))
                      for part in (text[max(0, at - 20) : at], text[at : at + 20]))  # fmt: skip
     word = before[-1] + after[0]
@@ -237,7 +237,7 @@ def _split(written: str, separator: str, quote: str) -> tuple[str, ...]:
 
 
 def check_names(where: str, names: Sequence[str]) -> None:
-    """Raises UserError if a name occurs twice, or is no name. The empty columns at the end of a sheet have none."""
+    """Raises UserError for a repeated or very long name. Blank names may repeat, as at the end of a spreadsheet."""
     longest = max(names, key=len)
     if len(longest) > MAX_NAME_LETTERS:
         raise UserError(f"{where}: the name of the column {quoted(longest)} is too long.")

@@ -1,10 +1,8 @@
-"""The files that `data` stands for, and the kind of each.
+"""Finds the files of the setting `data`, and their formats.
 
-What lies beside the files of a table and is no data: what Spark, Hive, Beam and macOS leave there.
-
-Names that begin with `_` or `.` are passed over, as by Hadoop's `FileInputFormat` and Arrow's datasets, unless `data`
-names them; so are all files in a folder of such a name, but not those of a partition `_day=7`. And the files of a table
-that keeps a log of which of their rows count are no table without it.
+Like Hadoop's `FileInputFormat` and Arrow's datasets, it skips names that begin with `_` or `.`, which Spark, Hive, Beam
+and macOS leave beside the data, unless `data` names them. A partition such as `_day=7` is read. The files of a Delta,
+Iceberg or Hudi table are refused, because only its log shows which rows are valid.
 """
 
 import os
@@ -19,7 +17,7 @@ from vgp.base.storage import pinned, storage
 from vgp.base.storage.finding import File
 from vgp.base.text.printable import quoted
 
-#: Name endings of each kind of table; text may be packed.
+#: Name endings of each format; text files may be compressed.
 TEXT = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json"}
 PACKED = ("", ".gz", ".zst")
 KINDS = {
@@ -29,7 +27,7 @@ KINDS = {
 }
 SUFFIXES = tuple(KINDS)
 WORDS = ".csv, .tsv, .jsonl or .ndjson, each also with .gz or .zst behind it, .csv.zip or .parquet"
-#: What to do with files that are nearly of a kind, by the last of their endings.
+#: The fix for other formats, by the name ending.
 FIXES = {
     ".json": "If it has one object on each line, call it .jsonl.",
     ".txt": "If it is a table, call it .csv or .tsv.",
@@ -50,14 +48,14 @@ _SUFFIX = re.compile(f"({'|'.join(map(re.escape, SUFFIXES))})$")
 
 
 def resolve(data: str) -> list[File]:
-    """The files that `data` stands for, each once, in the order given.
+    """Returns the files of `data`, each once, in the given order.
 
     Args:
-        data: Files, folders and globs, local or gs://, and documents of pins, separated by commas; kinds may be mixed.
+        data: Files, folders and globs, local or gs://, and documents of pins, separated by commas, in any formats.
 
     Raises:
-        UserError: a part matches nothing or no data, is of a place that is not read from, or holds one table twice or
-            one that has a log; or a file is of no kind that is read.
+        UserError: a part matches no data file or is in an unsupported place, a table occurs in two formats or has a
+            log, or a file has an unsupported format.
     """
     parts = storage.parts(data)
     if not parts:
@@ -76,15 +74,15 @@ def resolve(data: str) -> list[File]:
 
 
 def _identity(file: File) -> tuple[str | int, ...]:
-    """What all names of one file have in common: of a file here that is found by a link or by another way to it."""
+    """Returns a key of the file itself, equal for all links and paths to a local file."""
     if file.version is None:
         return (file.path,)
-    there = os.stat(file.path)
-    return there.st_dev, there.st_ino
+    stat = os.stat(file.path)
+    return stat.st_dev, stat.st_ino
 
 
 def suffix(path: str) -> str:
-    """The ending of a table's name that says its kind, in lower case. Raises UserError if it has none."""
+    """Returns the ending of a path that shows its format, in lower case. Raises UserError for other endings."""
     if known := _SUFFIX.search(path.lower()):
         return known[0]
     fix = FIXES.get(os.path.splitext(path.lower())[1], "")
@@ -92,50 +90,49 @@ def suffix(path: str) -> str:
 
 
 def _require_one_of_each(files: Sequence[File]) -> None:
-    """Raises UserError where one table seems to be there as files of two kinds: all of its rows would come twice."""
+    """Raises UserError if a table seems to exist in two formats, since all its rows would be read twice."""
     stems: dict[str, str] = {}
     for path in (storage.plain(file.path) for file in files):
         if (other := stems.setdefault(_SUFFIX.sub("", path.lower()), path)) != path:
             raise UserError(f"{other} and {path} seem to be the same table: name one of them, or move the other away.")
 
 
-#: What such a table has in its folder, the endings of the files in it, and what it is called.
+#: The folder of a table's log, the ending of the files in it, and the name of the format.
 LOGS = (("_delta_log", ".json", "Delta"), ("metadata", ".metadata.json", "Iceberg"), (".hoodie", "", "Hudi"))
-#: Folders that are looked at, in each of which a bucket is asked for every kind of log.
+#: The most folders to search for logs; each takes several requests to a bucket.
 MOST_FOLDERS = 32
 
 
 def without_leftovers(part: str, files: Sequence[File]) -> list[File]:
-    """The files that are data, of those that one part of `data` stands for.
+    """Removes temporary and hidden files from the files of one part of `data`.
 
     Raises:
-        UserError: none is, or they belong to a table with a log.
+        UserError: no file is left, or the files belong to a table with a log.
     """
     part = os.path.expanduser(part)
-    if [file.path for file in files] == [part]:  # named outright
+    if [file.path for file in files] == [part]:  # the part is the path of the file
         return list(files)
     root = _root(part)
     named = [name for name in part[len(root) :].split("/") if name[:1] in ("_", ".")]
     kept = [file for file in files if all(_is_named(name, named) for name in _hidden(file, root))]
     if not kept:
         raise UserError(
-            f"{part} stands for files such as {storage.plain(files[0].path)} alone. Names that begin with _ or . are "
-            "those of unfinished and passing files, which are no data: finish the job that writes them, or name them "
-            "outright."
+            f"{part} matches only files such as {storage.plain(files[0].path)}. Files whose names begin with _ or . "
+            "are skipped, because they are temporary: finish the job that writes them, or give their full paths."
         )
     _require_no_log(kept)
     return kept
 
 
 def _root(part: str) -> str:
-    """The folder that a part names, or that its glob begins with."""
+    """Returns the folder of a part, or the folder before the first wildcard."""
     if storage.WILDCARDS & set(part) and not os.path.isdir(part):
         return re.split(r"[*?\[]", part, maxsplit=1)[0].rpartition("/")[0]
     return part.rstrip("/")
 
 
 def _hidden(file: File, root: str) -> Iterator[str]:
-    """The names below the root that are hidden."""
+    """Yields the hidden names in the path of a file below the root."""
     below = storage.plain(file.path)[len(root) :] if root else storage.plain(file.path)
     for name in below.split("/"):
         if name.startswith(".") and name not in (".", "..") or name.startswith("_") and "=" not in name:
@@ -147,7 +144,7 @@ def _is_named(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _require_no_log(files: Sequence[File]) -> None:
-    """Raises UserError where the files belong to a table whose log says which of their rows count."""
+    """Raises UserError if the files belong to a table whose log shows which of their rows are valid."""
     parquet = (storage.plain(file.path) for file in files if storage.plain(file.path).endswith(".parquet"))
     tables = dict.fromkeys(re.sub(r"(/[^/]+=[^/]*)+$", "", path.rpartition("/")[0]) for path in parquet)
     folders = [folder or "." for table in list(tables)[:MOST_FOLDERS] for folder in _table_folders(table)]
@@ -161,7 +158,7 @@ def _require_no_log(files: Sequence[File]) -> None:
 
 
 def _table_folders(files_folder: str) -> list[str]:
-    """The folders that may be the table's, whose files lie there; of Iceberg it is the one above `data`."""
+    """Returns the folders that may hold the table's log; for Iceberg it is the folder above `data`."""
     return [files_folder, *([files_folder.removesuffix("/data")] if files_folder.endswith("/data") else [])]
 
 
@@ -171,32 +168,32 @@ def _holds(folder: str, ending: str) -> bool:
     return os.path.isdir(folder) and any(name.endswith(ending) for name in os.listdir(folder))
 
 
-# ---- how files of text are written, where the files do not show it themselves
+# ---- the format of text files, where the files do not show it
 
 
-#: For files in which a quote is a letter like others.
+#: The option for files in which a quote is an ordinary character.
 NO_QUOTE = "none"
 DECIMALS = (".", ",")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a task's options say about its files; "" = found in each file.
+    """The options of a task for text files; "" = detected in each file.
 
     Raises:
-        UserError: the separator, the quote or the decimal mark cannot be one, two of them are the same, or there is no
-            such encoding.
+        UserError: the separator, the quote or the decimal mark is invalid, two of them are equal, or the encoding is
+            unknown.
     """
 
-    #: Between two fields of a CSV file: such as `;` or a tab.
+    #: The character between two fields of a CSV file, such as `;` or a tab.
     separator: str = ""
-    #: Around a field that holds separators; "none" where nothing is quoted.
+    #: The character around a field that holds separators; "none" if fields are never quoted.
     quote: str = ""
-    #: Of text, as Python's codecs call it: such as `windows-1252`.
+    #: The name of a Python codec, such as `windows-1252`.
     encoding: str = ""
-    #: In numbers: `.` or `,`.
+    #: The decimal mark: `.` or `,`.
     decimal: str = ""
-    #: Texts that stand for a missing number, date or boolean, beside an empty field and what Arrow knows (NA, null).
+    #: Texts for a missing number, date or boolean, besides an empty field and Arrow's own (NA, null).
     missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Values as every kind of file gives them: missing text is "", a missing number null, and none is missing unsaid."""
+"""Values of all file formats: missing text is "", missing numbers are null, and undeclared gaps are mistakes."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from vgp.data.schema import Field
 
 
 class Mistake(Exception):
-    """A record cannot be read.
+    """An error in a record.
 
     Args:
-        record: Its position among those that were read together.
-        says: What follows after the file and the line, such as ` has 2 fields where the header has 3.`
+        record: The position of the record in its block.
+        says: The message after the file and the line, such as ` has 2 fields where the header has 3.`
     """
 
     def __init__(self, record: int, says: str, file: int = -1):
@@ -25,20 +25,20 @@ class Mistake(Exception):
         self.record, self.says, self.file = record, says, file
 
     def after(self, records: int, file: int) -> "Mistake":
-        """The mistake as one of this file, behind so many records more."""
+        """Returns the mistake with the position of its record shifted by `records`, in this file."""
         return Mistake(self.record + records, self.says, file)
 
 
-#: How text is held: of most columns it has few values, which are then compared, numbered and stored once a block.
+#: The Arrow type of text: a dictionary, because most columns repeat few values, which are then handled once per block.
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
 
-#: 0001-01-01, and the day behind 9999-12-31: what Python and BigQuery know of days, from 1970-01-01.
+#: 0001-01-01 and the day after 9999-12-31, the range of Python and BigQuery, in days since 1970-01-01.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_897
 SECONDS = {"s": 1, "ms": 1_000, "us": 1_000_000}
 
 
-#: How values are written in text that are written in many ways elsewhere.
+#: The accepted spelling of types that other programs write in many ways.
 WRITTEN = (
     (pa.types.is_boolean, "true or false, in CSV also 1 or 0"),
     (pa.types.is_date, "2024-02-29"),
@@ -47,7 +47,7 @@ WRITTEN = (
 
 
 def held(declared: pa.DataType) -> pa.DataType:
-    """The type of the values that were read, for a declared one."""
+    """Returns the Arrow type in which values of a declared type are held."""
     return TEXT if is_text(declared) else declared
 
 
@@ -56,7 +56,7 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def tidied(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Missing text as "", and what is not a number as missing. Raises pa.ArrowInvalid for text that is not UTF-8."""
+    """Replaces missing text by "", and nan by null. Raises pa.ArrowInvalid for text that is not UTF-8."""
     if is_text(values.type):
         values.validate(full=True)
         return pc.fill_null(values, "") if values.null_count else values
@@ -66,8 +66,7 @@ def tidied(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check(table: pa.Table, fields: Sequence[Field]) -> None:
-    """Raises Mistake for the first value that is missing where the schema says that none is, and for one that is of the
-    declared type, but that no engine holds."""
+    """Raises Mistake for the first missing value of a column that may not have one, or that engines cannot hold."""
     for field in fields:
         values = table[field.name]
         if not field.nullable and (record := first_missing(values)) >= 0:
@@ -79,9 +78,9 @@ def check(table: pa.Table, fields: Sequence[Field]) -> None:
 
 
 def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
-    """Which values no engine holds, if there may be some, and what is said of one.
+    """Yields masks of values that engines cannot hold, each with its message.
 
-    Engines count days, and microseconds, in the years 1 to 9999; their whole numbers are of 64 bits with a sign.
+    Engines hold days and microseconds of the years 1 to 9999, and signed 64-bit integers.
     """
     unit = values.type.unit if pa.types.is_timestamp(values.type) else ""
     if unit == "ns":  # 1677 to 2262
@@ -100,12 +99,12 @@ def _beyond(values: pa.ChunkedArray) -> Iterator[tuple[pa.ChunkedArray, str]]:
 
 
 def shown(values: pa.ChunkedArray, record: int) -> str:
-    """A value as text: also one that Python has no type for, such as a nanosecond."""
+    """Formats a value, including types that Python lacks, such as nanoseconds."""
     return str(values.slice(record, 1).cast(pa.string())[0].as_py())
 
 
 def advice(text: str, field: Field) -> str:
-    """How a message goes on about a text that is not of the type of its field."""
+    """Returns the end of a message about a text that does not fit the type of its field: the fix."""
     if not field.declared and pa.types.is_integer(field.type) and re.fullmatch(r"-?\d+\.\d*", text):
         return " Declare pa.float64(), or write whole numbers without a point."
     form = next((form for is_one, form in WRITTEN if is_one(field.type)), "")
@@ -116,7 +115,7 @@ def advice(text: str, field: Field) -> str:
 
 
 def first_missing(values: pa.ChunkedArray) -> int:
-    """The position of the first missing value; -1 if there is none."""
+    """Returns the position of the first missing value; -1 if there is none."""
     if values.type == TEXT:
         empty = any(pc.index(chunk.dictionary, "").as_py() >= 0 for chunk in values.chunks)
         return first_missing(values.cast(pa.string())) if empty else -1
@@ -125,21 +124,21 @@ def first_missing(values: pa.ChunkedArray) -> int:
     return int(pc.index(pc.is_null(values), True).as_py()) if values.null_count else -1
 
 
-# ---- how large the texts of a Parquet file become: a dictionary writes one once, and a bit for each time it occurs
+# ---- the uncompressed size of texts in Parquet, where a dictionary stores a repeated text once
 
 
 class Texts:
-    """Those of one file, held to the limits of packed files."""
+    """A counter of the text bytes of one file, with the limits of compressed files."""
 
     def __init__(self, name: str, packed_bytes: int):
         self.name, self.packed_bytes = name, packed_bytes
         self.bytes, self.most = 0, max(inflate.MAX_BYTES, inflate.MAX_RATIO * packed_bytes)
 
     def counted(self, table: pa.Table) -> pa.Table:
-        """The table. Raises UserError: with those before it, its texts are beyond the limits.
+        """Adds the texts of a table and returns the table. Raises UserError beyond the limits.
 
-        Of a small table, as thousands of small files have, what it cannot exceed counts: to add up takes as long as to
-        read it.
+        Counts an upper bound for small tables, since exact counting takes as long as reading, and there may be
+        thousands of files.
         """
         most = table.num_rows * table.get_total_buffer_size()
         self.bytes += most if most <= self.most >> 10 else sum(map(_size, table.columns))
@@ -152,7 +151,7 @@ class Texts:
 
 
 def _size(column: pa.ChunkedArray) -> int:
-    """Bytes of its texts, each as often as it occurs; of another column nothing."""
+    """Returns the bytes of a column's texts, each as often as it occurs; 0 for columns of other types."""
     if pa.types.is_dictionary(column.type):
         if not _variable(column.type.value_type):
             return 0

@@ -1,9 +1,10 @@
-"""A prepared dataset from a table: a task's expressions, run by an engine, into sorted shards.
+"""Prepares a dataset from a table: an engine runs the task's expressions, and the rows are written as sorted shards.
 
-preparation.py   the flow, from the source to Parquet files and the manifest; what must be known of all rows first
-features.py      one expression from the source to finished rows
-rebased.py       what a task's methods say, over the columns they may see, and where they raise
-agreeing.py      values that engines would compute differently, said so that they do not; orders that nobody stated
-blame.py         which expression could not be computed, and for which row
-future.py        features that look into the future
-sorting.py       finished rows in the order of split and id"""
+preparation.py   the whole preparation, from the source to the Parquet files and the manifest
+features.py      the expression from the source to finished rows
+rebased.py       calls a task's methods over the columns that they may see
+agreeing.py      makes engines compute the same values; refuses expressions that are not deterministic
+blame.py         finds the expression and the row that could not be computed
+future.py        finds features that look into the future
+sorting.py       sorts finished rows by split and id
+"""

@@ -1,12 +1,10 @@
-"""Expressions of which engines would give other values, said so that all give the same; and what cannot be said so.
+"""Rewrites expressions so that all engines compute the same values, and refuses those that are not deterministic.
 
-A null in `greatest`, `least` and in the order of a window; the sign of a zero in `max` and `min`; seconds of moments
-with fractions; what a pattern finds.
-https://cloud.google.com/bigquery/docs/reference/standard-sql/functions-all beside what DuckDB answers; how Ibis prints
-a `re_extract` for BigQuery stops at the first line break.
+DuckDB and BigQuery (https://cloud.google.com/bigquery/docs/reference/standard-sql/functions-all) differ in nulls in
+`greatest`, `least` and window orders, in the sign of zero in `max` and `min`, in seconds of fractional moments, and in
+the groups of a pattern; Ibis prints a `re_extract` for BigQuery only up to the first line break.
 
-Expressions that would not give the same values again: chance, clocks, windows whose rows have no order, and names
-of which engines take one or the other.
+Refused are random values, clocks, windows without an order, and names that differ only in case.
 """
 
 import re
@@ -22,27 +20,27 @@ from vgp.base.exits import UserError
 
 Expression = TypeVar("Expression", ir.Value, ir.Table)
 
-#: Of texts beyond ASCII engines answer in ways of their own.
+#: Operations that engines compute differently for texts beyond ASCII.
 _BEYOND_ASCII = (ops.Uppercase, ops.Lowercase, ops.Capitalize, ops.StringSQLILike, ops.Reverse, ops.Levenshtein,
                  ops.StringAscii)  # fmt: skip
-#: Of 0.0 and -0.0, which are equal, these take whichever comes first, in the order of threads.
+#: Operations that return 0.0 or -0.0, which are equal, depending on the order of threads.
 _OF_EQUALS = (ops.Max, ops.Min, ops.Median, ops.Quantile)
 _COMPARING = (ops.Comparison, ops.Between, ops.Greatest, ops.Least, ops.SortKey, ops.Max, ops.Min)
-#: What stands in a pattern and opens no group: an escape, a quotation, a set of characters.
+#: Parts of a pattern that open no group: an escape, a quotation, a set of characters.
 _NO_GROUP = r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]"
 _PART = re.compile(rf"(?P<other>{_NO_GROUP})|(?P<group>\((?!\?)|\(\?P?<\w+>)|(?P<rest>.)", re.DOTALL)
 
 
 @ibis.udf.scalar.builtin(name="regexp_extract", signature=(("string", "string", "int64"), "string"))
 def _found(text, pattern, one):  # type: ignore[no-untyped-def]
-    """The only group of the first match: DuckDB takes the group's number, BigQuery where it begins to look."""
+    """Returns the only group of the first match. `one` is the group in DuckDB, and the start position in BigQuery."""
 
 
 def agreed(expression: Expression, never_null: frozenset[str]) -> Expression:
-    """The expression, of which every engine gives the same values.
+    """Rewrites an expression so that every engine computes the same values.
 
     Args:
-        never_null: Columns that hold no null.
+        never_null: Columns without nulls.
     """
 
     def one(node: ops.Node, changed: Mapping[str, object] | None) -> ops.Node:
@@ -52,7 +50,7 @@ def agreed(expression: Expression, never_null: frozenset[str]) -> Expression:
         if isinstance(node, _OF_EQUALS) and node.arg.dtype.is_floating():
             return node.copy(arg=ops.Add(node.arg, ops.Literal(0.0, dt.float64)))  # -0.0 + 0.0 is 0.0
         if isinstance(node, ops.ExtractEpochSeconds) and node.arg.dtype.is_timestamp():
-            return ops.Floor(node)  # a truncated moment would take DuckDB three times as long
+            return ops.Floor(node)  # truncating the moment would take DuckDB three times as long
         if isinstance(node, ops.RegexExtract):
             return _first_group(node)
         if isinstance(node, ops.WindowFunction):
@@ -63,18 +61,18 @@ def agreed(expression: Expression, never_null: frozenset[str]) -> Expression:
 
 
 def _not_null(values: tuple[ops.Value, ...]) -> tuple[ops.Value, ...]:
-    """Each value or, where it is null, one that is not; so nulls are left out, and all is null where all are."""
+    """Replaces each null by another value that is not null, so that nulls are ignored unless all values are null."""
     if len(values) < 2:
         return values
     return tuple(ops.Coalesce((*values[i:], *values[:i])) for i in range(len(values)))
 
 
 def _placed(window: ops.WindowFunction, never_null: frozenset[str]) -> ops.Node:
-    """Where nulls stand is a key of its own: BigQuery has no words for it in a window, and puts them first.
+    """Makes the place of nulls in a window a key of its own, because BigQuery always puts them first.
 
-    With an offset of values a window has one key. Engines agree on a null row's frame, all nulls and no more
-    (`GetOffsetPrecedingRangeBoundariesAsc` of ZetaSQL's reference); what they put on which side, an end without bound
-    would reach, so rows with nulls are a group of their own.
+    A window with a range of values has a single key. Engines agree that the frame of a null row is all nulls
+    (`GetOffsetPrecedingRangeBoundariesAsc` of ZetaSQL's reference) but not on their side, which an unbounded end would
+    include; so rows with nulls become a separate group.
     """
     keys = [key for key in window.order_by if _may_be_null(key.arg, never_null)]
     if not _by_offset(window):
@@ -90,19 +88,19 @@ def _may_be_null(value: ops.Value, never_null: frozenset[str]) -> bool:
 
 
 def _by_offset(window: ops.WindowFunction) -> bool:
-    """Whether the window's rows are those whose key is so far from the row's own. So far as 0 is the row's own."""
+    """Whether the window is a range of key values around the row's own, other than 0."""
     ends = [end.value for end in (window.start, window.end) if end]
     return window.how == "range" and any(not isinstance(end, ops.Literal) or end.value for end in ends)
 
 
 def _first_group(node: ops.RegexExtract) -> ops.Node:
-    """The group as the only one of its pattern; "" where nothing is found."""
+    """Extracts the group with a pattern in which it is the only one; "" without a match."""
     pattern = _alone(node.pattern.value, node.index.value)
     return ops.Coalesce((_found(node.arg.to_expr(), pattern, 1).op(), ops.Literal("", dt.string)))
 
 
 def _alone(pattern: str, index: int) -> str:
-    """The pattern in which that group is the only one that is kept; 0: all of it."""
+    """Returns the pattern with only this group capturing; index 0 captures the whole pattern."""
     parts, opened = [], 0
     for part in _PART.finditer(pattern):
         opened += part.lastgroup == "group"
@@ -116,7 +114,7 @@ def groups(pattern: str) -> int:
 
 
 def own_ways(expression: ir.Expr) -> list[str]:
-    """What of an expression an engine may answer in its own way, for some values."""
+    """Returns phrases for the parts of an expression that engines may compute differently for some values."""
     operation = expression.op()
     found = [f"{type(node).__name__} of texts beyond ASCII" for node in operation.find(_BEYOND_ASCII)]
     for node in operation.find((ops.Cast, ops.TryCast)):
@@ -141,17 +139,17 @@ def _may_be_nan(value: object) -> bool:
     )
 
 
-#: What engines compute in ways of their own: other hashes and sketches; hours that begin, or that are over.
+#: Operations that differ between engines: hashes, sketches, and hours counted when they begin or when they end.
 _OWN = (ops.Hash, ops.ApproxCountDistinct, ops.ApproxMedian, ops.ApproxQuantile, ops.ApproxMultiQuantile,
         ops.TimestampDelta)  # fmt: skip
-#: Of several rows that are equal in what is asked these take any.
+#: Operations that take any of several tied rows.
 _ANY_OF = (ops.ArgMax, ops.ArgMin, ops.Mode)
-#: Of rows in no stated order these take whichever come.
+#: Operations that depend on the order of rows.
 _ORDERED = (ops.First, ops.Last, ops.ArrayCollect, ops.GroupConcat)
 
 
 def check_order(where: str, expression: ir.Expr) -> None:
-    """Raises UserError for an expression that an engine may answer differently every time."""
+    """Raises UserError for an expression whose values are not deterministic."""
     for problem in _problems(expression):
         raise UserError(f"{where} {problem} The same input must give the same dataset.")
 
@@ -197,7 +195,7 @@ def _problems(expression: ir.Expr) -> Iterator[str]:
 
 
 def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:
-    """Columns of a table on the way that differ in case only: engines take both for the same, mostly the first."""
+    """Yields pairs of columns of an intermediate table that differ only in case, which engines confuse."""
     for table in expression.op().find(ops.Relation):
         spelled = dict[str, str]()
         for name in table.schema:
@@ -206,7 +204,7 @@ def _in_other_letters(expression: ir.Expr) -> Iterator[tuple[str, str]]:
 
 
 def takes_several_rows(value: ops.Node) -> bool:
-    """Whether a row's value depends on other rows of its table: an aggregate, or a window; whatever made the table."""
+    """Whether a value depends on other rows of its table, by an aggregate or a window."""
     if isinstance(value, (ops.Reduction, ops.Analytic, ops.WindowFunction, ops.Subquery)):
         return True
     parts = () if isinstance(value, ops.Field) else value.__children__

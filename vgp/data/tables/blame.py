@@ -1,7 +1,7 @@
-"""Which of a task's expressions an engine could not compute, and for which row.
+"""Finds the expression of a task that an engine could not compute, and the row.
 
-Looked for once a computation has failed, and not before: every expression alone, and of the first that fails half of
-the rows alone, and half of these, down to one. What is told is the same whichever row the engine stumbled over.
+The search starts after a computation has failed: it computes each expression separately, and bisects the rows of the
+first one that fails. The message does not depend on the row at which the engine failed.
 """
 
 import re
@@ -21,42 +21,42 @@ from vgp.data.identity import numbered
 from vgp.data.tables import agreeing, features, rebased
 from vgp.data.tabular import TabularTask
 
-#: What an expression is called in a table of it alone.
+#: The name of an expression's column in a table of its values.
 VALUE = "_value"
-#: After so many halvings those that are left are put aside: all in all, the table is read about six times.
+#: The remaining rows are stored after this many bisections, so that the table is read about six times in all.
 HALVED = 4
-#: Values of a row that are shown.
+#: The most values of a row in a message.
 MOST_SHOWN = 4
 
 
 @dataclass(frozen=True)
 class Said:
-    """One expression of a task."""
+    """An expression of a task."""
 
-    #: Of people: "Churn.features: spend".
+    #: The name in messages, such as "Churn.features: spend".
     name: str
-    #: The rows that are looked at, the table that the expression is of, which is made of them or is them, and it.
+    #: The source rows; the table of the expression, which is or derives from these rows; and the expression.
     rows: ir.Table
     table: ir.Table
     value: ir.Value
 
     def over(self, rows: ir.Table) -> ir.Table:
-        """Its value, `_value`, with some of the rows in place of all."""
+        """Returns a table with the column `_value`, computed from `rows` instead of all rows."""
         return rebased.onto(rows, self.rows, self.table.select(**{VALUE: self.value}))
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the rows that it is made of."""
+        """The columns of the rows that the expression uses."""
         names = _columns(self.value.op(), self.rows.op())
         return [name for name in self.rows.columns if name in names and name not in features.INTERNAL]
 
 
 @contextmanager
 def named(task: TabularTask, engine: Engine) -> Iterator[None]:
-    """Says of an error inside whose expression it is, and of which row.
+    """Names the expression and the row of an error inside the block.
 
     Raises:
-        UserError: in place of `Uncomputable` and `Infinite`, as much as can be told of them.
+        UserError: in place of `Uncomputable` and `Infinite`.
     """
     try:
         yield
@@ -74,7 +74,7 @@ class _Search:
             rows = numbered(rows, key, engine.dialect, ID)
         self._task, self._engine, self._rows = task, engine, rows
         self._kept = 0
-        #: What tells rows apart.
+        #: The columns that identify rows.
         self._order = [name for name in PLACE if name in rows.columns] or [ID]
 
     def uncomputable(self, error: Uncomputable) -> str:
@@ -82,9 +82,9 @@ class _Search:
             for said in self._expressions():
                 if self._failure(said, said.rows):
                     return self._complaint(said)
-        except Uncomputable as other:  # what rows look back on, all of it together
+        except Uncomputable as other:  # all events together
             return str(other)
-        except UserError:  # looking for it is more than may be read
+        except UserError:  # the search would exceed a limit on the bytes read
             pass
         return str(error)
 
@@ -96,17 +96,17 @@ class _Search:
                 return f"{error} The first is in {self._place(said, rows.limit(1))}."
         return str(error)
 
-    # ---- what the task says
+    # ---- the expressions of the task
 
     def _called(self, method: str, name: str) -> str:
         return f"{type(self._task).__name__}.{method}" + (f": {name}" if name else "")
 
     def _expressions(self) -> Iterator[Said]:
-        """In the order in which they are computed. Raises Uncomputable for what rows look back on as a whole."""
+        """Yields the expressions in the order of computation. Raises Uncomputable for the events as a whole."""
         task, rows = self._task, self._rows
         names = [field.name for field in task.schema if field.name in rows.columns]
         seen = rebased.visible(rows, names)
-        whole = len(names) == len(task.schema)  # else it is what the days are read from, alone
+        whole = len(names) == len(task.schema)  # otherwise the source has only the columns of `days`
         for method in ["days"] * bool(task.time) + ["labels"] * whole:
             value = rebased.onto(rows, seen, rebased.said(task, method, seen))
             yield Said(self._called(method, ""), rows, rows, value)
@@ -133,10 +133,10 @@ class _Search:
             told = f"{self._called('events', '')} cannot be computed: {error.reason}"
             raise Uncomputable(told, error.reason) from None
 
-    # ---- who is to blame
+    # ---- the search for the row
 
     def _failure(self, said: Said, rows: ir.Table) -> str:
-        """Why it cannot be computed of these rows; "" if it can."""
+        """Returns the reason why the expression cannot be computed for these rows, or "" if it can."""
         values = said.over(rows)
         try:
             self._engine.read(values.agg(**{VALUE: values[VALUE].max()}))
@@ -153,19 +153,19 @@ class _Search:
         return f"{said.name} cannot be computed: {_sentence(reason)}"
 
     def _row(self, said: Said) -> ir.Table | None:
-        """The first row that it fails for, as a table, if it fails for one alone."""
+        """Returns the first row for which the expression fails, as a table, or None if the search reads too much."""
         rows = said.rows
         try:
             for column in self._order:
                 rows = self._narrowed(said, rows, column)
         except Uncomputable:
             raise
-        except UserError:  # looking for it is more than may be read
+        except UserError:  # the search would exceed a limit on the bytes read
             return None
         return rows
 
     def _narrowed(self, said: Said, rows: ir.Table, column: str) -> ir.Table:
-        """The rows of the first value of the column for which it fails."""
+        """Returns the rows with the first value of the column for which the expression fails."""
         while True:
             ends = rows.agg(low=rows[column].min(), high=rows[column].max())
             low, high = self._engine.read(ends).to_pylist()[0].values()
@@ -181,7 +181,7 @@ class _Search:
             rows = self._engine.create(f"blamed_{self._kept}", rows.filter(rows[column].between(low, high)))
 
     def _place(self, said: Said, row: ir.Table) -> str:
-        """The row, and what the expression is made of: "churn.csv, line 7 (plan = 'x')"."""
+        """Returns the place of a row and the inputs of the expression: "churn.csv, line 7 (plan = 'x')"."""
         key = [name for name in self._task.key if name in row.columns]
         own = list(PLACE) if self._order == list(PLACE) else key or said.columns or row.columns
         values = self._engine.read(row.select(*dict.fromkeys([*own, *said.columns]))).to_pylist()[0]
@@ -191,7 +191,7 @@ class _Search:
 
 
 def _columns(node: ops.Node, rows: ops.Node) -> set[str]:
-    """The columns of `rows` that a value is made of, through the tables in between."""
+    """Returns the columns of `rows` that a value uses, through the tables in between."""
     if not isinstance(node, ops.Field):
         return set().union(*(_columns(child, rows) for child in node.__children__ if isinstance(child, ops.Value)))
     if node.rel == rows:
@@ -201,7 +201,7 @@ def _columns(node: ops.Node, rows: ops.Node) -> set[str]:
 
 
 def _parts(said: Said) -> Iterator[Said]:
-    """Of an expression over several rows the largest parts that are of one row each."""
+    """Yields the largest parts of an expression over several rows that depend on a single row each."""
     waiting = [said.value.op()]
     while waiting:
         node = waiting.pop(0)
@@ -212,7 +212,7 @@ def _parts(said: Said) -> Iterator[Said]:
 
 
 def _sentence(reason: str) -> str:
-    """What the engine says, and what helps."""
+    """Returns the reason of the engine, with a fix."""
     said = reason.rstrip(".!") + "."
     if "the TOML's" in said:
         return f"{said} Change that line, or the file."

@@ -1,4 +1,4 @@
-"""One expression from the source to finished rows: identity, split, group, features, label."""
+"""Builds the expression from the source to finished rows: id, split, group, features, label."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,22 +20,22 @@ from vgp.data.split_hash import ByHash
 from vgp.data.tables import agreeing, rebased
 from vgp.data.tabular import TabularTask
 
-#: The column of the finished rows that is their id; beside the label, no feature has its name.
+#: The id column of the finished rows. Features may not have its name, or that of the label.
 ROW_ID = "row_id"
-#: Columns of the source beside the declared ones, and of the finished rows `_split`; no expression of a task sees them.
+#: Internal columns of the source and the finished rows, which a task's expressions cannot see.
 SPLIT, LABEL, MARK, WHEN, PAST = "_split", "_label", "_mark", "_when", "_past"
 HOUR = "_hour"
-#: The name of the rows that are looked at.
+#: The name of the table of marked rows.
 ROWS = "rows"
 INTERNAL = frozenset({*PLACE, ID, SPLIT, LABEL, DAY, MARK, KIND, WHEN, PAST, HOUR})
 
 
 def derived(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Value]:
-    """What decides the splits of rows and their labels: `_mark`, `_label`; `_when`, of a task with a time; and for a
-    group of days `_day`.
+    """Returns the values that decide splits and labels: `_mark` and `_label`, `_when` with a time, `_day` with a group
+    of days.
 
     Args:
-        rows: The declared columns alone.
+        rows: A table of the declared columns only.
     """
     day = rebased.value(task, "days", rows, ir.DateValue).epoch_days() if task.time else None
     values: dict[str, ir.Value] = {MARK: task.split.mark(rows, day), LABEL: labelled(task, rows)}
@@ -48,14 +48,14 @@ def derived(task: TabularTask, rows: ir.Table, dialect: str) -> dict[str, ir.Val
 
 
 def marked(task: TabularTask, source: ir.Table, dialect: str) -> ir.Table:
-    """The source with `derived`, as far as it lacks them."""
+    """Adds the columns of `derived` that the source lacks."""
     rows = rebased.visible(source, (field.name for field in task.schema))
     values = {name: value for name, value in derived(task, rows, dialect).items() if name not in source.columns}
     return source.mutate(**{name: rebased.onto(source, rows, value) for name, value in values.items()})
 
 
 def labelled(task: TabularTask, rows: ir.Table) -> ir.Value:
-    """Codes of classes, or numbers; null where the outcome is unknown."""
+    """Returns the class codes, or the numbers of a regression; null where the outcome is unknown."""
     if not task.regression:
         return rebased.value(task, "labels", rows, ir.IntegerValue).cast("int64")
     number = rebased.value(task, "labels", rows, ir.NumericValue).cast("float64")
@@ -63,26 +63,26 @@ def labelled(task: TabularTask, rows: ir.Table) -> ir.Value:
 
 
 def day(task: TabularTask, rows: ir.Table) -> ir.IntegerValue:
-    """The day of each row, from 1970-01-01; of a task with a time."""
+    """Returns the day of each row since 1970-01-01, for a task with a time."""
     return rebased.value(task, "days", rows, ir.DateValue).epoch_days().cast("int32")
 
 
 def days(task: TabularTask, source: ir.Table) -> ir.Table:
-    """The file of each row and its `day`, from 1970-01-01; of a source that has the columns which tell it."""
+    """Returns `_file` and `day`, the day since 1970-01-01, from a source with the columns of `telling_days`."""
     rows = rebased.visible(source, (name for name in source.columns if name not in PLACE))
     day = rebased.onto(source, rows, rebased.value(task, "days", rows, ir.DateValue)).epoch_days()
     return source.select("_file", day=day)
 
 
 def telling_days(task: TabularTask) -> list[Field]:
-    """The columns that the days of rows follow from."""
+    """Returns the columns that `days` uses."""
     rows = rebased.visible(ibis.table(canonical_schema(task.schema)), (field.name for field in task.schema))
     named = {field.name for field in rebased.value(task, "days", rows, ir.DateValue).op().find(ops.Field)}
     return [field for field in task.schema if field.name in named or field.name == task.time]
 
 
 def kind_columns(task: TabularTask) -> tuple[str, ...]:
-    """Returns the declared columns that decide the split of a row; none where others do, or a feature."""
+    """Returns the columns that decide the split of a row; () unless all are declared and known before the outcome."""
     known = {field.name for field in task.schema if field.known == "before"}
     return task.split.deciding if set(task.split.deciding) <= known else ()
 
@@ -98,7 +98,7 @@ def kinded(task: TabularTask, rows: ir.Table, dialect: str) -> ir.Table:
 
 
 def ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
-    """Whether a row has no value of the group by which rows are split; None where no column of `rows` decides."""
+    """Whether a row lacks the group by which rows are split; None unless a column of `rows` is that group."""
     group = task.split.group if isinstance(task.split, ByHash) else ""
     if not group or group == DAY or group not in rows.columns:
         return None
@@ -108,13 +108,13 @@ def ungrouped(task: TabularTask, rows: ir.Table) -> ir.BooleanValue | None:
 
 
 def _parted(task: TabularTask, rows: ir.Table) -> ir.Table:
-    """The rows; each that has no value of the group is of a kind of its own: its row id decides its split."""
+    """Gives each row without a group a kind of its own, so that its row id decides its split."""
     alone = ungrouped(task, rows)
     return rows if alone is None else rows.mutate(**{KIND: alone.ifelse(rows[ID], rows[KIND])})
 
 
 def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Table:
-    """The table with what its rows look back on."""
+    """Joins the source with the figures of the task's events. Raises UserError for invalid events."""
     rows = rebased.visible(source, (field.name for field in task.schema))
     before = {field.name: rows[field.name].type() for field in task.schema if field.known == "before"}
     happened: Mapping[str, Events] = rebased.said(task, "events", rows)
@@ -139,7 +139,7 @@ def looking_back(task: TabularTask, engine: Engine, source: ir.Table) -> ir.Tabl
 
 
 def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
-    """Events by place and hour; where many rows share all of their places, they are counted by all of it first."""
+    """Returns sums of events by place and hour. Many rows with few distinct places are first reduced to these."""
     places = list(dict.fromkeys(by for events in placed.values() for by in events.by))
     if engine.few(rows, [*places, HOUR]):
         rows = engine.create("asked", lookback.asked(rows, places, rows[HOUR]))
@@ -153,7 +153,7 @@ def _sums(engine: Engine, rows: ir.Table, placed: Mapping[str, Events]) -> dict[
 
 
 def _happened_together(engine: Engine, placed: Mapping[str, Events]) -> dict[str, ir.Table]:
-    """Events by place and hour; all that are of one table are added up once, by all that they are looked up by."""
+    """Returns events by place and hour; events of one table are summed once, by all their places."""
     alike: dict[tuple[ops.Node, str, str, str], list[str]] = {}
     for name, events in placed.items():
         alike.setdefault((events.table.op(), events.hour, events.value, events.weight), []).append(name)
@@ -175,14 +175,12 @@ def finished(
     past: tuple[int, int] | None = None,
     said: "Said | None" = None,
 ) -> ir.Table:
-    """The rows that are kept: `row_id`, `_split`, the group, the features, and the label under its name.
+    """Returns the finished rows: `row_id`, `_split`, the group, the features and the label.
 
     Args:
-        table: Marked and identified rows, with what they look back on and, if declared columns decide their split,
-            with `_kind`.
-        past: (moment, id): rows before this moment with ids below this one are there whatever their split and label,
-            and told apart by `_past`.
-        said: The features; None = the task is asked for them.
+        table: Marked rows with ids, the figures of events and, if declared columns decide the split, `_kind`.
+        past: (moment, id): keeps all rows before this moment with ids below this one, marked by `_past`.
+        said: The features; None = call the task.
     """
     features = (said or asked(task, table)).over(table)
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
@@ -205,34 +203,33 @@ def finished(
 
 @dataclass(frozen=True)
 class Said:
-    """What a task says that its features are."""
+    """The features of a task."""
 
-    #: What they are of: a table of the columns that the task may see, which stands for the rows.
+    #: The unbound table of the visible columns over which the features are expressed.
     rows: ir.Table
-    #: By name, float32 or string.
+    #: Features by name, float32 or string.
     values: Mapping[str, ir.Value]
 
     def over(self, table: ir.Table) -> dict[str, ir.Value]:
-        """The same of the rows themselves."""
+        """Returns the features over `table`."""
         return {name: rebased.onto(table, self.rows, value) for name, value in self.values.items()}
 
 
 def asked(task: TabularTask, table: ir.Table) -> Said:
-    """The features, over rows with what they look back on. Raises as `rebased.said`, and UserError for what can be no
-    feature."""
+    """Returns the features over a table with event figures. Raises as `rebased.said`, and for invalid features."""
     rows = rebased.visible(table, _visible(task, table))
     return Said(rows, _checked(task, rebased.said(task, "features", rows)))
 
 
 def values_of(task: TabularTask, table: ir.Table) -> dict[str, ir.Value]:
-    """The features by name, of the rows themselves. Raises as `asked`."""
+    """Returns the features by name over `table`. Raises as `asked`."""
     return asked(task, table).over(table)
 
 
 def notes(task: TabularTask, said: Said, dialect: str) -> tuple[str, ...]:
-    """What is said of expressions that nothing checks: what this engine may compute in its own way; and without a time
-    no row comes before another, so a mean over the table is one over the rows that test, too."""
-    # Not as they are of the table: how its ids and what is looked back on were made is ours, and the same everywhere.
+    """Returns notes on expressions that nothing checks: those that this engine may compute differently and, without a
+    time, those over several rows, which include test rows."""
+    # Over the task's own columns: ids and the figures of events are the same on every engine.
     values = said.values
     return (*([] if dialect == "duckdb" else _own_ways(task, values)), *_across_rows(values, bool(task.time)))
 
@@ -241,12 +238,12 @@ def _own_ways(task: TabularTask, values: Mapping[str, ir.Value]) -> Iterator[str
     rows = rebased.rows_of(task.schema)
     said: dict[str, ir.Expr] = {f"the events {name}": e.table for name, e in rebased.said(task, "events", rows).items()}
     said |= {method: rebased.said(task, method, rows) for method in ("labels", *["days"] * bool(task.time))}
-    found = {name: ways for name, value in {**values, **said}.items() if (ways := agreeing.own_ways(value))}
-    if found:
-        told = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in found.items())
+    differing = {name: ways for name, value in {**values, **said}.items() if (ways := agreeing.own_ways(value))}
+    if differing:
+        parts = "; ".join(f"{name}: {', '.join(ways)}" for name, ways in differing.items())
         yield (
-            f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {told}. "
-            "docs/bigquery.md says how, and what to write instead."
+            f"BigQuery may compute these otherwise than DuckDB, which computes the features of a request: {parts}. "
+            "docs/how-to/bigquery.md says how, and what to write instead."
         )
 
 
@@ -265,7 +262,7 @@ def _visible(task: TabularTask, table: ir.Table) -> list[str]:
 
 
 def _checked(task: TabularTask, features: Mapping[str, object]) -> dict[str, ir.Value]:
-    """Numbers as float32, strings as they are; anything else needs a decision that only the task can take."""
+    """Returns numbers as float32 and strings unchanged. Raises UserError for other types and invalid names."""
     if not features:
         raise UserError(f"{type(task).__name__}.features gives no column: there is nothing to learn from.")
     hidden = {field.name for field in task.schema if field.known == "after"}

@@ -1,7 +1,7 @@
-"""No future in the past: the features of a row may not change when the rows after it are left out.
+"""Refuses features that look into the future: a row's features may not change when later rows are left out.
 
-The features of the first rows are computed a second time, from a source that ends with them. What then differs has
-looked ahead, or at an average over all rows, or depends on an order that nobody stated.
+The features of the earliest rows are computed a second time, from a source that ends with them. A feature that differs
+uses later rows, an average over all rows, or an undefined order.
 """
 
 from collections.abc import Generator, Iterator
@@ -23,10 +23,10 @@ from vgp.data.shares import Planned
 from vgp.data.tables import features
 from vgp.data.tabular import TabularTask
 
-#: Rows that are computed twice, and values of them that are held in memory.
+#: The most rows to compute twice, and the most of their values to hold in memory.
 MOST_ROWS = 50_000
 MOST_VALUES = 2_000_000
-#: Sums of floats may differ a little with the rows around: by so much of a value, and of the column's mean size.
+#: The allowed difference of float sums, relative to a value and to the column's mean magnitude.
 TOLERANCE = 1e-5
 #: The lengths of a day and of an hour in a timestamp's microseconds, and of a day in a date's days.
 _MICROS, _DAYS = (86_400_000_000, 3_600_000_000), (1,)
@@ -34,35 +34,35 @@ _MICROS, _DAYS = (86_400_000_000, 3_600_000_000), (1,)
 
 @dataclass(frozen=True)
 class Past:
-    """Rows before a moment, and their features when nothing after it is known."""
+    """The rows before a moment, with the features computed from these rows alone."""
 
     task: TabularTask
     engine: Engine
     marked: ir.Table
-    #: In `_when` of the rows.
+    #: In the unit of `_when`.
     moment: int
-    #: Rows of ids below this are compared.
+    #: Rows with ids below this are compared.
     below: int
-    #: In the order of `row_id`.
+    #: The features, sorted by `row_id`.
     rows: pa.Table
 
     def kept(self, batches: Generator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Finished rows without those that were only there to be compared.
+        """Yields the finished rows without those that are only compared.
 
         Raises:
-            UserError: a feature has another value than without the rows that come later.
+            UserError: a feature changes when later rows are left out.
         """
         for batch in batches:
             compared = pa.table(_filtered(batch, batch[features.PAST]))
             changed = self._changed(compared)
             if names := [name for name, rows in changed.items() if len(rows)]:
-                batches.close()  # an engine answers one question at a time
+                batches.close()  # an engine runs one query at a time
                 raise UserError(self._looks_ahead(names, compared[features.ROW_ID][changed[names[0]][0]].as_py()))
             inside = pc.and_(pc.greater_equal(batch[features.SPLIT], 0), batch[self.task.label].is_valid())
             yield _filtered(batch, inside).drop_columns([features.PAST])
 
     def _changed(self, compared: pa.Table) -> dict[str, NDArray[np.int64]]:
-        """The rows in which each feature differs from what it is alone."""
+        """Returns, for each feature, the rows in which it differs from the value without later rows."""
         ids = compared[features.ROW_ID].to_numpy()
         alone = self.rows.take(np.searchsorted(self.rows[features.ROW_ID].to_numpy(), ids))
         others = (features.ROW_ID, features.SPLIT, features.PAST, self.task.label)
@@ -77,13 +77,13 @@ class Past:
         change, look = ("change", "they look") if len(names) > 1 else ("changes", "it looks")
         return (
             f"the feature{'s' * (len(names) > 1)} {listed(names)} of the row in {where} {change} when the rows from "
-            f"{_spoken(self.moment, self.marked[self.task.time].type())} on are left out: {look} into the future. "
+            f"{_moment_text(self.moment, self.marked[self.task.time].type())} on are left out: {look} into the future. "
             "Features may use the rows before, in a stated order; `events` has what lately happened."
         )
 
 
 def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Planned) -> Past | None:
-    """The rows before an early moment, computed alone; None for a task without a time, or of one moment only."""
+    """Computes the features of the rows before an early moment; None without a time, or with a single moment."""
     if not task.time:
         return None
     moment, before = _moment(engine, marked, marked[task.time].type())
@@ -94,12 +94,12 @@ def past(task: TabularTask, engine: Engine, marked: ir.Table, planned: Planned) 
     width = len(task.schema)
     below = min(2**BITS, 2**BITS * min(MOST_ROWS, MOST_VALUES // width) // before)
     alone = features.finished(task, joined, planned, engine.dialect, (moment, below))
-    # The same expression as of all rows later on, so that an engine need not be told twice.
+    # The same expression as for all rows later, so that an engine can reuse its query.
     return Past(task, engine, marked, moment, below, engine.read(alone).sort_by(features.ROW_ID))
 
 
 def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, int]:
-    """A moment and the rows before it: half of them at most, if that is possible; 0 if all are of one time."""
+    """Returns a moment and the number of rows before it, if possible at most half of all; 0 if all have one time."""
     moment, before = 0, 0
     for length in _MICROS if kind.is_timestamp() else _DAYS:
         span = (marked[features.WHEN] // length).cast("int64")
@@ -115,21 +115,21 @@ def _moment(engine: Engine, marked: ir.Table, kind: dt.DataType) -> tuple[int, i
 
 
 def _filtered(batch: pa.RecordBatch, kept: pa.BooleanArray) -> pa.RecordBatch:
-    """The rows that are kept; of most batches these are all or none, and no value is copied."""
+    """Filters a batch, without a copy if all or none of the rows are kept."""
     count = kept.true_count
     return batch.filter(kept) if 0 < count < len(kept) else batch.slice(0, count)
 
 
-def _differ(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
-    if pa.types.is_string(one.type):
-        return np.asarray(pc.not_equal(one.fill_null(""), other.fill_null("")))
-    first, second = (np.asarray(values.cast(pa.float64()).fill_null(np.nan)) for values in (one, other))
+def _differ(left: pa.Array, right: pa.Array) -> NDArray[np.bool_]:
+    if pa.types.is_string(left.type):
+        return np.asarray(pc.not_equal(left.fill_null(""), right.fill_null("")))
+    first, second = (np.asarray(values.cast(pa.float64()).fill_null(np.nan)) for values in (left, right))
     sizes = np.abs(second[np.isfinite(second)])
     small = TOLERANCE * (sizes.mean() if len(sizes) else 0)
     return np.asarray(~np.isclose(first, second, rtol=TOLERANCE, atol=small, equal_nan=True))
 
 
-def _spoken(moment: int, kind: dt.DataType) -> str:
+def _moment_text(moment: int, kind: dt.DataType) -> str:
     if not kind.is_timestamp():
         return str(date(1970, 1, 1) + timedelta(days=moment))
     zone = " UTC" * bool(kind.timezone)

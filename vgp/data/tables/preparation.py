@@ -1,4 +1,4 @@
-"""From a table's source to its prepared dataset: checked, split, computed, sorted, written."""
+"""Prepares the dataset of a table: reads, checks, splits, computes, sorts and writes the rows."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -39,7 +39,11 @@ from vgp.protocol.manifest import Column, Manifest, ShardFile
 
 
 def prepare_table(name: str, task: TabularTask, data: str, target: Destination, workers: int | None) -> Manifest:
-    """Raises UserError if the source, the task or an option is wrong; the destination is then as it was."""
+    """Prepares a table and returns its manifest.
+
+    Raises:
+        UserError: the source, the task or an option is wrong; the destination is then unchanged.
+    """
     with Sorting(task.scratch / "finished", task.label, regression=task.regression) as finished:
         with ExitStack() as stack:
             with stage("reading the source"):
@@ -59,7 +63,7 @@ def prepare_table(name: str, task: TabularTask, data: str, target: Destination, 
 
 
 def _finish(task: TabularTask, engine: Engine, finished: Sorting) -> Statistics:
-    """Checks, splits and computes the rows; returns what is told of them all."""
+    """Checks, splits and computes the rows; returns the statistics and notes of the dataset."""
     with stage("looking for keys that occur twice"):
         identified = with_ids(engine, engine.source(), task.key, [field.name for field in task.schema])
     with stage("counting rows"):
@@ -109,17 +113,17 @@ def _written(
 
 
 def _counts(finished: Sorting) -> dict[str, dict[int, int]]:
-    """The rows of each class, by split; of a regression none."""
+    """Returns the number of rows by split and class."""
     return {split: dict(finished.labels[code]) for code, split in enumerate(NAMES)}
 
 
 def _check(
     task: TabularTask, finished: Sorting, notes: Sequence[str]
 ) -> tuple[Mapping[str, NDArray[np.generic]], tuple[str, ...]]:
-    """Train rows, many or all, by column, and what is doubtful about them.
+    """Returns a sample of train rows by column, and doubts about them.
 
     Raises:
-        UserError: there is nothing to learn from or to test on, or a column tells the label.
+        UserError: there is nothing to learn from or to test on, or a column leaks the label.
     """
     finish.require_rows({split: finished.rows(code) for code, split in enumerate(NAMES)}, notes)
     finish.require_several(task, finished.labels.values())
@@ -137,12 +141,12 @@ def _check(
     )
 
 
-# ---- what must be known of all rows before their splits are chosen: how many have a label, and that every label is one
+# ---- the survey of all rows before they are split: valid labels, and counts of labelled rows
 
 
 @dataclass
 class Survey:
-    """Rows by the mark that decides their split, such as their day."""
+    """Counts of rows by the mark that decides their split, such as their day."""
 
     rows: int = 0
     labelled: Counter[int] = field(default_factory=Counter)
@@ -152,10 +156,10 @@ class Survey:
 
 
 def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
-    """Counts the rows of the source with `_mark` and `_label`.
+    """Counts the rows of the source by `_mark`.
 
     Raises:
-        UserError: a label is no class, or infinite, or a row cannot be split; names the row.
+        UserError: a label is not a class or is infinite, or a row cannot be split; names the row.
     """
     label, mark, (first, last) = marked["_label"], marked["_mark"], CALENDAR
     wrong = (label.isinf() if task.regression else (label < 0) | (label >= len(task.classes))).fill_null(False)
@@ -182,7 +186,7 @@ def survey(engine: Engine, task: TabularTask, marked: ir.Table) -> Survey:
 
 
 def _first(engine: Engine, task: TabularTask, rows: ir.Table) -> Row:
-    """The first of the rows in the order of the files, or of the key."""
+    """Returns the first row in the order of the files, or of the key."""
     place = [name for name in ("_file", "_record") if name in rows.columns]
     names = [field.name for field in task.schema]
     first = rows.order_by(place or list(task.key) or names).select(*names, "_label", *place).limit(1)
@@ -198,23 +202,23 @@ def _no_label(task: TabularTask, row: Row) -> str:
     return f"the label {shown} is none of {', '.join(task.classes)}{codes}."
 
 
-# ---- sorted rows into Parquet shards of a fixed number of rows, and their figures
+# ---- Parquet shards of a fixed number of rows, and their statistics
 
 
-#: Bytes of a shard's rows in memory, about: enough for a good compression, few enough for many processes at once.
+#: The approximate bytes of a shard in memory: enough to compress well, and few enough for many processes.
 SHARD_BYTES = 32 << 20
 
-#: A split, a file of it, and the figures of its columns.
+#: A split, one of its files, and the statistics of the file's columns.
 Written = tuple[str, ShardFile, dict[str, Sketch]]
 
 
 class Shards:
-    """Writes shards into a folder and counts what they hold.
+    """A writer of shards into a folder, with statistics of their columns.
 
-    The figures of the train split are added up shard by shard, in order: the same bytes whatever computed the rows.
+    The statistics are added up in the order of the shards, so that they do not depend on the engine.
 
     Args:
-        values: Of each category, in the order of its codes.
+        values: The values of each category, in the order of their codes.
     """
 
     def __init__(self, folder: Path, label: str, values: Mapping[str, tuple[str, ...]]):
@@ -223,7 +227,7 @@ class Shards:
         self._figures: dict[str, Sketch] = {}
 
     def write(self, tables: Iterable[tuple[int, pa.Table]], threads: int) -> Iterator[ShardFile]:
-        """Gives each file when it is written."""
+        """Writes the shards and yields each file when it is written."""
         work = (partial(self._written, *numbered) for numbered in _numbered(_cut(tables)))
         for split, file, figures in in_order(work, threads):
             self.files[split] = (*self.files.get(split, ()), file)
@@ -235,7 +239,7 @@ class Shards:
             yield file
 
     def columns(self, classes: tuple[str, ...]) -> tuple[Column, ...]:
-        """The manifest's entries."""
+        """Returns the columns for the manifest."""
         for name, values in self._values.items():
             self._figures[name].counts.update(dict.fromkeys(values, 0))
         return tuple(figure.column(name, classes) for name, figure in self._figures.items())
@@ -253,13 +257,13 @@ class Shards:
 
 
 def rows_per_shard(schema: pa.Schema) -> int:
-    """A power of two that follows from the columns alone."""
+    """Returns the rows of a shard: a power of two that depends only on the columns."""
     width: int = sum(field.type.bit_width // 8 for field in schema)
     return 1 << max(10, (SHARD_BYTES // width).bit_length() - 1)
 
 
 def _cut(tables: Iterable[tuple[int, pa.Table]]) -> Iterator[tuple[str, pa.Table]]:
-    """Tables of equally many rows with the names of their splits; the last of a split has fewer."""
+    """Yields tables of equally many rows with the names of their splits; the last of a split may have fewer."""
     held, rows, of = list[pa.Table](), 0, -1
     for split, table in tables:
         if held and split != of:

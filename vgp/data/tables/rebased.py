@@ -1,5 +1,4 @@
-"""A task's methods are asked over a table that has only the columns they may see; what they say is then said of the
-table that has more."""
+"""Calls a task's methods over the columns that they may see, and moves their expressions to the full table."""
 
 import re
 import sys
@@ -24,28 +23,27 @@ from vgp.data.schema import Field, canonical_schema
 from vgp.data.tables import agreeing
 from vgp.data.tabular import TabularTask
 
-#: What Ibis says of a column that a table does not have.
+#: The message of Ibis for a missing column.
 NO_COLUMN = re.compile(r"(?:'Table' object has no attribute|Column) '(.*?)'")
-#: Methods that give several values.
+#: Methods that return values by name.
 BY_NAME = ("events", "features")
 Value = TypeVar("Value", bound=ir.Value)
 Expression = TypeVar("Expression", ir.Value, ir.Table)
 
 
 def visible(table: ir.Table, names: Iterable[str]) -> ir.Table:
-    """A table of these columns alone, which stands for `table`."""
+    """Returns an unbound table of these columns of `table`."""
     kinds = table.schema()
     return ibis.table(ibis.schema({name: kinds[name] for name in names}), name="rows")
 
 
 def rows_of(fields: Iterable[Field]) -> ir.Table:
-    """What stands for all columns, where there is no data yet."""
+    """Returns an unbound table of the fields, for use before there is data."""
     return ibis.table(canonical_schema(list(fields)), name="rows")
 
 
 def seen(fields: Iterable[Field], events: Mapping[str, Events]) -> ir.Table:
-    """What stands for the rows that `features` is given: what is known before the outcome, and what is looked back
-    on."""
+    """Returns an unbound table like the argument of `features`: columns known before the outcome, and event figures."""
     kinds = dict(canonical_schema([field for field in fields if field.known == "before"]))
     for name, event in ((name, event) for name, event in events.items() if isinstance(event, Events)):
         for first, last in event.windows:
@@ -55,11 +53,11 @@ def seen(fields: Iterable[Field], events: Mapping[str, Events]) -> ir.Table:
 
 
 def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
-    """What a method of the task says of `rows`.
+    """Calls a method of the task with `rows` and returns its expressions, rewritten to agree between engines.
 
     Raises:
-        UserError: it names a column that there is not, or that it may not see; it raises an error, or Ibis does; or it
-            says something else every time.
+        UserError: the method uses a column that does not exist or that it may not see, fails, or returns an expression
+            that is not deterministic.
     """
     where = f"{type(task).__name__}.{method}"
     try:
@@ -84,7 +82,7 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
         raise UserError(f"{where}: {spoken_error(error)}") from error
     except UserError:
         raise
-    except Exception as error:  # whatever it is: the code is the user's
+    except Exception as error:  # any error of the user's code
         raise UserError(f"{where}: {spoken_error(error)}") from error
     if method in BY_NAME and not isinstance(answer, Mapping):
         raise UserError(f"{where} gives a {type(answer).__name__}: it must be values by name.")
@@ -96,7 +94,7 @@ def said(task: TabularTask, method: str, rows: ir.Table) -> Any:
 
 
 def _agreed(task: TabularTask, answer: object) -> object:
-    """The answer with the same values on every engine."""
+    """Rewrites an answer so that every engine computes the same values."""
     if isinstance(answer, Mapping):
         return {name: _agreed(task, part) for name, part in answer.items()}
     if isinstance(answer, Events):
@@ -106,7 +104,7 @@ def _agreed(task: TabularTask, answer: object) -> object:
 
 
 def _bound(answer: object, rows: ir.Table) -> object:
-    """The answer, without what waits for a table. Raises IntegrityError for columns of another one."""
+    """Resolves deferred expressions of an answer. Raises IntegrityError for columns of another table."""
     if isinstance(answer, Mapping):
         answer = {name: part.resolve(rows) if isinstance(part, Deferred) else part for name, part in answer.items()}
     values = answer.values() if isinstance(answer, Mapping) else [answer]
@@ -114,34 +112,34 @@ def _bound(answer: object, rows: ir.Table) -> object:
     return answer
 
 
-#: What a method must give, in words.
+#: The type that a method must return, in words.
 KINDS = {ir.DateValue: "a date", ir.IntegerValue: "a whole number", ir.NumericValue: "a number"}
 
 
 def value(task: TabularTask, method: str, rows: ir.Table, kind: type[Value]) -> Value:
-    """What a method says, if it is of this kind. Raises as `said`, and for another kind."""
-    given = said(task, method, rows)
-    if not isinstance(given, kind):
-        is_of = given.type() if isinstance(given, ir.Value) else type(given).__name__
-        raise UserError(f"{type(task).__name__}.{method} gives {is_of}: it must give {KINDS[kind]} for each row.")
-    return given
+    """Calls a method that returns one value for each row. Raises as `said`, and for a value of another type."""
+    result = said(task, method, rows)
+    if not isinstance(result, kind):
+        returned = result.type() if isinstance(result, ir.Value) else type(result).__name__
+        raise UserError(f"{type(task).__name__}.{method} gives {returned}: it must give {KINDS[kind]} for each row.")
+    return result
 
 
 def onto(table: ir.Table, stand_in: ir.Table, expression: Expression) -> Expression:
-    """The expression over `stand_in`, over `table`."""
+    """Moves an expression over `stand_in` to `table`."""
     return cast(Expression, expression.op().replace({stand_in.op(): table.op()}).to_expr())
 
 
-# ---- errors that a task's own Python raises: in one line, with the line of their code that raised them
+# ---- errors of a task's own Python, in one line with their place
 
 
-#: Code of others: the standard library, installed packages, and this library.
+#: Folders of code that is not the user's: the standard library and installed packages.
 _LIBRARIES = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _PACKAGE = Path(vgp.__file__).resolve().parent
 
 
 def spoken_error(error: BaseException) -> str:
-    """`churn.py:31: ValueError: 'premium' is no plan`; without a place where no line of the user's led to it."""
+    """Formats an error as `churn.py:31: ValueError: ...`, without a place if no line of the user's code is involved."""
     message = " ".join(str(error).split())
     what = f"{type(error).__name__}: {message}" if message else type(error).__name__
     place = _line(error)
@@ -149,7 +147,7 @@ def spoken_error(error: BaseException) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """The innermost line of the user's, `file.py:12`."""
+    """Returns the innermost line of the user's code, such as `file.py:12`, or ""."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -179,7 +177,7 @@ TAKEN = re.compile(
 
 
 def check_bigquery_names(task: TabularTask) -> None:
-    """Raises UserError for a column, declared or made, whose name BigQuery refuses."""
+    """Raises UserError for a declared or computed column whose name BigQuery refuses."""
     for what, name in _named(task):
         if wrong := NEVER.search(name):
             why = f"holds {quoted(wrong[0])}, which a column of BigQuery cannot"

@@ -1,7 +1,7 @@
-"""Finished rows in the order of split and id, whatever order an engine gives them in, in bounded memory.
+"""Sorts finished rows by split and id in bounded memory.
 
-Ids are hashes, so ranges of them hold about equally many rows: each row goes to the scratch file of its range, and a
-range at a time is sorted in memory. Categories become codes on the way, numbers float32 with nan for missing.
+Ids are hashes, so equal ranges of ids hold about equally many rows: each row is written to the scratch file of its
+range, and one range at a time is sorted in memory. Categories become codes, and numbers float32 with nan for missing.
 """
 
 from collections import defaultdict
@@ -20,36 +20,36 @@ from vgp.data.columns import require_few_values, require_finite
 from vgp.data.identity import BITS
 from vgp.data.tables.features import ROW_ID, SPLIT
 
-#: Of a range that is sorted at once, about.
+#: The approximate bytes of a range.
 RANGE_BYTES = 64 << 20
-#: Dealt to the ranges at once: a disk takes a few long pieces of each in half the time of many short ones.
+#: Bytes collected before they are written to the ranges: long writes take half the time of short ones.
 DEALT_BYTES = 32 << 20
-#: Each range of each split is an open file.
+#: Limits the open files: one for each range of each split.
 MOST_RANGE_BITS = 8
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 class Sorting:
-    """Takes rows in any order and gives them back in that of split and id.
+    """A sorter of rows by split and id.
 
     Args:
-        regression: Whether the label is a number, float64, and no class.
-        carried: Columns that are kept as they are, text too.
+        regression: Whether the label is a float64 number instead of a class code.
+        carried: Columns that are kept unchanged, including texts.
     """
 
     def __init__(self, folder: Path, label: str, *, regression: bool = False, carried: Collection[str] = ()):
         folder.mkdir()
         self._folder, self._label, self._regression, self._carried = folder, label, regression, carried
-        #: How many rows there will be, about.
+        #: The approximate number of rows to come.
         self.expected = 0
         self._stored: pa.Schema | None = None
         self._bits = 0
         self._waiting, self._waiting_bytes = list[pa.RecordBatch](), 0
         self._files = dict[int, pa.ipc.RecordBatchStreamWriter]()
-        #: The provisional code of each value of each category, in the order in which they came.
+        #: The provisional code of each value of each category, in order of arrival.
         self._codes = dict[str, dict[str, int]]()
-        #: The rows of each split by the code of their label; all under 0 where it is no code.
+        #: The number of rows by split and label code; a regression counts all rows under 0.
         self.labels: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
 
     def __enter__(self) -> "Sorting":
@@ -62,7 +62,7 @@ class Sorting:
         return sum(self.labels[split].values())
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Raises UserError for an infinite number, and for a category of too many values."""
+        """Adds rows. Raises UserError for an infinite number, and for a category with too many values."""
         if not self._stored:
             self._begin(batch.schema)
         columns = {
@@ -81,14 +81,14 @@ class Sorting:
             self._deal()
 
     def values(self) -> dict[str, tuple[str, ...]]:
-        """The values of each category in the order of their codes: "" = missing, then sorted."""
+        """Returns the values of each category in the order of their codes: "" for missing, then sorted."""
         return {name: ("", *sorted(value for value in codes if value)) for name, codes in self._codes.items()}
 
     def tables(self, most: int | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """The rows in order, with the code of their split, which is no column of theirs any more.
+        """Yields the code of a split and rows of it, in order.
 
         Args:
-            most: Of each range, the first rows; None = all.
+            most: The most rows of each range; None = all.
         """
         if self._waiting:
             self._deal()
@@ -104,7 +104,7 @@ class Sorting:
             yield number >> self._bits, rows.drop_columns([SPLIT])
 
     def first(self, most: int) -> pa.Table:
-        """The first rows of the first split, which are as good as random ones."""
+        """Returns the first rows of the first split: a random sample, since ids are hashes."""
         held, rows = list[pa.Table](), 0
         for split, table in self.tables(most):
             if split > 0 or rows >= most:
@@ -122,12 +122,12 @@ class Sorting:
         self._bits = min(MOST_RANGE_BITS, (self.expected * width // RANGE_BYTES).bit_length())
 
     def _deal(self) -> None:
-        """Writes the rows that wait, each to the file of its range."""
+        """Writes the collected rows to the files of their ranges."""
         rows = pa.concat_batches(self._waiting)
         self._waiting, self._waiting_bytes = [], 0
         ids, splits = (rows[name].to_numpy() for name in (ROW_ID, SPLIT))
         ranges = ((splits.astype(np.int64) << self._bits) | (ids >> (BITS - self._bits))).astype(np.uint16)
-        order = np.argsort(ranges, kind="stable")  # of so small numbers it takes a time that is linear
+        order = np.argsort(ranges, kind="stable")  # linear time for 16-bit numbers
         rows, ranges = _taken(rows, order), ranges[order]
         starts = [0, *(np.flatnonzero(np.diff(ranges)) + 1).tolist(), len(ranges)]
         for start, end in pairwise(starts):
@@ -162,14 +162,19 @@ class Sorting:
         return pa.array(codes[encoded.indices.to_numpy()])
 
     def _final(self, name: str, values: Sequence[str]) -> NDArray[np.int32]:
-        """The final code for each provisional one."""
+        """Returns the final code of each provisional one."""
         code = {value: i for i, value in enumerate(values)}
         return np.array([code[value] for value in self._codes[name]], np.int32)
 
 
 def width_of(kind: pa.DataType) -> int:
-    """The bytes of a value; of a text, about."""
-    return 16 if pa.types.is_string(kind) else int(kind.bit_width) // 8
+    """Returns the bytes of a value, or 16 for one of any length, such as a text."""
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * width_of(kind.value_type)
+    try:
+        return int(kind.bit_width) // 8
+    except ValueError:  # PyArrow: "Non-fixed width type"
+        return 16
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -179,12 +184,12 @@ def _stored(kind: pa.DataType) -> pa.DataType:
 
 
 def _taken(rows: Rows, order: NDArray[np.int64]) -> Rows:
-    """The rows with these numbers, which are not checked: that would take a quarter of the time."""
+    """Returns rows by their indices, without a check of bounds, which would take a quarter of the time."""
     return cast(Rows, pc.take(rows, pa.array(order), boundscheck=False))
 
 
 def _order(rows: pa.Table) -> NDArray[np.int64]:
-    """By id; rows that share one, by all that they hold, so that no order of arrival shows."""
+    """Returns the order of rows by id, then by all their values, so that it does not depend on the order of arrival."""
     ids = rows[ROW_ID].to_numpy()
     order = np.argsort(ids)
     ranked = ids[order]

@@ -1,7 +1,8 @@
-"""The tasks that ship, and the way any task is found: `module:Class`.
+"""The tasks of the library, and the loader of any task by its name or as `module:Class`.
 
-files.py            any files as they are, for a script of the user's
-table/              any table, as a task.toml of the user's declares it"""
+files.py            copies files unchanged, for your own script
+table/              reads a table that a task.toml declares
+"""
 
 import importlib
 import inspect
@@ -17,18 +18,18 @@ from vgp.data import task_names
 from vgp.data.task import Options, Task
 from vgp.protocol.outcome import parse_operating_point
 
-#: What is said where rows are needed, and the task hands files on as they are.
+#: The message where a step needs rows and the task is `files`.
 NO_ROWS = (
-    "the task files hands files on as they are, to a script of your own: our training and its models need rows. Give "
-    "the script as command = [...] under [steps.train], or choose another task (flights, language_model, module:Class)."
+    "the task files copies files unchanged for your own script, but the built-in training needs rows. Name the script "
+    "as command = [...] under [steps.train], or choose another task (flights, language_model, module:Class)."
 )
 
 
 def load(name: str, options: Options | None = None) -> Task:
-    """The task called `name`: a shipped one by its short name, or any `module:Class` that can be imported.
+    """Returns the task `name`: the short name of a built-in task, or `module:Class`.
 
     Raises:
-        UserError: no such module or class, or the class does not fill the contract of `vgp.data.task.Task`.
+        UserError: the module or class does not exist, or the class does not implement `vgp.data.task.Task`.
     """
     task = find(name)(options)
     parse_operating_point(task.operating_point)
@@ -36,21 +37,20 @@ def load(name: str, options: Options | None = None) -> Task:
 
 
 def find(name: str) -> type[Task]:
+    """Imports the class of a task and checks that it implements `Task`. Raises UserError as `load` does."""
     module_name, class_name = task_names.parts(name)
     return _checked(name, _member(_module(name, module_name), class_name))
 
 
 def _module(name: str, module_name: str) -> ModuleType:
-    if os.getcwd() not in sys.path:  # a user's file lies where they work, also in a child process
+    if os.getcwd() not in sys.path:  # for the user's module in the current folder, also in a child process
         sys.path.insert(0, os.getcwd())
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and not module_name.startswith(error.name):
             raise UserError(f"task {name!r}: {module_name} needs {error.name}, which is not installed.") from None
-        raise UserError(
-            f"task {name!r}: there is no module {module_name} on the Python path or in {os.getcwd()}."
-        ) from None
+        raise UserError(f"task {name!r}: no module {module_name} on the Python path or in {os.getcwd()}.") from None
     except (SyntaxError, ImportError) as error:
         raise UserError(f"task {name!r}: {module_name} cannot be imported: {error}") from None
 
@@ -74,31 +74,32 @@ def _checked(name: str, member: object) -> type[Task]:
     return member
 
 
-# ---- a task that is a file on this machine: its text goes on in the place of its name
+# ---- a task that is a file on this machine: its text replaces the name in the options
 
 
 ENDING = ".toml"
 
 
 def is_file(task: str) -> bool:
-    """Whether the name of a task is that of a file."""
+    """Whether a task is given as a TOML file."""
     return task.strip().endswith(ENDING)
 
 
 def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str, object]:
-    """The options of the task `table` that a file stands for: its text, and those that were given beside it.
+    """Returns the options of the task `table` for a task.toml: the user's options and the text of the file.
 
     Args:
-        folder: What a relative path is relative to; "" = the current folder.
+        given: The user's options.
+        folder: The folder of a relative path; "" = the current folder.
 
     Raises:
-        UserError: there is no such file, it cannot be, or the options hold a declaration already.
+        UserError: the file does not exist or is wrong, or the options already have a declaration.
     """
     from vgp.data.tasks.table.parsing import MOST_BYTES, parse
 
     path = Path(folder) / os.path.expanduser(task.strip())
     if "declaration" in given:
-        raise UserError(f"task = {task} and task_options.declaration both say what the table is: give one of them.")
+        raise UserError(f"task = {task} and task_options.declaration both declare the table: remove one of them.")
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -114,9 +115,9 @@ def file_options(task: str, given: Options, folder: str | Path = "") -> dict[str
 
 
 def _absent(task: str, path: Path) -> str:
-    there = sorted(file.name for file in path.parent.glob(f"*{ENDING}")) if path.parent.is_dir() else []
-    near = f" There is {', '.join(there[:5])}." if there else ""
+    names = sorted(file.name for file in path.parent.glob(f"*{ENDING}")) if path.parent.is_dir() else []
+    hint = f" The folder has {', '.join(names[:5])}." if names else ""
     return (
-        f"task = {task}: there is no such file in {quoted(str(path.parent.absolute()))}.{near} To have one written: "
+        f"task = {task}: no such file in {quoted(str(path.parent.absolute()))}.{hint} To write one, run "
         "vgp new table DATA --target COLUMN."
     )

@@ -1,13 +1,12 @@
-"""Any files, handed on as they are: for a script of the user's that reads raw data, or brings its own.
+"""The task `files`, which copies files unchanged for a script that reads raw data:
 
     [steps.train]
     command = ["python", "train.py", "--data", "{data}"]
 
     vgp run training --set task=files --set data=gs://bucket/images
 
-Nothing is split or encoded: `prepare` copies the pinned files, in their folders, to where the script finds them. The
-manifest of such a dataset is hidden (`manifest.HIDDEN_NAME`), so that a script that takes every file that it sees takes
-the user's alone.
+`prepare` copies the pinned files with their folders and neither splits nor encodes them. The manifest of the dataset is
+a hidden file (`manifest.HIDDEN_NAME`), so that a script that reads all visible files reads only the user's.
 """
 
 import hashlib
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class Files(Task):
-    """Files as they are. Its options: none."""
+    """The task `files`, without options."""
 
     as_they_are = True
     classes = ()
     settings: ClassVar[Options] = {}
 
     def files(self, data: str) -> Sequence[File]:
-        """Every file, with its path below what was given as its title; none for `data` = ""."""
+        """Returns all files of `data`, each with its relative path as its title; none for `data` = ""."""
         return [replace(file, title=name) for name, file in find_files(data).items()]
 
     def _refused(self, *_: object, **__: object) -> NoReturn:
@@ -53,45 +52,47 @@ class Files(Task):
     shards = rows = model = loss = predict = _refused
 
 
-# ---- the files in the folder of a dataset: exactly the versions that were pinned, under their own names
+# ---- copies of the pinned versions, under their own names
 
 
-#: Files copied at a time; a remote one holds `download.CHUNK_BYTES` of memory.
+#: Files copied at a time; a remote one takes `download.CHUNK_BYTES` of memory.
 THREADS = 8
-#: Bytes of a file's name on common file systems.
+#: The longest file name of common file systems, in bytes.
 MOST_NAME_BYTES = 255
 RESERVED = (manifest.HIDDEN_NAME, UNFINISHED)
 
 
 def find_files(data: str) -> dict[str, File]:
-    """The files that `data` stands for, by their paths below what was given, sorted.
+    """Returns the files of `data` by their relative paths, sorted.
 
     Args:
-        data: files, folders (with all below them) and globs, local or gs://, separated by commas; a document of
-            pins. "" = none.
+        data: Files, folders (recursively) and globs, local or gs://, separated by commas; or a document of pins.
+            "" = none.
 
     Raises:
-        UserError: a part matches nothing, two files have one name, or a name leads out of a folder.
+        UserError: a part matches nothing, two files have one relative path, or a path leads out of the folder.
     """
     matches = {file.path: (name, file) for part in storage.parts(data) for name, file in _below(part)}
     names: dict[str, File] = {}
     for path, (name, file) in sorted(matches.items()):
         _require_safe(name, path)
         if (other := names.setdefault(name, file)) is not file:
-            raise UserError(f"{other.path} and {path} are both called {quoted(name)}: give the folder above them.")
+            raise UserError(
+                f"{other.path} and {path} have one relative path, {quoted(name)}. Give the folder above them."
+            )
     _require_no_file_in_place_of_a_folder(names)
     return dict(sorted(names.items()))
 
 
 def copy_files(name: str, task: Task, data: str, target: Destination) -> Manifest:
-    """Copies what `data` stands for into the folder and returns its manifest.
+    """Copies the files of `data` to `target` and returns the manifest.
 
     Args:
-        name: Of the task.
-        data: As `find_files` takes it.
+        name: The name of the task.
+        data: See `find_files`.
 
     Raises:
-        UserError: as `find_files`, or a file is not as it was pinned. Nothing is left behind.
+        UserError: as `find_files`, or a file differs from its pin. The target is then left empty.
     """
     chosen = find_files(data)
     with target.writing(tuple(chosen)) as folder, ThreadPoolExecutor(THREADS) as pool:
@@ -100,16 +101,16 @@ def copy_files(name: str, task: Task, data: str, target: Destination) -> Manifes
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-        made = Manifest(
+        dataset = Manifest(
             task=task_names.spec(name), options=task.options, columns=(), splits={}, sources=sources,
             fingerprint=_fingerprint(name, sources),
         )  # fmt: skip
-        manifest.save(made, folder, manifest.HIDDEN_NAME)
-    return made
+        manifest.save(dataset, folder, manifest.HIDDEN_NAME)
+    return dataset
 
 
 def _below(part: str) -> Iterable[tuple[str, File]]:
-    """What one file, folder or glob stands for. Its root is the folder, or what comes before the first wildcard."""
+    """Returns the files of one part of `data`, with paths relative to the folder or to what precedes the wildcards."""
     if pinned.digest(part):
         return [(file.title or os.path.basename(storage.plain(file.path)), file) for file in storage.find(part)]
     part = os.path.expanduser(part)
@@ -130,11 +131,11 @@ def _named(root: str, matches: Sequence[File]) -> list[tuple[str, File]]:
 def _require_safe(name: str, path: str) -> None:
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise UserError(f"{path} would be {quoted(name)} in the data's folder, which leads out of it: rename it.")
+        raise UserError(f"{path} would be copied to {quoted(name)}, which is outside of the data's folder. Rename it.")
     if any(len(os.fsencode(part)) > MOST_NAME_BYTES for part in parts):
-        raise UserError(f"{path} has a name of more than {MOST_NAME_BYTES} bytes, which no file can have: rename it.")
+        raise UserError(f"{path}: a file name may have at most {MOST_NAME_BYTES} bytes. Rename it.")
     if parts[0] in RESERVED:
-        raise UserError(f"{path} would be {name} in the data's folder, where we write one ourselves: rename it.")
+        raise UserError(f"{path}: the name {name} is reserved in the data's folder. Rename the file.")
 
 
 def _require_no_file_in_place_of_a_folder(names: Mapping[str, File]) -> None:
@@ -142,8 +143,8 @@ def _require_no_file_in_place_of_a_folder(names: Mapping[str, File]) -> None:
         for parent in Path(name).parents:
             if (other := names.get(parent.as_posix())) is not None:
                 raise UserError(
-                    f"{other.path} is a file, and {names[name].path} lies in a folder of that name: on a file system "
-                    "only one of them can be. Rename one."
+                    f"{other.path} is a file, and {names[name].path} is in a folder of that name; a file system allows "
+                    "only one of them. Rename one."
                 )
 
 
@@ -153,9 +154,9 @@ def _copied(file: File, folder: Path, name: str) -> SourceFile:
     if storage.is_remote(file.path):
         download.copy(file.path, target)
     else:
-        known = file.version or finding.described(file.path).version
-        assert known
-        with files.open_unchanged(file.path, known, file.path) as source, open(target, "wb") as copied:
+        version = file.version or finding.described(file.path).version
+        assert version
+        with files.open_unchanged(file.path, version, file.path) as source, open(target, "wb") as copied:
             shutil.copyfileobj(source, copied, download.CHUNK_BYTES)
     with open(target, "rb") as copied:
         checksum = hashlib.file_digest(copied, "sha256").hexdigest()

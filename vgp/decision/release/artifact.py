@@ -1,4 +1,4 @@
-"""The process that `release` starts: a model as it lies in the registry predicts test rows, and they are compared.
+"""The process that checks a copied model: predicts test rows with it and compares them with the evaluation.
 
 python -m vgp.decision.release.artifact VERSION_FOLDER DATA EVALUATION TASK     # -> {"rows": ..., "difference": ...}
 """
@@ -19,26 +19,25 @@ from vgp.evaluation.predictions import Header
 from vgp.evaluation.predictions_writer import Scorer
 from vgp.protocol import manifest
 
-#: Of more test rows whole batches are taken, evenly spaced: about as many as this. All that a CPU should be asked for
-#: at the end of a run; a wrong file is seen in the first batch.
+#: About this many test rows are predicted, in evenly spaced batches: enough to see a wrong file, cheap on a CPU.
 MOST_ROWS = 1 << 16
 
-#: By how much a prediction may differ, in probabilities and relative to other numbers: evaluation may have run on a GPU
-#: and this on a CPU, whose sums are ordered otherwise. On one kind of machine they are the same, bit for bit.
+#: Allowed difference of a prediction (absolute for probabilities, relative for numbers): the evaluation may have run on
+#: a GPU, which adds in another order. On one kind of machine predictions are equal bit for bit.
 TOLERANCE = 1e-3
 
 
 @exits
 def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, float]:
-    """Predicts test rows with the model in `folder`, and compares with the challenger's saved predictions.
+    """Predicts test rows with the model in `folder` and compares them with the saved predictions.
 
     Raises:
-        UserError: there is no model in the folder, or it does not take the data.
-        ProcessFailed: it predicts something else.
+        UserError: the folder has no model, or the model does not accept the data.
+        ProcessFailed: the predictions differ.
     """
     dataset = manifest.load(data)
     work = tasks.load(task_names.trusted(dataset.task, data, task), dataset.options)
-    if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's, of which a person decides
+    if not (Path(evaluation) / predictions.FILE_NAME).exists():  # a script's model: a person decides
         return _seen(0, 0, 0, 0.0)
     header = predictions.read(evaluation).header
     saved = pq.read_table(Path(evaluation) / predictions.FILE_NAME, columns=["challenger"]).column(0)
@@ -62,19 +61,19 @@ def artifact(folder: str, data: str, evaluation: str, task: str) -> dict[str, fl
         start += count
     if start != len(saved) or not difference <= TOLERANCE:
         raise ProcessFailed(
-            f"loaded from there the model predicts something else than was evaluated: by {difference:.3g} in one of "
-            f"{rows:,} rows, where {TOLERANCE:g} is allowed."
+            f"the copied model's predictions differ from the evaluated ones by up to {difference:.3g} in {rows:,} "
+            f"rows; {TOLERANCE:g} is allowed."
         )
     return _seen(rows, start, equal, difference)
 
 
 def _seen(rows: int, of: int, equal: int, difference: float) -> dict[str, float]:
-    """The fields of `release.Checked`."""
+    """Returns the fields of `release.Checked`."""
     return {"rows": rows, "of": of, "equal": equal, "difference": difference}
 
 
 def _as_saved(table: np.ndarray, header: Header) -> np.ndarray:
-    """What a model gives for B rows as the file of predictions keeps it, float64 (B, columns)."""
+    """Converts a model's output for B rows to the precision and columns of the saved file, float64 (B, columns)."""
     if header.classes:
         table = (table[:, 1:] if len(header.classes) == 2 else table).astype(np.float32)
     return np.asarray(table, np.float64).reshape(len(table), -1)

@@ -1,9 +1,7 @@
-"""What a release does to the record, as one function from a record to the next: it is written whole, or not at all.
+"""Computes the registry record after a release, as one function from a record to the next.
 
-A process that is killed before leaves a record that knows nothing of it, and one that is killed after has done all.
-
-What makes a release happen once: the same model, tested in the same way against the same champion on the same data,
-has the same key, whichever run asks and however often.
+The record is written in one transaction, so a killed process leaves either the old record or the new one. A release
+has a key (model, test settings, champion, data), so repeating it changes nothing.
 """
 
 import hashlib
@@ -20,28 +18,28 @@ from vgp.protocol.pins import ChampionPins
 from vgp.registry import changes, tests_spent
 from vgp.registry.documents import CHAMPION, Record, Spent, Version, VersionFile, now
 
-#: What begins the reason in the history why a better model became no version, or not the champion.
+#: Prefixes in the history for a better model that was not registered, or not promoted.
 NOT_REGISTERED, NOT_CHAMPION = "Not registered: ", " Not champion: "
 SIMPLER = "a simpler model is better"
 
 
 @dataclass(frozen=True)
 class Release:
-    """What the gate said of a challenger, and what it is."""
+    """A challenger with the gate's decision."""
 
-    #: Without a number; its `champion` is the version that it was compared with.
+    #: The new version, still without a number; `champion` is the version that it was compared with.
     version: Version
     promote: bool
     approve: Approval
-    #: Who releases it: the run.
+    #: Name of the run that releases it.
     who: str
-    #: What the test takes of a year's error; None = nothing: no test, or no champion that it could have replaced.
+    #: Part of the year's error that the test spends; None without a test, or without a champion to replace.
     level: float | None = None
-    #: Whether there was anything to decide by.
+    #: False if there were no predictions to decide by.
     decided: bool = True
-    #: Whether it waits for a person by the gate's word: a simple model is better still.
+    #: Whether it waits for a person because a simple model is better.
     candidate: bool = False
-    #: That no model is promoted by luck, over all tests of a year together: what the levels of a year share.
+    #: Probability that no test of a year promotes a model by luck.
     confidence: float = 0.95
 
     @property
@@ -49,27 +47,26 @@ class Release:
         return self.version.key
 
     def with_files(self, files: Mapping[str, VersionFile]) -> "Release":
-        """The same, with these files of the version."""
+        """Returns a copy of the release whose version lists `files`."""
         return replace(self, version=self.version.model_copy(update={"files": dict(files)}))
 
     @property
     def registers(self) -> bool:
-        """Whether the model becomes a version; what nothing could judge does so for a person to look at."""
+        """Whether the model becomes a version; an undecided one does with approve = manual, for a person to look at."""
         return self.promote or self.candidate or (not self.decided and self.approve == "manual")
 
 
 def done(record: Record, key: str) -> bool:
-    """Whether a release with that key is in the record."""
+    """Whether the record holds the release with this key."""
     return record.keyed(key) is not None or record.event("kept", key) is not None
 
 
 def applied(record: Record, release: Release) -> Record:
-    """The record after the release; the same record if it is in there already.
+    """Returns the record after the release, or the unchanged record if it holds the release already.
 
-    A better model reigns only if the champion that it was compared with still does: what it is against another one,
-    nothing tells. One that a simple model beats waits for a person. A model that people took back or rejected stays a
-    matter of people. One that is better by a test for which a year's error has nothing left waits for a person, and the
-    test takes nothing, whatever it found: it could promote nothing by luck.
+    A better model is promoted only if the champion that it was compared with is still the champion. It waits for a
+    person if a simple model is better, if people rolled back or rejected a model with its weights, or if the year's
+    error budget is used up; in the last case the test spends nothing, because it cannot promote by luck.
     """
     if done(record, release.key):
         return record
@@ -108,7 +105,7 @@ def _registered(record: Record, release: Release, why: str, used_up: str) -> Rec
 
 
 def _taken_back(record: Record, version: Version) -> str:
-    """Why a model with these weights is no longer a machine's to promote, as a clause; "" if it is."""
+    """Returns why only a person may promote a model with these weights, as a clause; "" if a run may."""
     weights = weights_key(version.files)
     for known in reversed(record.versions):
         if weights_key(known.files) != weights:
@@ -124,7 +121,7 @@ def _taken_back(record: Record, version: Version) -> str:
 
 
 def _used_up(record: Record, release: Release) -> str:
-    """Why the test may promote nothing after those of a year, as a clause; "" if it may, or nothing was tested."""
+    """Returns why the year's error budget forbids a promotion, as a clause; "" if it does not, or without a test."""
     if release.level is None:
         return ""
     moment = datetime.fromisoformat(now())
@@ -140,7 +137,7 @@ def named(number: int | None) -> str:
 
 
 def key_of_files(folder: str | Path) -> dict[str, VersionFile]:
-    """What the files below a model's folder are, here or in a bucket, by their names from it."""
+    """Returns size and checksum of each file of a model's folder, local or in a bucket, by relative name."""
     root = storage.uri(folder)
     described = {}
     for file in storage.below(root):
@@ -151,13 +148,13 @@ def key_of_files(folder: str | Path) -> dict[str, VersionFile]:
 
 
 def key_of(model: Mapping[str, VersionFile], champion: ChampionPins | None, data: str, decision: Decision) -> str:
-    """The key of a release.
+    """Returns the key of a release.
 
     Args:
         model: The challenger's files.
-        champion: What it was compared with; None = no champion.
+        champion: The champion that it was compared with; None = no champion.
         data: Fingerprint of the prepared data.
-        decision: Its settings count: another margin is another question, and so is a promotion by the owner's word.
+        decision: Its settings are part of the key: another margin or approval is another release.
     """
     asked: list[float | str] = [decision.margin, decision.confidence, decision.nights]
     asked += [decision.approve] if decision.overrides else []
@@ -166,13 +163,12 @@ def key_of(model: Mapping[str, VersionFile], champion: ChampionPins | None, data
 
 
 def weights_key(model: Mapping[str, VersionFile]) -> dict[str, str]:
-    """What tells two models apart: the checksums of their files, without what the registry put beside them."""
+    """Returns the checksums of a model's files, without the files that the registry added."""
     return {name: file.sha256 for name, file in sorted(model.items()) if not name.startswith(f"{ABOUT}/")}
 
 
 def _of_champion(champion: ChampionPins | None) -> str:
-    """A version by its key, and by what is the matter with its files; another folder by its files, the same in every
-    cache epoch."""
+    """Returns the champion's part of a key: the version's key and problem, or the files of a folder."""
     if champion is None:
         return ""
     if champion.key and champion.problem:
@@ -180,5 +176,5 @@ def _of_champion(champion: ChampionPins | None) -> str:
     return champion.key or store.digest(champion.model_copy(update={"epoch": 0}))
 
 
-#: The folder of a version's files that holds what is told of the model: report, decision, figures.
+#: Folder of a version with its report, decision, figures and card.
 ABOUT = "about"

@@ -8,23 +8,23 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.decision.release.effects import NOT_CHAMPION, NOT_REGISTERED, compared, named
 from vgp.registry.documents import CHAMPION, Event, Record, Version
 
-#: `nothing new`: another run had released the same model already.
+#: `nothing new`: another run has released this model already.
 Code = Literal["promoted", "registered", "candidate", "kept", "not decided", "nothing new"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it, for a workflow that branches and for people."""
+    """The outcome of a release, for workflows that branch and for people."""
 
     code: Code
-    #: One sentence, without a full stop.
+    #: A sentence without a full stop.
     words: str
-    #: The version; None if none was registered.
+    #: The registered version, or None.
     version: Version | None
-    #: The record as it was left.
+    #: The record after the release.
     record: Record
 
-    #: Reads it anew, as JSON.
+    #: Reads the record again, as JSON.
     read: Callable[[], JsonObject] = dict
 
     @property
@@ -33,21 +33,21 @@ class Outcome:
 
     @property
     def uri(self) -> str:
-        """Where the version's files lie; "" without one."""
+        """Returns the folder of the version's files; "" without a version."""
         return self.version.model if self.version else ""
 
     @property
     def metadata(self) -> dict[str, str | int]:
-        """What the artifact of the version holds."""
-        told: dict[str, str | int] = {"outcome": self.code, "words": self.words, "model": self.record.model}
+        """Returns the metadata of the version's artifact."""
+        metadata: dict[str, str | int] = {"outcome": self.code, "words": self.words, "model": self.record.model}
         if self.version is None:
-            return told
+            return metadata
         aliases = ", ".join(self.record.aliases_of(self.version.number))
-        return {**told, "version": self.version.number, "key": self.version.key, "aliases": aliases}
+        return {**metadata, "version": self.version.number, "key": self.version.key, "aliases": aliases}
 
     @property
     def markdown(self) -> str:
-        """The same for the console."""
+        """Returns the outcome as Markdown for the console."""
         lines = [f"# {self.record.model}: {self.words[:1].upper()}{self.words[1:]}"]
         if self.version:
             lines += [self.version.reason, f"- files: {self.version.model}\n- report: {self.version.report}"]
@@ -55,14 +55,15 @@ class Outcome:
 
 
 def of(record: Record, key: str, who: str) -> Outcome:
-    """What the release with that key came to; `who` asks."""
+    """Returns the outcome of the release with this key, for the run `who`."""
     event = _first(record, key)
     if event is None:
-        return Outcome("not decided", "not registered: nothing tells how good the model is", None, record)
+        return Outcome("not decided", "not registered: there are no predictions to judge the model by", None, record)
     version = record.keyed(key)
     code, words = _registered(record, version, key) if version else ("kept", _kept(record, event))
     if event.who != who:
-        return Outcome("nothing new", f"nothing new, as {event.who} has told: {words}", version, record)
+        words = f"nothing new; {event.who} decided on this model already: {words}"
+        return Outcome("nothing new", words, version, record)
     return Outcome(code, words, version, record)
 
 
@@ -117,7 +118,7 @@ def _registered(record: Record, version: Version, key: str) -> tuple[Code, str]:
 
 
 def _rolled_back(record: Record, number: int) -> Event | None:
-    """The event that took the alias from the version for another one; None if a promotion came after it."""
+    """Returns the rollback that took the alias from the version; None if it was promoted again."""
     took = (event for event in reversed(record.events) if event.what in ("promoted", "rolled_back"))
     last = next((event for event in took if number in (event.version, event.before)), None)
     return last if last and last.what == "rolled_back" and last.before == number else None
@@ -128,7 +129,7 @@ def _now(record: Record) -> str:
 
 
 def _last(record: Record, number: int) -> Event:
-    """What made the version the champion that it is."""
+    """Returns the event that made the version champion."""
     return next(
         event for event in reversed(record.events)
         if event.alias == CHAMPION and event.version == number and event.what in ("promoted", "rolled_back")

@@ -1,12 +1,11 @@
-"""A model is released: the effects in their order, safe to kill between any two, and to repeat.
+"""Releases a model in steps that may be killed and repeated.
 
-1. The files are copied below the registry, into a folder named by the key, which no record knows yet.
-2. The copy is loaded in a process of its own and must predict what was evaluated (`check_copy`). That process knows the
-   folder of the version and nothing of this one's memory.
-3. One change of the record registers the version, makes it the champion if the one that it was compared with still
-   reigns, and spends the level of the test (`effects`). Killed before, it knows nothing; killed after, all is done.
+1. Copies the files into a folder of the registry that is named by the release's key.
+2. Loads the copy in another process and compares its predictions with the evaluated ones (`check_copy`).
+3. Registers the version, promotes it if the champion that it was compared with is still the champion, and spends the
+   level of the test, in one change of the record (`effects`).
 
-Whoever repeats it has the same key: what is copied is taken, and what the record holds is not done again.
+A repetition has the same key: it reuses copied files and does not repeat what the record holds.
 """
 
 import json
@@ -44,15 +43,15 @@ from vgp.registry.registry import Registry
 if TYPE_CHECKING:
     from vgp.decision.report.card import Origin
 
-#: As the tool tells them: the image that the step runs in, and the commit of the code of a local run.
+#: Variables with the step's image and, for a local run, the commit of its code.
 IMAGE_VARIABLE, COMMIT_VARIABLE = variables.IMAGE, variables.COMMIT
-#: Of other models that were scored beside it.
+#: Prefixes of the metrics of other models.
 _OTHERS = ("champion_", "baseline_", "boosting_")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run left: folders and files, here or below /gcs."""
+    """Folders and files of a run, local or below /gcs."""
 
     data: str
     model: str
@@ -65,18 +64,18 @@ class Inputs:
     task: str = ""
     run: str = ""
     pipeline: str = ""
-    #: Number of the project; "" on a machine of one's own.
+    #: Number of the Google Cloud project; "" for a local run.
     project: str = ""
-    #: Of the code; "" = what the environment tells.
+    #: Commit of the code; "" = from the environment.
     commit: str = ""
 
 
 def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -> Outcome:
-    """Releases the model of a run as the gate's decision says.
+    """Releases the model of a run according to the gate's decision.
 
     Raises:
-        UserError: something is not there, or the registry cannot be read or written.
-        ProcessFailed: the copy is not the model that was evaluated: nothing is registered.
+        UserError: a file is missing, or the registry cannot be read or written.
+        ProcessFailed: the copied model is not the evaluated one; nothing is registered.
     """
     registry = registries.open(root, model)
     gate, dataset = decisions.read(inputs.decision), manifest.load(inputs.data)
@@ -91,8 +90,8 @@ def release(inputs: Inputs, root: str, model: str, approve: Approval = "auto") -
     if not effects.done(record, release.key) and effects.applied(record, release).keyed(release.key):
         release = _copied(release, registry, inputs)
     record = registry.change(lambda newer: effects.applied(newer, release))
-    told = outcome.of(record, release.key, release.who)
-    return replace(told, read=lambda: registry.with_places(registry.read()).model_dump(mode="json"))
+    result = outcome.of(record, release.key, release.who)
+    return replace(result, read=lambda: registry.with_places(registry.read()).model_dump(mode="json"))
 
 
 def _version(
@@ -125,15 +124,15 @@ def _version(
 
 
 def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
-    """The release with its files below the registry, checked; nothing knows of them yet."""
+    """Copies the release's files into the registry and checks them; returns the release with these files."""
     version = release.version
     if any(name.startswith(f"{effects.ABOUT}/") for name in version.files):
         raise UserError(
-            f"{inputs.model} has a folder {effects.ABOUT}/, where the registry keeps the report: rename it."
+            f"{inputs.model} has a folder {effects.ABOUT}/, which the registry uses for the report: rename it."
         )
     there = versions.add(registry, inputs.model, release.key)
     if {name: there.get(name) for name in version.files} != version.files:
-        raise UserError(f"{inputs.model} was written to while it was copied: give a folder that nobody writes to.")
+        raise UserError(f"{inputs.model} changed while it was copied: use a folder that no process writes to.")
     with tempfile.TemporaryDirectory(prefix="about-") as scratch:
         _write_about(Path(scratch) / effects.ABOUT, inputs, _origin(release, registry))
         there = {**there, **versions.add(registry, scratch, release.key)}
@@ -143,8 +142,8 @@ def _copied(release: Release, registry: Registry, inputs: Inputs) -> Release:
 
 
 def _write_about(folder: Path, inputs: Inputs, origin: "Origin") -> None:
-    """What is told of the model, as files of its version: report, decision, figures, card."""
-    from vgp.decision.report import card  # matplotlib: a step that registers nothing draws nothing
+    """Writes report, decision, figures and model card of the version."""
+    from vgp.decision.report import card  # imports matplotlib, which is slow
 
     folder.mkdir()
     shutil.copyfile(inputs.report, folder / file_names.REPORT)
@@ -157,8 +156,7 @@ def _write_about(folder: Path, inputs: Inputs, origin: "Origin") -> None:
 
 
 def _origin(release: Release, registry: Registry) -> "Origin":
-    """Without a time, so that a repetition writes the same bytes, and without a rank: the record comes later, and may
-    refuse the alias."""
+    """Returns the origin for the card, without a time, so that a repetition writes the same bytes."""
     from vgp.decision.report.card import Origin
 
     version = release.version
@@ -166,58 +164,58 @@ def _origin(release: Release, registry: Registry) -> "Origin":
     return Origin(
         name=registry.model, pipeline=version.pipeline, run=version.run, pins=version.pins, commit=version.commit,
         image=version.image, champion=version.champion, report=version.report,
-        who=f"A candidate of {release.who}: a person decides" if waits else f"Found better by {release.who}",
+        who=f"Candidate of {release.who}, waiting for approval" if waits else f"Found better by {release.who}",
     )  # fmt: skip
 
 
-# ---- what a run's release cannot bring, told before anything is trained
+# ---- warnings before the training
 
 
 def foreseen(registry: Registry, confidence: float, nights: int) -> tuple[str, ...]:
-    """A sentence where no test of the run may promote, since those of a year have used up its error; else nothing."""
+    """Returns a warning if the year's error budget is used up, so that no test of this run can promote."""
     level, now = levels.tonight(confidence, nights), datetime.now(UTC)
     why = tests_spent.used_up(registry.read().spent, "", level, confidence, now)
-    return (f"gate: a better model will wait as a candidate, for {why}.",) if why else ()
+    return (f"gate: a better model will wait as a candidate, because {why}.",) if why else ()
 
 
-# ---- the copy loaded in a process of its own: it must predict what was evaluated
+# ---- the check of the copy
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What the process saw."""
+    """The result of the check."""
 
-    #: Rows that were predicted again, of how many; 0 where a script's files are all there is.
+    #: Rows predicted again, and rows in all; 0 for a script's model without predictions.
     rows: int
     of: int
-    #: Rows whose predictions are the same, bit for bit, and the largest difference of the others.
+    #: Rows with predictions equal bit for bit, and the largest difference of the others.
     equal: int
     difference: float
 
     @property
     def words(self) -> str:
         if not self.of:
-            return "its files are there, byte for byte"
+            return "all files copied byte for byte"
         some = f"{self.rows:,}" if self.rows == self.of else f"{self.rows:,} of {self.of:,}"
         same = "bit for bit" if self.equal == self.rows else f"up to {self.difference:.1e}"
-        return f"loaded from the registry it predicts {some} test rows as evaluated, {same}"
+        return f"the copied model reproduces the predictions of {some} test rows, {same}"
 
 
 def check_copy(folder: str, data: str, evaluation: str, task: str) -> Checked:
-    """Loads the model in the version's folder in a new process and compares its predictions with those evaluated.
+    """Loads the copied model in a new process and compares its predictions with the evaluated ones.
 
     Raises:
-        ProcessFailed: it cannot be loaded, or predicts something else.
+        ProcessFailed: the copy cannot be loaded, or its predictions differ.
     """
     command = [sys.executable, "-m", "vgp.decision.release.artifact", folder, data, evaluation, task]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search_path()))}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="backslashreplace")
     if done.returncode:
-        lines = [line for line in done.stderr.strip().splitlines() if line.strip()] or ["it said nothing"]
-        said = lines[-1].removeprefix("error: ").removeprefix("failed: ")
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()] or ["the process printed nothing"]
+        reason = lines[-1].removeprefix("error: ").removeprefix("failed: ")
         ended = "" if done.returncode in (1, EXIT_USER_ERROR) else f" (exit code {done.returncode})"
         raise ProcessFailed(
-            f"the copy in {folder} is not registered, for it did not pass its check{ended}: {said} The champion stays."
+            f"the copy in {folder} failed its check and was not registered{ended}: {reason} The champion stays."
         )
     fields: JsonObject = json.loads(done.stdout.splitlines()[-1])
     return Checked(**fields)

@@ -12,7 +12,7 @@ from vgp.base.storage import files
 from vgp.base.text.figures import significant
 from vgp.data import bundle
 from vgp.decision.decision import Decision
-from vgp.decision.reason import rival, verdict_of
+from vgp.decision.reason import name_reference, verdict_of
 from vgp.decision.report import making, page, plots
 from vgp.decision.report.report import title
 from vgp.evaluation import collected, record
@@ -85,7 +85,7 @@ def write(
         "decision": decision,
         "verdict": verdict_of(decision) if decision else "",
         "checks": page.checks(decision) if decision else [],
-        "cards": page.cards(measured),
+        "figures": page.figure_rows(measured),
         "uses": intended_uses(dataset, measured),
         "limits": known_limits(measured, decision),
         **_slices(measured, decision),
@@ -205,7 +205,7 @@ def _worse(decision: Decision | None) -> str:
     if not decision or not decision.worse_slices:
         return ""
     where = [check.name for check in decision.worse_slices]
-    return f"Not without a look at {_names(where)}: there it is significantly worse than {rival(decision)}."
+    return f"Not without a look at {_names(where)}: there it is significantly worse than {name_reference(decision)}."
 
 
 def _weakest(measured: Evaluation) -> str:

@@ -137,7 +137,7 @@ def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> d
             str(v.number),
             v.created[:10],
             v.data,
-            page.written(figure, v.metrics.get(name)),
+            page.format_value(figure, v.metrics.get(name)),
             v.number == champion.number,
         )
         for v in champion.history[-MOST_ROWS:]
@@ -149,7 +149,7 @@ def context(champion: ChampionPins | None, measured: Evaluation, data: str) -> d
     return {
         "history": {
             "figure": figure.name,
-            "rows": [*rows, Row("new model", "", data, page.written(figure, new))],
+            "rows": [*rows, Row("new model", "", data, page.format_value(figure, new))],
             "left_out": len(champion.history) - len(rows),
             "plot": plot,
             "number": champion.number,

@@ -1,7 +1,4 @@
-"""The templates of the pages, and the key figures and checks that they show, in words.
-
-Each page has the style of this folder, and begins and ends as `document.html` does.
-"""
+"""Templates of the HTML pages, and the table of figures and the checks that they show."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,17 +6,17 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from vgp.base.text.figures import percent, plus, significant
+from vgp.base.text.figures import plus, significant
 from vgp.decision.decision import Decision, RivalCheck
-from vgp.decision.reason import amount, careful, metric, rival, simple
-from vgp.evaluation.record import Evaluation, ModelMetrics
+from vgp.decision.reason import format_calibration, format_loss, name_metric, name_reference, name_simple_model
+from vgp.evaluation.record import Evaluation
 from vgp.evaluation.regression import LOSSES, RegressionFigures
 
 FOLDER = Path(__file__).parent
 
 
 def environment(*folders: Path) -> Environment:
-    """Templates of these folders and of this one; a name that is not given is an error."""
+    """Returns the template environment of these folders and this one; an undefined name raises."""
     environment = Environment(
         loader=FileSystemLoader([*folders, FOLDER]),
         autoescape=True,
@@ -35,11 +32,11 @@ def environment(*folders: Path) -> Environment:
 
 
 def document(title: str, body: str) -> str:
-    """A page of markup that is written by hand."""
+    """Returns an HTML page with this body and the style of the reports."""
     return environment().get_template("document.html").render(title=title, body=Markup(body))
 
 
-# ---- the key figures of the report and the checks behind its decision, in words
+# ---- figures of merit
 
 
 MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "baseline", "boosting": "boosting"}
@@ -47,40 +44,40 @@ MODEL_NAMES = {"challenger": "new model", "champion": "champion", "baseline": "b
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of merit: its field of `metrics.Scores`, its name, and how it is written; "": in five digits."""
+    """A figure of merit: its field of `metrics.Scores`, its name, and its format ("" = five significant digits)."""
 
     field: str
     name: str
     format: str
     higher_is_better: bool
-    #: For the reader who does not know it.
+    #: A definition for readers.
     meaning: str
 
     @property
     def direction(self) -> str:
-        """Which way is better, in words."""
+        """Which direction is better."""
         return "higher is better" if self.higher_is_better else "lower is better"
 
 
 FIGURES = (
     Figure("auc", "AUC", ".4f", True, "chance of ranking a random positive above a random negative"),
-    Figure("average_precision", "Average precision", ".4f", True, "mean share of right ones among those flagged"),
-    Figure("accuracy", "Accuracy", ".2%", True, "share of rows whose likeliest class is right"),
-    Figure("loss", "Log loss", ".4f", False, "mean surprise in nats"),
-    Figure("calibration_error", "Calibration error", ".2%", False, "how far predicted rates are from what happens"),
+    Figure("average_precision", "Average precision", ".4f", True, "precision averaged over all recalls"),
+    Figure("accuracy", "Accuracy", ".2%", True, "share of rows whose likeliest class is the actual one"),
+    Figure("loss", "Log loss", ".4f", False, "mean negative log-likelihood, in nats"),
+    Figure("calibration_error", "Calibration error", ".2%", False, "mean distance of predicted from observed rates"),
 )
 
 
 def figures(evaluation: Evaluation) -> tuple[Figure, ...]:
-    """The figures of merit that the task has."""
+    """Returns the task's figures of merit."""
     if evaluation.classes:
         return FIGURES
     if evaluation.regression:
         return _of_regression(evaluation.regression)
     unit = evaluation.unit
     losses = (
-        Figure("bits", f"Bits per {unit}", ".4f", False, f"mean surprise for each {unit}"),
-        Figure("loss", f"Nats per {unit}", ".4f", False, "the same in natural logarithms"),
+        Figure("bits", f"Bits per {unit}", ".4f", False, f"mean negative log2-likelihood of each {unit}"),
+        Figure("loss", f"Nats per {unit}", ".4f", False, "the same loss in natural logarithms"),
     )
     compression = Figure("compression", "Compression", ".2f", True, "times smaller, as the model of a coder")
     return (*losses, compression) if unit == "byte" else losses
@@ -97,55 +94,57 @@ def _of_regression(regression: RegressionFigures) -> tuple[Figure, ...]:
 
 
 def value(evaluation: Evaluation, model: str, figure: Figure) -> float | None:
-    """The figure of a model."""
+    """Returns a model's value of the figure."""
     scores = evaluation.regression.models[model] if evaluation.regression else evaluation.models[model]
-    found: float | None = getattr(scores.scores, figure.field)
-    return found
+    number: float | None = getattr(scores.scores, figure.field)
+    return number
 
 
 @dataclass(frozen=True)
-class Rival:
-    """Another model's figure; `change` is what the new model is beside it: better, worse or equal."""
+class Cell:
+    """One model's value in the table of figures."""
 
     model: str
-    name: str
-    value: str
-    change: str
+    text: str
+    #: Whether no other model's value is better.
+    best: bool
 
 
 @dataclass(frozen=True)
-class Card:
+class FigureRow:
+    """A figure of merit of all models, the new model first."""
+
     figure: Figure
-    value: str
-    #: 95% interval, or "".
-    range: str
-    rivals: tuple[Rival, ...]
+    #: 95% interval of the new model's value, or "".
+    interval: str
+    cells: tuple[Cell, ...]
 
 
-def cards(evaluation: Evaluation) -> list[Card]:
+def figure_rows(evaluation: Evaluation) -> list[FigureRow]:
+    """Returns the table of figures, one row a figure; empty if nothing was scored."""
     if not evaluation.scored:
         return []
-    return [_card(evaluation, figure) for figure in figures(evaluation)]
+    return [_figure_row(evaluation, figure) for figure in figures(evaluation)]
 
 
-def _card(evaluation: Evaluation, figure: Figure) -> Card:
-    ours = evaluation.models["challenger"]
-    own = value(evaluation, "challenger", figure)
-    rivals = tuple(
-        _rival(figure, model, own, value(evaluation, model, figure))
-        for model in evaluation.models
-        if model != "challenger"
-    )
-    return Card(figure, written(figure, own), _range(figure, evaluation, ours), rivals)
+def _figure_row(evaluation: Evaluation, figure: Figure) -> FigureRow:
+    values = {model: value(evaluation, model, figure) for model in evaluation.models}
+    known = [number for number in values.values() if number is not None]
+    best = format_value(figure, max(known) if figure.higher_is_better else min(known)) if len(known) > 1 else ""
+    texts = {model: format_value(figure, number) for model, number in values.items()}
+    cells = tuple(Cell(model, text, best=text == best) for model, text in texts.items())
+    return FigureRow(figure, _interval(figure, evaluation), cells)
 
 
-def written(figure: Figure, value: float | None) -> str:
+def format_value(figure: Figure, value: float | None) -> str:
+    """Formats a value of the figure."""
     if value is None:
         return "undefined"
     return format(value, figure.format) if figure.format else significant(value, 5)
 
 
-def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
+def _interval(figure: Figure, evaluation: Evaluation) -> str:
+    ours = evaluation.models["challenger"]
     intervals = {"auc": ours.auc_interval, "bits": ours.bits_interval}
     if evaluation.regression:
         of = evaluation.regression.models["challenger"]
@@ -158,23 +157,16 @@ def _range(figure: Figure, evaluation: Evaluation, ours: ModelMetrics) -> str:
     return f"95% interval {low} to {high}"
 
 
-def _rival(figure: Figure, model: str, ours: float | None, theirs: float | None) -> Rival:
-    change = ""
-    if ours is not None and theirs is not None:
-        shown_ours, shown_theirs = written(figure, ours), written(figure, theirs)
-        better = (ours > theirs) == figure.higher_is_better
-        change = "equal" if shown_ours == shown_theirs else "better" if better else "worse"
-    return Rival(model, MODEL_NAMES[model], written(figure, theirs), change)
-
-
 @dataclass(frozen=True)
 class Check:
+    """One condition of the decision, and whether the new model meets it."""
+
     passed: bool
     text: str
 
 
 def checks(decision: Decision) -> list[Check]:
-    """What the decision rests on; empty if nothing could be compared."""
+    """Returns the conditions that the decision rests on; empty if nothing could be compared."""
     if decision.level is None or decision.difference is None:
         return []
     calibrated = [_calibration_check(decision)] if decision.calibration else []
@@ -182,33 +174,27 @@ def checks(decision: Decision) -> list[Check]:
 
 
 def _gain_check(decision: Decision) -> Check:
-    assert decision.metric and decision.reference and decision.difference is not None
-    assert decision.interval and decision.level is not None
+    assert decision.difference is not None and decision.interval is not None
     low, high = (_signed(decision, end) for end in decision.interval)
-    year = f", of {decision.nights:,} decisions a year" if decision.nights > 1 else ""
-    bound = decision.lower_bound
-    sure = "nothing is sure" if bound is None else f"above {_signed(decision, bound)}{careful(decision)}"
+    bound = "no bound" if decision.lower_bound is None else _signed(decision, decision.lower_bound)
     text = (
-        f"Better: the gain in {metric(decision)} over {rival(decision)} is {_signed(decision, decision.difference)} "
-        f"(95% interval {low} to {high}); at the level of this test, {percent(decision.level)}{year}, {sure}. "
-        f"Above {decision.margin:zg} is required."
+        f"Gain in {name_metric(decision)} over {name_reference(decision)}: {_signed(decision, decision.difference)} "
+        f"(95% interval {low} to {high}). The test's lower bound is {bound}; it must be above {decision.margin:zg}."
     )
-    if decision.detectable is not None:
-        seen = _signed(decision, decision.detectable)
-        text += f" Of a true gain of {seen} these rows show that with 80% probability."
     return Check(decision.better, text)
 
 
 def _signed(decision: Decision, value: float) -> str:
-    return plus(amount(decision, value, 3))
+    return plus(format_loss(decision, value, 3))
 
 
 def _calibration_check(decision: Decision) -> Check:
-    assert decision.reference and decision.calibration
-    check, rates = decision.calibration, "quantiles" if decision.metric in LOSSES else "rates"
+    check = decision.calibration
+    assert check is not None
     text = (
-        f"Calibrated: beyond chance, the new model's predicted {rates} are off by {check.challenger:.1%}, "
-        f"against {check.reference:.1%} of {rival(decision)}."
+        f"Calibration error: {format_calibration(check.challenger_error, check.challenger)}, against "
+        f"{format_calibration(check.reference_error, check.reference)} of {name_reference(decision)}; "
+        f"{'' if check.worse else 'not '}significantly worse."
     )
     return Check(not check.worse, text)
 
@@ -217,13 +203,10 @@ def _slice_checks(decision: Decision) -> list[Check]:
     tested, worse, skipped = decision.tested_slices, decision.worse_slices, decision.untested_slices
     if not decision.slices:
         return []
-    loss = metric(decision)
-    text = (
-        f"Fair: on {len(worse) or 'none'} of {len(tested)} slices the new model is significantly worse than "
-        f"{rival(decision)}"
-    )
+    text = f"Slices: significantly worse than {name_reference(decision)} on {len(worse) or 'none'} of {len(tested)}"
     if worse:
-        text += ": " + ", ".join(f"{s.name} (its {loss} {_signed(decision, s.loss_increase)})" for s in worse)
+        loss = name_metric(decision)
+        text += ": " + ", ".join(f"{s.name} ({loss} {_signed(decision, s.loss_increase)})" for s in worse)
     if skipped:
         text += f"; {len(skipped)} too small to test ({', '.join(s.name for s in skipped[:8])}"
         text += ", ...)" if len(skipped) > 8 else ")"
@@ -231,22 +214,24 @@ def _slice_checks(decision: Decision) -> list[Check]:
 
 
 def _simple_checks(decision: Decision) -> list[Check]:
-    """The new model beside simple models and constants that are not the one to beat."""
-    checks = [_simple_check(decision, one) for one in decision.rivals]
-    for one in decision.constants:
-        kind = f"{LOSSES[one.metric]} in {one.unit}" if one.metric in LOSSES else "log loss"
-        ours, theirs = (amount(decision, value) for value in (one.challenger, one.constant))
-        text = f"Not constant: the new model's {kind} is {ours}, that of {one.what} of the train labels {theirs}."
-        checks.append(Check(not one.better, text))
+    """Returns the comparisons with simple models and constants that are not the model to beat."""
+    checks = [_simple_check(decision, rival) for rival in decision.rivals]
+    for constant in decision.constants:
+        loss = f"{LOSSES[constant.metric]} in {constant.unit}" if constant.metric in LOSSES else "log loss"
+        ours, theirs = (format_loss(decision, value) for value in (constant.challenger, constant.constant))
+        text = f"Constant prediction: {loss} {ours}, against {theirs} of {constant.what} of the train labels."
+        checks.append(Check(not constant.better, text))
     return checks
 
 
-def _simple_check(decision: Decision, one: RivalCheck) -> Check:
-    ends = (amount(decision, abs(end), 3) for end in (one.lower_bound, one.upper_bound))
-    beside = "worse by {} to {}" if one.better else "{} better to {} worse" if one.tied else "better by {1} to {0}"
-    tie = ", a tie" if one.tied else ""
-    text = (
-        f"Worth it: beside {simple(decision, one)}, whose {metric(decision)} is {amount(decision, one.value)}, the new "
-        f"model is {beside.format(*ends)}{tie}."
+def _simple_check(decision: Decision, rival: RivalCheck) -> Check:
+    ends = (format_loss(decision, abs(end), 3) for end in (rival.lower_bound, rival.upper_bound))
+    template = (
+        "worse by {} to {}" if rival.better else "{} better to {} worse" if rival.tied else "better by {1} to {0}"
     )
-    return Check(not one.better, text)
+    name = name_simple_model(decision, rival)
+    text = (
+        f"{name[:1].upper()}{name[1:]}: {name_metric(decision)} {format_loss(decision, rival.value)}; the new model is "
+        f"{template.format(*ends)}{' (a tie)' if rival.tied else ''}."
+    )
+    return Check(not rival.better, text)

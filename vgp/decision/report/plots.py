@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from vgp.data.bundle import Point
 from vgp.decision.report.svg import BAD, BASELINE, BOOSTING, CHALLENGER, CHAMPION, INK, LINE, MUTED, render
@@ -39,14 +41,22 @@ def learning_curve(history: Sequence[Point]) -> Markup:
     loss.set_ylabel("loss")
     loss.legend()
     rate.plot(steps, [p.learning_rate for p in history], color=MUTED, linewidth=1.2)
-    rate.set(xlabel="step", ylabel="learning rate", ylim=(0, None))
-    rate.ticklabel_format(axis="y", scilimits=(-2, 3))
+    rate.set(xlabel="step", ylabel="learning\nrate", ylim=(0, None))
+    rate.yaxis.set_major_locator(MaxNLocator(2))
+    rate.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    _count(rate.xaxis)
     last = f", validation loss {checked[-1].validation_loss:.4f}" if checked else ""
     return render(
         figure,
         "learning",
         f"Learning curve, {steps[-1]:,} steps: train loss {history[0].loss:.4f} to {history[-1].loss:.4f}{last}.",
     )
+
+
+def _count(axis: Axis, ticks: int = 5) -> None:
+    """Marks an axis of counts: whole numbers with thousands separators, few enough not to collide."""
+    axis.set_major_locator(MaxNLocator(ticks, integer=True))
+    axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def roc(evaluation: Evaluation) -> Markup:
@@ -116,8 +126,8 @@ def calibration(evaluation: Evaluation) -> Markup:
     counts = np.asarray(evaluation.models["challenger"].confidence_counts)
     edges = np.linspace(0, 1, len(counts) + 1)
     histogram.bar(edges[:-1], counts, np.diff(edges) * 0.9, align="edge", color=CHALLENGER, alpha=0.55, linewidth=0)
-    histogram.set(xlabel=f"predicted rate of {evaluation.classes[1]!r}" if binary else "confidence", ylabel="rows")
-    histogram.ticklabel_format(axis="y", scilimits=(0, 5))
+    histogram.set(xlabel=f"predicted rate of {evaluation.classes[1]}" if binary else "confidence", ylabel="rows")
+    _count(histogram.yaxis, 2)
     error = evaluation.models["challenger"].scores.calibration_error
     assert error is not None
     return render(figure, "calibration", f"Calibration plot: the new model's rates are off by {error:.1%} on average.")
@@ -231,6 +241,7 @@ def histogram(regression: RegressionFigures) -> Markup:
             axes.stairs(counts, edges, color=colour, linestyle=dashes, linewidth=1.2, label=label)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set(xlabel=_with_unit("residual: label minus prediction", regression), ylabel="rows")
+    _count(axes.yaxis)
     axes.legend(loc="upper right")
     ours = regression.models["challenger"]
     outside = ours.residuals_below + ours.residuals_above

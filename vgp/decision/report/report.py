@@ -87,7 +87,7 @@ def markdown(*, evaluation: str | Path, decision: Decision | None = None) -> str
     lines += ["| | " + " | ".join(page.MODEL_NAMES[model] for model in models) + " |"]
     lines += ["|---" + "|---:" * len(models) + "|"]
     for figure in page.figures(measured):
-        values = [page.written(figure, page.value(measured, m, figure)) for m in models]
+        values = [page.format_value(figure, page.value(measured, m, figure)) for m in models]
         lines.append(f"| {figure.name}, {figure.direction} | {' | '.join(values)} |")
     lines += ["", f"{measured.rows:,} rows {measured.of_which}."]
     lines += [f"- {check.text}" for check in (page.checks(decision) if decision else [])]
@@ -131,7 +131,7 @@ def _headline(dataset: Manifest, measured: Evaluation, decision: Decision | None
         "verdict": verdict_of(decision) if decision else "",
         "reason": reason[:1].upper() + reason[1:],
         "checks": page.checks(decision) if decision else [],
-        "cards": page.cards(measured),
+        "figures": page.figure_rows(measured),
     }
 
 

@@ -1,8 +1,8 @@
-"""A look at new rows: the columns that drifted away from the champion's training data, and its loss on them.
+"""Findings on new rows: columns that drifted from the champion's training data, and the champion's loss.
 
-The mean loss of the new rows is compared with that of the evaluation by a one-sided t-test whose standard error is
-robust to days (Cameron & Miller 2015, https://doi.org/10.3368/jhr.50.2.317): that of the new days, and the same for the
-evaluation with as many days as it had. Rows whose label is late are left out until it comes, and counted.
+A one-sided t test compares the mean loss on new rows with that of the evaluation, with a standard error that is robust
+to days (Cameron & Miller 2015, https://doi.org/10.3368/jhr.50.2.317); the evaluation's error is scaled from the new
+days' by the number of days. Rows without a label yet are counted and left out.
 """
 
 from collections.abc import Sequence
@@ -28,23 +28,23 @@ from vgp.protocol.manifest import Column, Frozen
 if TYPE_CHECKING:
     from vgp.evaluation.score import TrainedModel
 
-#: Fewer days tell too little of how days differ.
+#: Fewer days give no estimate of how days differ.
 FEWEST_DAYS = 5
 
 
 class Live(Frozen):
-    """The champion on labelled rows that are new to its evaluation."""
+    """The champion's loss on labelled rows that are newer than its evaluation."""
 
     rows: int
     days: int
-    #: Rows of these days whose label is not known yet.
+    #: Rows of these days without a label yet.
     unlabelled: int
     loss: float
-    #: What its own evaluation said.
+    #: Mean loss in its evaluation.
     evaluated: float
     #: Standard error of the difference.
     error: float
-    #: Of a rise as large as this, if nothing had changed.
+    #: Probability of this rise or a larger one if nothing has changed.
     p_value: float
     worse: bool = False
 
@@ -54,14 +54,14 @@ class Live(Frozen):
 
 
 class Findings(Frozen):
-    """What a look at the new rows found."""
+    """The findings on the new rows."""
 
-    #: What was looked at, in words; "" = nothing was.
+    #: A description of the sample; "" if no rows were read.
     what: str = ""
-    #: Rows that are new, and of these the sample that was compared.
+    #: Number of new rows, and of rows in the sample.
     rows: int = 0
     sample: int = 0
-    #: Why there is no look, or a part of it is missing.
+    #: Reasons why findings are missing.
     notes: tuple[str, ...] = ()
     shifts: tuple[Shift, ...] = ()
     live: Live | None = None
@@ -72,7 +72,7 @@ class Findings(Frozen):
 
 
 def look_at(champion: Reigning, pins: str, task: str, rules: Policy, run: str) -> Findings:
-    """The new rows against the champion's training data, and the champion on them."""
+    """Compares the new rows with the champion's training data, and scores the champion on them."""
     trained = champion.trained_on
     try:
         new = look.read(
@@ -90,8 +90,8 @@ def look_at(champion: Reigning, pins: str, task: str, rules: Policy, run: str) -
 
 
 def judged(findings: Findings, rules: Policy) -> Findings:
-    """The findings with what they come to. Half of the error is for the champion's loss, the most telling of all tests,
-    and half for the columns together (Holm)."""
+    """Returns the findings with their verdicts: half of the error goes to the champion's loss, half to all columns
+    (Holm)."""
     adjusted = holm([one.p_value for one in findings.shifts]) if findings.shifts else []
     shifts = shift.judged(findings.shifts, adjusted, rules.drift_threshold, rules.level / 2)
     rows = findings.live
@@ -104,7 +104,7 @@ def judged(findings: Findings, rules: Policy) -> Findings:
 def _shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]]:
     count = len(np.unique(new.days)) if new.days is not None else shift.FEWEST_DAYS
     if count < shift.FEWEST_DAYS:
-        return (), [f"drift is told from {shift.FEWEST_DAYS} days on, and {count} are new"]
+        return (), [f"drift needs {shift.FEWEST_DAYS} new days; there are {count}"]
     there = [
         c for c in champion.card.columns if c.kind in ("number", "category") and c.name in new.columns.column_names
     ]
@@ -113,7 +113,7 @@ def _shifts(champion: Reigning, new: Look) -> tuple[tuple[Shift, ...], list[str]
     ]
     compared += [_of_label(champion, new, column) for column in champion.card.columns if column.kind == "label"]
     old = [column.name for column in there if not shift.is_comparable(column)]
-    notes = [f"an older version made the champion, whose card does not say how {listed(old)} were spread"] * bool(old)
+    notes = [f"the champion's card, written by an older version, has no distribution of {listed(old)}"] * bool(old)
     return tuple(found for found in compared if found), notes
 
 
@@ -127,7 +127,7 @@ def _of_feature(champion: Reigning, new: Look, column: Column) -> Shift:
 
 
 def _of_label(champion: Reigning, new: Look, column: Column) -> Shift | None:
-    """None where too few days have labels: they come late."""
+    """Returns None if too few days have labels yet."""
     known = ~np.isnan(new.labels)
     days = None if new.days is None else new.days[known]
     if (
@@ -143,17 +143,15 @@ def _of_label(champion: Reigning, new: Look, column: Column) -> Shift | None:
 def _live(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
     tested, evaluated = champion.tested_on, champion.evaluated
     if new.days is None or not tested or evaluated is None:
-        reason = "nothing says what its evaluation found" if evaluated is None else "rows have no day"
-        notes.append(f"the champion's loss on new rows is not told: {reason}")
+        reason = "its evaluation is unknown" if evaluated is None else "rows have no day"
+        notes.append(f"the champion's loss on new rows is unknown: {reason}")
         return None
     later = new.days >= tested[-1][1]
     known = later & ~np.isnan(new.labels)
     if len(np.unique(new.days[known])) < FEWEST_DAYS:
-        notes.append(
-            f"the champion's loss is told from {FEWEST_DAYS} days with labels on that came after its evaluation"
-        )
+        notes.append(f"the champion's loss needs {FEWEST_DAYS} days with labels after its evaluation")
         return None
-    from vgp.evaluation import score  # torch: a look that scores nothing does without
+    from vgp.evaluation import score  # imports torch
 
     model = score.load(champion.uri, champion.card.manifest())
     losses = losses_of(model, new.task, new.columns.filter(pa.array(known)), new.labels[known])
@@ -162,7 +160,7 @@ def _live(champion: Reigning, new: Look, notes: list[str]) -> Live | None:
 
 
 def drift_words(drifted: Sequence[Shift]) -> str:
-    """`dest and 2 more columns drifted, dest the most, by a stability index of 0.31, where 0.02 is chance.`"""
+    """Returns a sentence such as `dest and 2 more columns drifted, dest the most, by a stability index of 0.31 ...`."""
     first, more = drifted[0], len(drifted) - 1
     others = f" and {more} more column{'s' * (more > 1)}" if more else ""
     most = f", {first.column} the most," if more else ""
@@ -170,12 +168,12 @@ def drift_words(drifted: Sequence[Shift]) -> str:
 
 
 def _index(one: Shift) -> str:
-    """With what chance makes it: of few or unlike days an index is high without any drift."""
-    return f"{one.index:.2f}, where {one.expected:.2g} is chance ({_p(one.adjusted)} over all columns)"
+    """Formats the index with the value expected by chance, which is high for few or differing days."""
+    return f"{one.index:.2f} ({one.expected:.2g} by chance; {_p(one.adjusted)} over all columns)"
 
 
 def _p(value: float) -> str:
-    """A chance that is as good as none is not written as none at all."""
+    """Formats a p-value."""
     return "p < 1e-12" if value < 1e-12 else f"p = {value:.2g}"
 
 
@@ -187,9 +185,9 @@ def loss_words(rows: Live) -> str:
 
 
 def seen(findings: Findings) -> str:
-    """What was seen, in a sentence; "" if nothing was looked at."""
+    """Returns the findings as a sentence; "" without findings and notes."""
     if not findings.what:
-        return f"Not looked at: {'; '.join(findings.notes)}." if findings.notes else ""
+        return f"New rows were not compared: {'; '.join(findings.notes)}." if findings.notes else ""
     words = []
     if findings.drifted:
         words.append(drift_words(findings.drifted).removesuffix("."))
@@ -204,16 +202,16 @@ def seen(findings: Findings) -> str:
     return f"{'; '.join(words or findings.notes)}."
 
 
-# ---- the champion on rows that came after those of its evaluation, compared with the loss that its evaluation found
+# ---- the champion's loss on rows that are newer than its evaluation
 
 
 def live(
     losses: NDArray[np.float64], days: NDArray[np.int64], unlabelled: int, evaluated: float, test_days: int
 ) -> Live:
-    """The losses of N labelled rows, float64 (N,), with their days, of which there are `FEWEST_DAYS`.
+    """Tests the losses of N labelled rows, float64 (N,), of at least `FEWEST_DAYS` days, against the evaluation.
 
     Args:
-        evaluated: The mean loss of its evaluation, on the rows of `test_days` days.
+        evaluated: Mean loss in the evaluation, over `test_days` days.
     """
     _, numbers = np.unique(days, return_inverse=True)
     count = int(numbers.max()) + 1
@@ -229,9 +227,9 @@ def live(
 def losses_of(
     model: "TrainedModel", task: TabularTask, columns: pa.Table, labels: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The losses of the champion on rows with labels, float64 (N,)."""
+    """Returns the champion's losses on labelled rows, float64 (N,)."""
     arrays, label = encoded(model.card.columns, columns), labels if task.regression else labels.astype(np.int64)
-    unknown = np.zeros(len(label), np.int64)  # ids, which go with a row and into no prediction
+    unknown = np.zeros(len(label), np.int64)  # ids do not influence predictions
     arrays = {column.name: unknown for column in model.card.columns} | arrays | {task.label: label}
     parts = []
     for start in range(0, len(label), task.batch_rows):
@@ -241,20 +239,20 @@ def losses_of(
 
 
 def encoded(learned: tuple[Column, ...], columns: pa.Table) -> dict[str, NDArray[Any]]:
-    """The champion's features in its own codes: 0 for text that it never saw.
+    """Encodes the columns with the champion's codes; unknown text becomes 0.
 
     Raises:
-        UserError: the data has no such column.
+        UserError: the data lacks a column.
     """
     taken = [column for column in learned if column.kind in ("number", "category", "vector")]
     if lacking := [column.name for column in taken if column.name not in columns.column_names]:
-        raise UserError(f"the champion takes {listed(lacking)}, which the data does not have any more.")
+        raise UserError(f"the champion needs {listed(lacking)}, which the data lacks.")
     return {column.name: np.maximum(codes(column, columns), 0).astype(np.int32) if column.values
             else numbers(columns[column.name]) for column in taken}  # fmt: skip
 
 
 def codes(column: Column, columns: pa.Table) -> NDArray[np.int64]:
-    """The champion's code of each text; -1 for one that it does not know."""
+    """Returns the champion's code of each text; -1 for unknown text."""
     known = {value: code for code, value in enumerate(column.values)}
     texts = columns[column.name].combine_chunks().fill_null("").dictionary_encode()
     own = np.array([known.get(text, -1) for text in texts.dictionary.to_pylist()] or [0], np.int64)
@@ -262,5 +260,5 @@ def codes(column: Column, columns: pa.Table) -> NDArray[np.int64]:
 
 
 def numbers(column: pa.ChunkedArray) -> NDArray[np.float32]:
-    """float32, NaN where missing."""
+    """Converts a column to float32, NaN where missing."""
     return np.array(column.combine_chunks().cast(pa.float32()).fill_null(np.nan))

@@ -1,4 +1,4 @@
-"""A bounded look at the newest rows of pinned data: their features, as preparing would compute them, days and labels.
+"""Reads a bounded sample of the newest rows of pinned data: features as `prepare` computes them, days and labels.
 
 Of a task with a time whole days are read, the newest, with the days before them that rows look back on; of files only
 those that have such days. Of one without a time the files are read that the champion did not have. What is read on the
@@ -32,32 +32,32 @@ from vgp.data.tables.features import LABEL, MARK, ROWS
 from vgp.data.tabular import TabularTask
 from vgp.data.windows import CALENDAR
 
-#: Of files that are read for a look, and rows that are kept of it.
+#: Most bytes of files to read, and most rows to keep.
 MOST_BYTES, MOST_ROWS = 2 << 30, 100_000
-#: Days before the first one that is looked at, beyond the hours that rows look back on: an event may come days late.
+#: Days to read before the first new day, in addition to the hours that features look back: events may arrive late.
 EARLIER_DAYS = 7
 
 
 @dataclass(frozen=True)
 class Look:
-    """Rows that are new to a model, in no order."""
+    """A sample of rows that the model has not seen, unordered."""
 
     task: TabularTask
     #: Features by name; text as it is, numbers as float32.
     columns: pa.Table
-    #: The day of each row, from 1970-01-01, int64 (N,); None where rows have none.
+    #: Day of each row since 1970-01-01, int64 (N,); None if rows have no day.
     days: NDArray[np.int64] | None
-    #: Codes or numbers; NaN where the label is not known yet, float64 (N,).
+    #: Class codes or numbers, float64 (N,); NaN where the label is not known yet.
     labels: NDArray[np.float64]
-    #: Of how many rows these are the sample.
+    #: Number of new rows that the sample was drawn from.
     rows: int
-    #: What was looked at, in words.
+    #: A description of the sample, for people.
     what: str
 
 
 @dataclass(frozen=True)
 class Span:
-    """Days from 1970-01-01: the first that is read, the first that is looked at, and the last."""
+    """A range of days since 1970-01-01: first day read, first day in the sample, last day."""
 
     before: int
     first: int
@@ -65,27 +65,27 @@ class Span:
 
     @property
     def whole(self) -> bool:
-        """Whether no day before is left out."""
+        """Whether the range starts at the beginning of the data."""
         return self.before == CALENDAR[0]
 
 
 class CannotLook(Exception):
-    """The data does not allow a look at some of it; says why, for people."""
+    """The new rows cannot be sampled; the message is the reason, for people."""
 
 
 def read(pins: str, task: str, *, after: int | None, most_days: int, known: Collection[str], run: str) -> Look:
-    """The rows of the newest days that come after the day `after`.
+    """Returns a sample of the newest rows after the day `after`.
 
     Args:
         pins: URI of the data's pins.
-        after: The last day that the champion was trained on; None = its rows have no days.
-        most_days: At most so many days, the newest.
-        known: Files that the champion had, as `named` names them.
-        run: In whose name queries run.
+        after: Last day that the champion was trained on; None if its rows have no day.
+        most_days: Most days to read; the newest are taken.
+        known: Files that the champion was trained on, as `named` names them.
+        run: Name of the run that owns the queries.
 
     Raises:
-        CannotLook: only reading all of it would tell, or nothing of it is new.
-        UserError: the data lacks a column, or holds what cannot be prepared either.
+        CannotLook: the sample would need all of the data, or no row is new.
+        UserError: the data lacks a column, or `prepare` could not read it either.
     """
     data, options = pinned_input(pins, task)
     work = tasks.load(task, options)
@@ -125,7 +125,7 @@ def _days_of(
 
 
 def named(file: File) -> str:
-    """What tells a file from its next version: the generation of an object, the time of the last write of another."""
+    """Returns a name for this version of a file: an object's generation, or another file's modification time."""
     return f"{days.name_of(file)}@{file.version.modified_ns}" if file.version else days.name_of(file)
 
 
@@ -139,7 +139,7 @@ def _new_files(task: TabularTask, source: Source, known: Collection[str], run: s
 
 
 def _earlier_days(task: TabularTask) -> int:
-    """The days that the rows of a day look back on."""
+    """Returns how many days features look back."""
     happened = rebased.said(task, "events", ibis.table(canonical_schema(task.schema), name=ROWS))
     hours = [first for events in happened.values() for first, _ in events.windows]
     return -(-max(hours) // 24) + EARLIER_DAYS if hours else 0
@@ -159,7 +159,7 @@ def _check_size(chosen: Sequence[File]) -> None:
 
 
 class _LooksFar(Exception):
-    """A feature is made of rows that were left out."""
+    """A feature needs rows outside of the range that was read."""
 
 
 def _read(task: TabularTask, source: Source, run: str, span: Span | None, words: str) -> Look:
@@ -203,7 +203,7 @@ def _looked(task: TabularTask, engine: Engine, span: Span | None, words: str) ->
         raise _LooksFar
     told = joined.select(joined[ID], joined[MARK], joined[LABEL], **values)
     told = told.filter(told[MARK] >= span.first) if span else told
-    # Ids are hashes, so those that a number divides are a sample, and the same one on every engine.
+    # Ids are hashes, so ids divisible by a number are a random sample, the same one on every engine.
     told = told.filter(told[ID] % -(-count // MOST_ROWS) == 0)
     table = pa.Table.from_batches(list(engine.batches(told)), arrow_schema(told.schema()))
     marks, labels = (table[name].combine_chunks() for name in (MARK, LABEL))

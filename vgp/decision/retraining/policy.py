@@ -12,20 +12,20 @@ When = Literal["drift", "new data", "always", "never"]
 
 @dataclass(frozen=True)
 class Policy:
-    """The settings; `checked` makes them."""
+    """The settings of the decision to retrain, created by `checked`."""
 
     when: When = "always"
-    #: The longest time between two trainings, if data is new, and the shortest one; None = none.
+    #: Longest time between two trainings if data is new, and the shortest one; None = no limit.
     retrain_every: Length | None = None
     wait: Length | None = None
     force: bool = False
-    #: Days, the newest, that are looked at.
+    #: Number of newest days to sample.
     look_days: int = 28
-    #: The population stability index from which on a column may have drifted.
+    #: Population stability index at which a column counts as drifted.
     drift_threshold: float = 0.25
-    #: The share by which the champion's loss must have risen.
+    #: Relative rise of the champion's loss that counts as worse.
     loss_rise: float = 0.1
-    #: The probability that no column and no loss is said to have changed, where none has.
+    #: Probability of no false alarm, over all columns and the loss, when nothing has changed.
     look_confidence: float = 0.99
 
     @property
@@ -48,7 +48,7 @@ def checked(
     loss_rise: float = 0.1,
     look_confidence: float = 0.99,
 ) -> Policy:
-    """The policy of these settings, as the workflow gives them. Raises UserError for a value that breaks its rule."""
+    """Returns the policy of the workflow's settings. Raises UserError for a value that breaks its rule."""
     if when not in get_args(When):
         raise UserError(f"when = {when!r} is none of: {', '.join(get_args(When))}.")
     for name, holds, rule in (
@@ -82,12 +82,12 @@ def _length(name: str, text: str) -> Length | None:
 
 
 def over(length: Length, since: datetime, now: datetime) -> bool:
-    """Whether so much time has passed, in whole days of UTC."""
+    """Whether the interval has passed since `then`, in whole UTC days."""
     return length.after(_day(since)) <= _day(now)
 
 
 def until(length: Length, since: datetime) -> str:
-    """The day on which it will have passed."""
+    """Returns the day on which the interval will have passed."""
     return date_of(length.after(_day(since))).isoformat()
 
 

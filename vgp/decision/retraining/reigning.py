@@ -15,22 +15,22 @@ from vgp.protocol.pins import ChampionPins, DataPins, RunPins
 from vgp.registry.documents import Record, Version
 from vgp.train.config import OPEN, TrainConfig
 
-#: Options that say which rows are taken, and that follow from the data where they are relative.
+#: Options that select rows; relative windows are resolved from the data.
 WINDOWS = ("train", "test")
-#: Settings that follow from others, or from what a run begins with.
+#: Settings that are derived from others or from the run.
 _NOT_COMPARED = ("task", "options", "warm_start", "warm_start_names", "warm_start_new", "warm_start_ignore")
 
 
 @dataclass(frozen=True)
 class Reigning:
-    """The champion of a run."""
+    """The champion, with the data and settings that it was trained on."""
 
     #: URI of its pins.
     uri: str
     card: ModelCard
-    #: None for a model that was given as a folder.
+    #: None for a model given as a folder.
     version: Version | None
-    #: What it was trained with; None where its pins are gone.
+    #: Settings that it was trained with; None if its pins were deleted.
     run: RunPins | None
     data: DataPins | None
 
@@ -40,7 +40,7 @@ class Reigning:
 
     @property
     def trained_on(self) -> Spans:
-        """The days of its training window; () where its options do not date them."""
+        """Returns the days of its training window; () if its options have no dates."""
         return dated(self.card.options, "train")
 
     @property
@@ -49,21 +49,21 @@ class Reigning:
 
     @property
     def days_trained(self) -> int:
-        """Days whose rows it learned from: without those that validated."""
+        """Returns the number of days that it was trained on, without validation days."""
         whole = sum(end - start for start, end in self.trained_on)
         return max(1, whole - len(self.card.statistics.get("validation_days", ())))
 
     @property
     def evaluated(self) -> float | None:
-        """The mean loss that its evaluation found."""
+        """Returns the mean loss of its evaluation, or None."""
         return self.version.metrics.get("loss") if self.version else None
 
 
 def load(champion: str, record: Record) -> Reigning:
-    """The champion whose pins are at this URI.
+    """Returns the champion whose pins are at this URI.
 
     Raises:
-        UserError: it has no card that can be read, as what a script left.
+        UserError: it has no readable model card; a script's model has none.
     """
     number = store.load(champion, ChampionPins).number
     version = record.version(number)
@@ -75,12 +75,12 @@ def _pins(uri: str) -> tuple[RunPins | None, DataPins | None]:
     try:
         run = store.load(uri, RunPins)
         return run, store.load(f"{uri.rpartition('/')[0]}/{run.data}.json", DataPins)
-    except (UserError, ProcessFailed):  # deleted with its runs: what it was trained with is then not known
+    except (UserError, ProcessFailed):  # the pins were deleted with the run
         return None, None
 
 
 def last_trained(record: Record, version: Version | None) -> datetime | None:
-    """When a model was trained last, whatever became of it; None if nothing tells."""
+    """Returns when a model was last trained, promoted or not; None if unknown."""
     moments = [version.created] if version else []
     return max(map(_moment, filter(None, [*moments, *_tried(record, "").values()])), default=None)
 
@@ -93,7 +93,7 @@ def tried_since(record: Record, version: Version | None) -> bool:
 
 
 def _tried(record: Record, but: str) -> dict[str, str]:
-    """When each challenger was tested, by its key; `but` is left out."""
+    """Returns when each challenger was tested, by key, without the key `but`."""
     kept = {event.key: event.at for event in record.events if event.what == "kept"}
     return {key: at for key, at in (kept | {one.key: one.at for one in record.spent}).items() if key != but}
 
@@ -103,7 +103,7 @@ def _moment(text: str) -> datetime:
 
 
 def same_data(then: DataPins | None, now: DataPins) -> bool:
-    """Whether nothing is new: the same files and tables in the same windows."""
+    """Whether both runs read the same files and tables in the same windows."""
     if then is None or now.unpinned:
         return False
     parts = ("task", "options", "objects", "files", "relations", "package")
@@ -111,7 +111,7 @@ def same_data(then: DataPins | None, now: DataPins) -> bool:
 
 
 def known_files(data: DataPins | None) -> Collection[str]:
-    """The files that the champion's run had, as `vgp.decision.retraining.look.named` calls them."""
+    """Returns the files that the champion's run read, named as by `look.named`."""
     if data is None:
         return ()
     objects = {f"{item.name}#{item.generation}" for item in data.objects}
@@ -119,11 +119,12 @@ def known_files(data: DataPins | None) -> Collection[str]:
 
 
 def changed(champion: Reigning, task: str, task_options: Options, data: str, config: TrainConfig) -> str:
-    """What is another than when the champion was trained, in words; "" = nothing."""
+    """Returns a sentence on what differs from the champion's training: task, data, options or settings; "" if
+    nothing."""
     if task_names.spec(champion.card.task) != task_names.spec(task):
-        return f"the task is {task_names.spec(task)} now, and was {champion.card.task}"
+        return f"the task changed from {champion.card.task} to {task_names.spec(task)}"
     if champion.run and (then := champion.run.request.data) != data:
-        return f"the data is {data or 'that of the task'} now, and was {then or 'that of the task'}"
+        return f"the data changed from {then or 'that of the task'} to {data or 'that of the task'}"
     if names := _other_options(champion, task_options):
         return f"{'an option' if len(names) == 1 else 'options'} of the task changed: {', '.join(names)}"
     if names := _other_settings(champion.card.config, config):
@@ -132,7 +133,7 @@ def changed(champion: Reigning, task: str, task_options: Options, data: str, con
 
 
 def _other_options(champion: Reigning, options: Options) -> list[str]:
-    """Options with another value; of a champion whose request is not known, the windows are not compared."""
+    """Returns options with another value; without the champion's request, windows are not compared."""
     if champion.run:
         then, now = champion.run.request.task_options, dict(options)
     else:
@@ -141,7 +142,7 @@ def _other_options(champion: Reigning, options: Options) -> list[str]:
 
 
 def _other_settings(then: Options, config: TrainConfig) -> list[str]:
-    """Settings with another value, but for what is left open now and was chosen then."""
+    """Returns settings with another value, except those that are chosen automatically."""
     now = config.model_dump()
     is_open = {name for name in OPEN if now[name] == "auto"} | ({"microbatches"} if not config.microbatches else set())
     names = then.keys() - set(_NOT_COMPARED) - is_open

@@ -1,13 +1,11 @@
-"""How far new rows are from those that a model was trained on, column by column, and whether chance explains it.
+"""Drift of each column between training rows and new rows, with a test against chance.
 
-The measure is the population stability index, as in the report (`vgp.evaluation.drift`), of the bins and counts
-that the model's card keeps. What it is without any drift follows from how much days differ: the rows of a day have
-weather, prices and weekday in common, so that a thousand of them may say as little as one. So chance is told from
-Pearson's statistic for clustered rows: with the pooled shares p of the bins and V the covariance of the difference d
-of the two samples' shares, sum(d^2 / p), which the index is close to where it is small, is a sum of chi-square
-variables weighted with the eigenvalues of diag(p)^-1/2 V diag(p)^-1/2 (Rao & Scott 1981,
-https://doi.org/10.1080/01621459.1981.10477633). Over its mean it is taken as F, with Satterthwaite's degrees of
-freedom and these times the number of days less one, for V is known from the new days alone (Thomas & Rao 1987,
+The measure is the population stability index (`vgp.evaluation.drift`) over the bins and counts in the model card. Rows
+of one day share weather, prices and weekday, so the test is Pearson's statistic for clustered rows: with pooled bin
+shares p and V the covariance of the difference d of the samples' shares, sum(d^2 / p), which approximates a small
+index, is a sum of chi-square variables weighted by the eigenvalues of diag(p)^-1/2 V diag(p)^-1/2 (Rao & Scott 1981,
+https://doi.org/10.1080/01621459.1981.10477633). Divided by its mean it is treated as F with Satterthwaite's degrees of
+freedom and these times the number of days less one, because V is estimated from the new days (Thomas & Rao 1987,
 https://doi.org/10.1080/01621459.1987.10478482). Rows without days count as independent.
 """
 
@@ -25,38 +23,38 @@ from vgp.protocol.manifest import Column, Frozen
 
 Counts = NDArray[np.int64]
 Shares = NDArray[np.float64]
-#: Fewer days do not tell how much days differ: a week has each weekday once.
+#: Fewer days give no estimate of how days differ: a week has each weekday once.
 FEWEST_DAYS = 7
 
 
 class Shift(Frozen):
-    """One column in the rows that the champion was trained on, and in new rows."""
+    """The drift of one column from the champion's training rows to new rows."""
 
     column: str
     kind: Literal["feature", "label"] = "feature"
     index: float
-    #: What the index would be on average without any drift, with these rows and days.
+    #: Expected index without drift, with these rows and days.
     expected: float
-    #: Of an index as large as this or larger, without any drift.
+    #: Probability of this index or a larger one without drift.
     p_value: float
-    #: The same, adjusted for the number of columns that are looked at (Holm).
+    #: P-value adjusted for the number of columns (Holm).
     adjusted: float = 1.0
     drifted: bool = False
-    #: Missing shares then and now.
+    #: Shares of missing values in training and in new rows.
     missing: tuple[float, float] = (0.0, 0.0)
-    #: Share of new rows with values that the champion never saw, and the most frequent of these.
+    #: Share of new rows with values unknown to the champion, and the most frequent such values.
     unseen: float = 0.0
     unseen_values: tuple[str, ...] = ()
 
 
 def shift(column: Column, counts_DB: Counts, train_days: int, *, by_day: bool) -> Shift:
-    """The new rows of one column against the card's bins.
+    """Tests the new rows of one column against the bins of the model card.
 
     Args:
-        column: As the champion's card has it, with its counts or its tally.
-        counts_DB: New rows by day and bin, int64 (D, B); without days, one row a line or all in one.
+        column: Column of the champion's card, with its counts or tally.
+        counts_DB: New rows by day and bin, int64 (D, B); without days, one line for all rows.
         train_days: Days that the champion was trained on.
-        by_day: Whether the lines are days, whose rows are not independent.
+        by_day: Whether the lines are days, so that rows of a line are dependent.
     """
     before, after = tally_of(column), counts_DB.sum(axis=0)
     used = (before + after) > 0
@@ -71,26 +69,27 @@ def shift(column: Column, counts_DB: Counts, train_days: int, *, by_day: bool) -
 
 
 def judged(shifts: Sequence[Shift], adjusted: Sequence[float], threshold: float, level: float) -> tuple[Shift, ...]:
-    """The shifts, those that drifted first, then by their index: one has drifted if its index reaches the threshold and
-    chance explains it with a probability of at most `level`.
+    """Returns the shifts with verdicts, drifted columns first, then by index.
+
+    A column has drifted if its index reaches the threshold and its adjusted p-value is at most `level`.
 
     Args:
-        adjusted: The p-value of each, adjusted for all that is looked at, in the order of `shifts`.
+        adjusted: Adjusted p-values, in the order of `shifts`.
     """
-    told = [
+    verdicts = [
         one.model_copy(update={"adjusted": p, "drifted": one.index >= threshold and p <= level})
         for one, p in zip(shifts, adjusted, strict=False)
     ]
-    return tuple(sorted(told, key=lambda one: (not one.drifted, -one.index, one.column)))
+    return tuple(sorted(verdicts, key=lambda one: (not one.drifted, -one.index, one.column)))
 
 
 def is_comparable(column: Column) -> bool:
-    """Whether the card says how the values of the column were spread: older ones do not say it of numbers."""
+    """Whether the card holds the column's distribution; older cards lack it for numbers."""
     return bool(column.tally) or (column.kind in ("category", "label") and sum(column.counts) > 0)
 
 
 def tally_of(column: Column) -> Counts:
-    """The train rows of a column by bin."""
+    """Returns a column's train rows by bin."""
     if column.tally:
         return np.asarray(column.tally, np.int64)
     weights = np.asarray(column.counts, np.int64)
@@ -98,10 +97,10 @@ def tally_of(column: Column) -> Counts:
 
 
 def of_values(column: Column, values: NDArray[np.generic], days: Counts | None, train_days: int) -> Shift:
-    """The shift of N new values: numbers, or codes of a category or class, -1 for one that the champion has not.
+    """Tests N new values: numbers, or codes of a category or class, -1 for a value unknown to the champion.
 
     Args:
-        days: Of each value, int64 (N,); None = they have none.
+        days: Day of each value, int64 (N,); None without days.
     """
     if column.tally:
         bin_of, count = columns.bins(values, np.asarray(column.edges)), len(column.tally)
@@ -112,7 +111,7 @@ def of_values(column: Column, values: NDArray[np.generic], days: Counts | None, 
 
 
 def _counted(bin_of: Counts, days: Counts | None, bins: int) -> Counts:
-    """Rows by day, in the order of the days, and bin; without days all in one line."""
+    """Counts rows by day and bin; without days in one line."""
     if days is None:
         return np.bincount(bin_of, minlength=bins)[np.newaxis]
     _, numbers = np.unique(days, return_inverse=True)
@@ -121,7 +120,7 @@ def _counted(bin_of: Counts, days: Counts | None, bins: int) -> Counts:
 
 
 def unseen(column: Column, texts: pa.ChunkedArray) -> tuple[float, tuple[str, ...]]:
-    """The share of the rows with values that the champion never saw, and the most frequent of these."""
+    """Returns the share of rows with values unknown to the champion, and the most frequent such values."""
     known = {value for value, count in zip(column.values, column.counts, strict=False) if count} | {"", None}
     counted = [(row["values"], row["counts"]) for row in texts.value_counts().to_pylist()]
     new = sorted(((-count, text) for text, count in counted if text not in known))
@@ -134,7 +133,7 @@ def _pearson(before: Counts, after: Counts) -> float:
 
 
 def _chance(before: Counts, counts_DB: Counts, train_days: int, by_day: bool) -> tuple[float, float, float]:
-    """What the statistic is without drift: its mean, the degrees of freedom, and those of the covariance itself."""
+    """Returns the statistic's mean without drift, its degrees of freedom, and those of the covariance."""
     rows, trained = float(counts_DB.sum()), float(before.sum())
     if not rows or not trained or counts_DB.shape[1] < 2:
         return 0.0, 0.0, 0.0
@@ -143,12 +142,12 @@ def _chance(before: Counts, counts_DB: Counts, train_days: int, by_day: bool) ->
     lines = len(counts_DB)
     if not by_day:
         return _moments(within, shares, np.inf)
-    # Residuals of each day about the pooled shares of all days: the linearised variance of a ratio (Cochran 1977, 6.3).
+    # Residuals of each day from the pooled shares: the linearised variance of a ratio (Cochran 1977, 6.3).
     own = counts_DB.sum(axis=0) / rows
     residuals_DB = counts_DB - counts_DB.sum(axis=1, keepdims=True) * own
     between = lines / (lines - 1) * residuals_DB.T @ residuals_DB / rows**2
     mean, freedom, inner = _moments(between * (1 + lines / max(1, train_days)), shares, lines - 1)
-    # A column that is alike on all days varies by its rows, not less.
+    # The variance is at least that of independent rows.
     plain = _moments(within, shares, np.inf)
     return (mean, freedom, inner) if mean > plain[0] else plain
 

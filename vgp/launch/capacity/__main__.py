@@ -100,7 +100,7 @@ def _explained(go: Callable[[], Verdict]) -> Verdict:
     except Unreachable as error:
         return Verdict(1, f"{error} A job that runs saves and stops once it misses the heartbeat.")
     except GoogleAPICallError as error:
-        return Verdict(1, f"{reason(error)}. docs/capacity.md has what the step's account needs.")
+        return Verdict(1, f"{reason(error)}. Permissions: docs/explanation/permissions-and-secrets.md.")
     except GoogleAuthError as error:
         return Verdict(1, f"the step has no credentials: {one_line(error, 300)}")
     except ValueError as error:

@@ -12,7 +12,8 @@ on demand only where the change-overs fit). What is different here, and why:
   beside it: it costs nothing until it has them, and then the training moves to it.
 - The paper spends its slack evenly. Here it is spent on waiting for Spot first, down to a reserve of an eighth of the
   remaining work, for on demand that is bought early is often not needed later; the reserve lets the job go over to
-  Spot and back until its end, which greedy policies cannot. Both figures: docs/benchmarks.md, `benchmarks.capacity`.
+  Spot and back until its end, which greedy policies cannot. Both figures:
+  `benchmarks.capacity` (docs/internals/benchmarks.md).
 - There are several rungs, each with a `speed`; what counts is the price of work. Those without a queue whose machines
   stay (`standard`, `reservation`) are the net: the cheapest that still finishes in time. Flex-start is queued for
   only while the net allows it, and is not left again, nor is a reservation.

@@ -101,7 +101,7 @@ HARD_TO_GET_S = 1800.0
 #: A Spot machine's life before anything is known of it, seconds: as if one had been lost after so long.
 PRIOR_LIFE_S = 4 * 3600.0
 #: The slack that is kept for change-overs to come, as a share of the remaining work. Between 0.07 and 0.14 the
-#: simulation shows little difference (docs/benchmarks.md).
+#: simulation shows little difference (docs/internals/benchmarks.md).
 RESERVE = 0.12
 #: What work costs by its strategy, on demand = 1, where a ladder's prices are not all known.
 USUAL_PRICES: dict[Strategy, float] = {"reservation": 0.0, "spot": 0.4, "flex_start": 0.6, "standard": 1.0}

@@ -1,7 +1,7 @@
 """A job that a launcher has started, and may start again elsewhere: what it is told, and what it tells.
 
 Between the two lie small documents in one folder, on a disk or in a bucket. Without the variables of `control.py`
-nothing here does anything. docs/capacity.md has the documents.
+nothing here does anything. docs/explanation/how-capacity-is-chosen.md has the documents.
 
 control.py    the folder and this job's name in it, from the environment; its small JSON documents
 watcher.py    a job begins only if it is the one that may run; one that its launcher has forgotten stops

@@ -159,7 +159,7 @@ class Way:
             yield f"{took(abs(seconds))} {'before' if seconds >= 0 else 'after'} its deadline"
 
     def as_json(self) -> dict[str, Any]:
-        """The documented form: docs/capacity.md."""
+        """The documented form: docs/explanation/how-capacity-is-chosen.md."""
         return {
             "step": self.step,
             "words": self.words,

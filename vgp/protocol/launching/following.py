@@ -1,7 +1,7 @@
 """A job that a launcher follows: begins only if it is the one that may run, and stops once nobody follows it.
 
-The documents are those of docs/capacity.md. They are read where the file system has them, below /gcs on Vertex AI, as
-all else here: no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
+The documents are those of docs/explanation/how-capacity-is-chosen.md. They are read as files, below /gcs on Vertex AI:
+no client and no token are needed. A mount may show an old heartbeat for about a minute, so what counts
 is that its text changes, and patience is longer than that; a mount that cannot be read tells nothing.
 Of two that make one folder one succeeds there as well: gcsfuse asks for an object that is not there yet
 (`CreateChildDir` of github.com/GoogleCloudPlatform/gcsfuse).

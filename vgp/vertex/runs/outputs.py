@@ -141,8 +141,8 @@ def brief_report(settings: Settings, run: Run, now: datetime) -> JsonObject:
 def report_json(settings: Settings, run: Run, rows: Rows, now: datetime) -> JsonObject:
     """The whole run. Dollars are an estimate by list prices; null where a price is not known.
 
-    `words`, `nothing_new`, `since` and `decision` are those of the run's summary: docs/notifications.md.
-    `ladders` are the ways up: docs/capacity.md; what their machines cost is in `usd`.
+    `words`, `nothing_new`, `since` and `decision` are those of the run's summary: docs/how-to/alerts.md.
+    `ladders` are the ways up: docs/explanation/how-capacity-is-chosen.md; what their machines cost is in `usd`.
     `usd` is the sum of the steps that have a price: without those of `unpriced`. `usd_at_most` is a bound, or null.
     """
     spent, most = run_cost.so_far(run, rows, now), run_cost.at_most(run, rows)

@@ -23,6 +23,7 @@ from vgp.check.spec.spec_ladder import worlds
 from vgp.machines.placement import plain
 from vgp.machines.placement.machine_rules import PlacementError
 from vgp.settings import Settings
+from vgp.settings.repository import NO_WORKFLOW
 from vgp.workflow import kfp_package
 from vgp.workflow.compiling import workflow_files
 from vgp.workflow.compiling.capacity import IMAGE_VARIABLE
@@ -53,9 +54,7 @@ def compile_all(
     """
     names = names or list(workflow_files.find(settings.repository))
     if not names:
-        raise RequestError(
-            f"{settings.workflows}/ holds no workflow yet: write a file with a @dsl.pipeline function there."
-        )
+        raise RequestError(NO_WORKFLOW.format(settings.workflows))
     paths = {out / f"{name}.json": name for name in names}
     specs = {path: compiled(name, settings, max_usd=max_usd, path=path) for path, name in paths.items()}
     for path, made in specs.items():

@@ -142,7 +142,7 @@ def _pinned(root: Path) -> tuple[str, str]:
     if (root / "training/lock/vendored.json").is_file():
         raise RequestError(
             f"{root} is a project of an earlier form, with a copy of the library in training/. Write a new one beside "
-            "it, vgp new project NAME, and take your tasks, settings and workflows over: docs/adopt.md."
+            "it, vgp new project NAME, and take your tasks, settings and workflows over: docs/how-to/upgrade.md."
         )
     try:
         found = _PINNED.search((root / PIN).read_text(encoding="utf-8"))

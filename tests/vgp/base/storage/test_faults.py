@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.faulty_proxy import Fault
 
 from tests.vgp.registry.records import key_of, version
 from vgp.base.storage import download, objects, storage
@@ -31,6 +32,8 @@ ONE, LARGE = b"one" * 1000, bytes(range(256)) * 4 * 1024 * 9  # above 8 MiB the 
 #: Handled, and the connection reset; or, in turn, refused before it is handled, and handled but the answer cut short.
 FAULTS = {"lost": ("lost",), "others": (503, "short", 429)}
 
+#: What is another in each run of the same requests.
+VARYING = re.compile(r"upload_id=[^&]*|eneration(Match)?=\d+|[0-9a-f]{16}")
 TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -179,23 +182,29 @@ PATHS = [
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("act", PATHS)
-def test_one_fault_at_any_request_changes_nothing(bucket, proxy, tmp_path, act, fault):
-    def run(number):
-        """What it returns and leaves, and whether it met the fault."""
+def test_a_fault_at_every_third_request_changes_nothing(bucket, proxy, tmp_path, act, fault):
+    """Begins one request later each time, until each request of an undisturbed run has met a fault."""
+
+    def run(number, kinds):
+        """Returns the result, what it leaves in the bucket, its requests, and those that met a fault."""
         place = f"{bucket}/{act.__name__}-{fault}-{number}"
         storage.overwrite(f"{place}/one", ONE)
-        if number >= 0:
-            proxy.fail(FAULTS[fault][number % len(FAULTS[fault])], skip=number)
-        done = repr(act(place, tmp_path)).replace(place, "gs://PLACE")
-        is_met = not (proxy.faults and proxy.faults[0].times)
+        proxy.seen.clear()
+        proxy.faults.extend(Fault(kind, 1, "", "", skip=number + 2 * order) for order, kind in enumerate(kinds))
+        result = repr(act(place, tmp_path)).replace(place, "gs://PLACE")
         proxy.faults.clear()
+        requests = [
+            (f"{method} {VARYING.sub('', path)}".replace(f"-{number}", ""), kind) for method, path, kind in proxy.seen
+        ]
         left = {file.path.removeprefix(place): TIME.sub(b"", objects.read(file.path)) for file in storage.below(place)}
-        return (done, left), is_met
+        return (result, left), {request for request, _ in requests}, {request for request, kind in requests if kind}
 
-    expected, _ = run(-1)
+    expected, missing, _ = run(-1, ())
     for number in itertools.count():
-        found, is_met = run(number)
-        if not is_met:
+        if number >= 3 and not missing:
             break
-        assert found == expected, f"{fault} at request {number}"
-    assert number
+        kinds = itertools.islice(itertools.cycle(FAULTS[fault]), number % 3, number % 3 + 50)
+        found, _, met = run(number, kinds)
+        assert found == expected, f"{fault} from request {number}"
+        assert met, f"no fault: {missing}"
+        missing -= met

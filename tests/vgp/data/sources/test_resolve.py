@@ -115,8 +115,8 @@ def test_hidden_names_are_no_data_unless_they_are_named(root, data, names):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        ("failed", "stands for files such as .*failed/_part-0.csv alone.* no data: finish the job that writes them"),
-        ("failed/**/*.parquet", "stands for files such as .*_temporary/0/part-0.parquet alone"),
+        ("failed", "matches only files such as .*failed/_part-0.csv.* finish the job that writes them"),
+        ("failed/**/*.parquet", "matches only files such as .*_temporary/0/part-0.parquet"),
         ("delta", "delta is a table of Delta: .* only _delta_log knows which.*format.'delta'.*write.parquet"),
         ("delta/", "delta is a table of Delta"),
         ("delta/*.parquet", "delta is a table of Delta"),

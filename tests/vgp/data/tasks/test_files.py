@@ -100,14 +100,14 @@ def test_names_are_paths_below_what_was_given(folder, given, names):
 def test_names_that_collide_or_cannot_be_are_refused(folder, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "1.jpg").touch()
-    with pytest.raises(UserError, match=r"other/1\.jpg and .*raw/a/1\.jpg are both called '1\.jpg'|both called"):
+    with pytest.raises(UserError, match=r"other/1\.jpg and .*raw/a/1\.jpg have one relative path, '1\.jpg'"):
         find_files(f"{folder}/a,{tmp_path}/other")
     (tmp_path / "other" / "a").touch()
-    with pytest.raises(UserError, match="other/a is a file, and .*a/1.jpg lies in a folder of that name"):
+    with pytest.raises(UserError, match="other/a is a file, and .*a/1.jpg is in a folder of that name"):
         find_files(f"{folder},{tmp_path}/other/a")
     for reserved in ("UNFINISHED", ".manifest.json"):
         (tmp_path / reserved).touch()
-        with pytest.raises(UserError, match="where we write one ourselves: rename it"):
+        with pytest.raises(UserError, match="is reserved in the data's folder"):
             find_files(str(tmp_path / reserved))
     with pytest.raises(UserError, match="matches no file"):
         find_files(str(tmp_path / "nowhere"))
@@ -115,7 +115,7 @@ def test_names_that_collide_or_cannot_be_are_refused(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "a//x", "a/./x", ".", "x\0y"])
 def test_a_name_that_leads_out_of_the_folder_is_refused(name):
-    with pytest.raises(UserError, match="which leads out of it: rename it"):
+    with pytest.raises(UserError, match="which is outside of the data's folder"):
         files._require_safe(name, f"gs://b/{name}")
 
 
@@ -168,5 +168,5 @@ def test_of_a_bucket_the_pinned_generations_are_copied(versions, tmp_path, monke
     prepare("files", "gs://kept/set/2.txt,gs://kept/set/3.txt", tmp_path / "now")
     assert contents(tmp_path / "now") == {"2.txt": b"second", "3.txt": b"new"}
     bucket.blob("odd//x").upload_from_string(b"x")
-    with pytest.raises(UserError, match="gs://kept/odd//x would be '/x' in the data's folder, which leads out of it"):
+    with pytest.raises(UserError, match="gs://kept/odd//x would be copied to '/x'"):
         prepare("files", "gs://kept/odd", tmp_path / "odd")

@@ -64,11 +64,11 @@ def test_a_file_becomes_the_option_declaration_beside_others(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "given", "says"),
     [
-        ("nix.toml", b"", {}, "there is no such file in .*There is titanic.toml.*vgp new table"),
+        ("nix.toml", b"", {}, "no such file in .*titanic.toml.*vgp new table"),
         ("titanic.toml", b"\xff", {}, "is not UTF-8"),
         ("titanic.toml", b"target = 3", {}, "titanic.toml, line 1: target = 3"),
         ("titanic.toml", b"x" * 200_000, {}, "titanic.toml has 200,000|titanic.toml has 98,3"),
-        ("titanic.toml", TOML.encode(), {"declaration": "x"}, "both say what the table is"),
+        ("titanic.toml", TOML.encode(), {"declaration": "x"}, "both declare the table"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused(tmp_path, name, content, given, says):
@@ -103,4 +103,4 @@ def test_a_wrong_file_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
         main(["prepare", "out", "--data", "x.csv", "--task", "t.toml"])
-    assert ended.value.code == 2 and capsys.readouterr().err.startswith("error: task = t.toml: there is no such file")
+    assert ended.value.code == 2 and capsys.readouterr().err.startswith("error: task = t.toml: no such file")

@@ -53,7 +53,7 @@ def test_the_next_night_is_held_against_the_champion_and_nothing_new_is_said(nig
     again = resolved(nights, "three")
     assert again.data == first.data and again.champion != first.champion
     decision, report, outcome = lived(nights, "three", challengers[1], again)
-    assert "the new model is the champion, weight for weight" in decision.reason
+    assert "the new model has exactly the champion's weights" in decision.reason
     assert (outcome.code, nights.record.aliases) == ("kept", {"champion": 2})
     assert "2 (champion)" in report and resolved(nights, "four").champion == again.champion
 
@@ -63,7 +63,7 @@ def test_a_night_that_can_promote_nothing_is_told_so_before_it_costs_anything(ni
     nights.night("two", challengers[1], promote=False, level=0.05)
     told = resolved(nights, "a")
     assert told.words[-1].startswith(
-        "gate: a better model will wait as a candidate, for the 5% that a year's tests may err together is used up "
+        "gate: a better model will wait as a candidate, because the 5% error budget of a year's tests is used up "
     )
     assert told.words[-1] in capsys.readouterr().err
     assert "gate:" not in " ".join(resolved(nights, "b", approve="manual").words + resolved(nights, "c", "").words)
@@ -100,7 +100,7 @@ def test_a_run_takes_the_champion_that_its_pins_name_whoever_reigns_by_now(night
         ({"champion": "model"}, "digits has no alias of that name. It has champion. A folder is written with a /"),
         ({"champion": "Two words"}, "is none of: auto"),
         ({"model_name": "My Model"}, "63 small letters, digits, - and _, a letter first, such as my-model"),
-        ({"approve": "never"}, "auto, where a model that is better"),
+        ({"approve": "never"}, "choose auto"),
         ({"registry": "/dev/null/registry"}, "/dev/null"),
     ],
 )

@@ -49,7 +49,7 @@ def test_each_night_has_the_champion_of_the_one_before_and_nothing_new_changes_n
     assert same.words.startswith("not registered, version 2 stays the champion, since ")
     record = nights.record
     again = nights.night("four", challengers[1], promote=False, reason="Keep: the same.", same=True, level=None)
-    assert again.code == "nothing new" and again.words.startswith("nothing new, as three has told: not registered")
+    assert again.code == "nothing new" and again.words.startswith("nothing new; three decided")
     assert nights.record == record
     assert [(spent.level, spent.version, spent.outcome) for spent in record.spent] == [(1e-4, 1, "promote")]
 
@@ -119,16 +119,14 @@ def test_a_better_model_waits_for_a_person_where_the_tests_of_a_year_have_used_u
     outcome = nights.night("three", challengers[2], level=0.01)
     assert (outcome.code, nights.record.aliases) == ("candidate", {"champion": 1, "candidate": 2})
     why = nights.record.events[-1].why
-    assert why.startswith(
-        "Promote: three. Not champion: the 5% that a year's tests may err together is used up until 20"
-    )
+    assert why.startswith("Promote: three. Not champion: the 5% error budget of a year's tests is used up until 20")
     assert outcome.words == (
         "registered as version 2, which waits as a candidate: vgp models promote 2 --model digits; "
         + why.removeprefix("Promote: three. Not champion: ").removesuffix(".")
     )
     assert outcome.words.endswith(": 1 test took 4.5%, and one more would take 1%") and len(outcome.words) <= 300
     again = nights.night("four", challengers[2], level=0.01)
-    assert again.words == f"nothing new, as three has told: {outcome.words}"
+    assert again.words == f"nothing new; three decided on this model already: {outcome.words}"
     nights.registry.change(lambda r: changes.promote(r, 2, expected=1, who="ann", why="looked at it", key="p"))
     assert nights.record.aliases == {"champion": 2}, "a person's word needs none of the year's error"
 
@@ -197,7 +195,7 @@ def test_the_same_step_again_is_told_the_same_and_another_run_that_it_is_not_new
     assert release.release(asked, nights.root, "digits").words == first.words
     assert (
         nights.night("one", challengers[0], champion="", again="two").words
-        == f"nothing new, as one has told: {first.words}"
+        == f"nothing new; one decided on this model already: {first.words}"
     )
 
 
@@ -205,7 +203,7 @@ def test_the_same_step_again_is_told_the_same_and_another_run_that_it_is_not_new
     ("damage", "message"),
     [
         (lambda data: data[: len(data) // 2], "cannot be read as weights"),
-        (lambda data: data[:-64] + bytes(64), "predicts something else than was evaluated"),
+        (lambda data: data[:-64] + bytes(64), "predictions differ from the evaluated ones"),
     ],
 )
 def test_a_copy_that_is_not_what_was_evaluated_is_not_registered(nights, challengers, tmp_path, damage, message, here):
@@ -222,7 +220,9 @@ def test_the_clean_process_tells_in_one_sentence_why_the_copy_failed(monkeypatch
     said = "warning: slow\nerror: /versions/1 holds no model.json.\n"
     done = subprocess.CompletedProcess([], 2, stdout="", stderr=said)
     monkeypatch.setattr(release.subprocess, "run", create_autospec(subprocess.run, return_value=done))
-    with pytest.raises(ProcessFailed, match=r"did not pass its check: /versions/1 holds no model.json. The champion"):
+    with pytest.raises(
+        ProcessFailed, match=r"failed its check and was not registered: /versions/1 holds no model.json"
+    ):
         release.check_copy("/versions/1", "data", "evaluation", "digits:Digits")
 
 

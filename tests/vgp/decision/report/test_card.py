@@ -48,7 +48,7 @@ def test_a_card_is_one_page_that_loads_nothing_and_the_same_twice(run, tmp_path)
     assert not {tag for tag, _ in outline.elements} & {"script", "link", "img", "iframe"}
     assert not re.search(r"url\((?!#)|@import|(src|href)=", html)
     for part in ("Promoted by the run training-7", "It is <better>.", "version 6", "$19.18", "abc", "image@sha256:1",
-                 "95% interval", "What it must not do", "tilt", "epochs", run["decision"].reason):  # fmt: skip
+                 "95% interval", "Limits", "tilt", "epochs", run["decision"].reason):  # fmt: skip
         assert " ".join(part.split()) in outline.text
     assert "<better>" not in html
 

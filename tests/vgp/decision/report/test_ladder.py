@@ -34,20 +34,20 @@ def test_every_attempt_is_a_row_with_time_money_and_what_was_lost(model):
     ]  # fmt: skip
     assert (way.total.rung, way.total.held, way.total.usd) == ("3 rungs", "8h 00m", "$280.00")
     text = drawn(model)
-    assert "preempted: a machine was taken away" in text and "by 2026-11-20 14:00 UTC" in text
+    assert "preempted: a machine was taken away" in text and "deadline 2026-11-20 14:00 UTC" in text
 
 
 def test_the_page_names_the_run_whose_way_it_was(model):
-    assert f"The step train of the run {json.loads(DOCUMENT.read_text())['run']} climbed a ladder" in drawn(model)
+    assert f"The step train of the run {json.loads(DOCUMENT.read_text())['run']} ran on a ladder" in drawn(model)
 
 
 def test_the_days_of_the_prices_stand_beside_the_money_where_they_are_told(model, tmp_path):
-    assert "for $280.00 by list prices, 37 steps" in drawn(model)
+    assert "for $280.00 at list prices, 37 steps" in drawn(model)
     told = json.loads(DOCUMENT.read_text())
     for rung, day in zip(told["rungs"], ("2026-07-30", "2026-01-01", "2026-07-09"), strict=True):
         rung["price_date"] = day
     (tmp_path / "runs/capacity/training-1a/train-0123456789ab/ladder.json").write_text(json.dumps(told))
-    assert "by list prices of 2026-07-09 to 2026-07-30, 37 steps" in drawn(model)
+    assert "at list prices of 2026-07-09 to 2026-07-30, 37 steps" in drawn(model)
 
 
 @pytest.mark.parametrize("name", ["waiting", "probes"], ids=["", "of an earlier version"])

@@ -131,13 +131,13 @@ def test_a_page_with_a_champion_is_small_tells_all_and_is_the_same_bytes_in_anot
     labelled = [attributes for tag, attributes in Outline(html).elements if tag == "svg"]
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in labelled)
     text = Outline(html).text
-    for part in ("Promote", "champion", "baseline", "Ranking", "Calibration", "Confusion matrix", "Learning curve"):
+    for part in ("Promote", "champion", "baseline", "ROC curve", "Calibration", "Confusion matrix", "Learning curve"):
         assert part in text
     for part in ("AUC by slice", "1,200", "tilt", "learning rate", "coins:Coins", "epochs", "torch"):
         assert part in text
     for part in ("Average precision", "Precision and recall", "operating point", "1,200 validation rows"):
         assert part in text
-    for part in ("What it goes by", "tilt", "Rows to learn from", "b, and not expected", "What has changed since"):
+    for part in ("Feature importance", "tilt", "Example rows", "b, and not expected", "Drift since training"):
         assert part in text
     assert "0 of 3 columns moved; 3 did not" in text
     assert _written_elsewhere(arguments, tmp_path / "elsewhere" / "report.html") == html
@@ -177,23 +177,21 @@ def _across(plot: str, name: str) -> tuple[float, float]:
 def test_a_page_that_says_promote_says_whose_word_it_is_and_where_the_outcome_is(made, tmp_path):
     """It is made before the model is registered, and a hit of the cache shows it on any later night."""
     arguments = made(champion=True)
-    word = "This is the gate's word. Whether the model became the champion is told by the step register"
+    word = "The `register` step promotes the model, or keeps it as a candidate"
     assert word in words(tmp_path, arguments)
     kept = {**arguments, "decision": arguments["decision"].model_copy(update={"promote": False})}
-    assert "the gate's word" not in words(tmp_path, kept)
+    assert word not in words(tmp_path, kept)
 
 
-def test_what_is_better_or_worse_beside_a_figure_is_the_new_model(made, tmp_path):
-    arguments = made(champion=True)
-    measured, text = record.load(arguments["evaluation"]), words(tmp_path, arguments)
-    assert "(worse)" not in text and "(better)" not in text
-    ours, theirs = (measured.models[model].scores.loss for model in ("challenger", "champion"))
-    assert ours < theirs and re.search(rf"champion {theirs:.4f} new model is better", text)
-    better = measured.models["challenger"].scores.model_copy(update={"loss": theirs + 0.1})
-    models = measured.models | {"challenger": measured.models["challenger"].model_copy(update={"scores": better})}
-    (loss,) = (c for c in pages.cards(measured.model_copy(update={"models": models})) if c.figure.field == "loss")
-    assert {rival.model: rival.change for rival in loss.rivals}["champion"] == "worse"
-    assert "mean surprise in nats; lower is better" in text
+def test_the_best_value_of_each_figure_is_bold_whoever_has_it(made, tmp_path):
+    measured = record.load(made(champion=True)["evaluation"])
+    losses = {model: scores.scores.loss for model, scores in measured.models.items()}
+    (row,) = (row for row in pages.figure_rows(measured) if row.figure.field == "loss")
+    assert [cell.model for cell in row.cells if cell.best] == [min(losses, key=losses.get)]
+    (row,) = (row for row in pages.figure_rows(measured) if row.figure.field == "auc")
+    assert [cell.best for cell in row.cells] == [cell.text == max(c.text for c in row.cells) for cell in row.cells]
+    alone = measured.model_copy(update={"models": {"challenger": measured.models["challenger"]}})
+    assert not any(cell.best for row in pages.figure_rows(alone) for cell in row.cells)
 
 
 def test_the_page_names_why_a_model_waits(made, tmp_path):
@@ -204,27 +202,27 @@ def test_the_page_names_why_a_model_waits(made, tmp_path):
         what="the class frequencies", metric="loss", unit="", challenger=0.6, constant=0.5)  # fmt: skip
     for update, word, check in (
         ({"rivals": (rival,)}, "gradient boosting (log loss 0.1000) is better than the new model by 0.2000",
-         "gradient boosting, whose log loss is 0.1000, the new model is worse by 0.1500 to 0.2500."),
-        ({"constants": (constant,)}, "worse than a constant: its log loss is 0.6000, against 0.5000 of the class freq",
-         "the new model's log loss is 0.6000, that of the class frequencies of the train labels 0.5000."),
+         "Gradient boosting: log loss 0.1000; the new model is worse by 0.1500 to 0.2500."),
+        ({"constants": (constant,)}, "worse than a constant: log loss 0.6000 against 0.5000 when the class freq",
+         "log loss 0.6000, against 0.5000 of the class frequencies of the train labels."),
     ):  # fmt: skip
         waits = arguments["decision"].model_copy(update={"promote": False, "candidate": True, **update})
-        waits = waits.model_copy(update={"reason": reason.compared(waits)})
+        waits = waits.model_copy(update={"reason": reason.explain_comparison(waits)})
         text = words(tmp_path, {**arguments, "decision": waits})
         assert "Candidate" in text and word in text and check in text
-        assert "a person decides: vgp models promote" in text and "the gate's word" not in text
+        assert "vgp models promote" in text and "The `register` step promotes" not in text
         assert word in markdown(evaluation=arguments["evaluation"], decision=waits)
     asked = arguments["decision"].model_copy(update={"approve": "manual"})
     text = words(tmp_path, {**arguments, "decision": asked})
-    assert "It waits as a candidate, since approve = manual: a person decides with vgp models promote." in text
+    assert "waits as a candidate because approve = manual" in text
 
 
 def test_the_sentence_and_the_page_write_an_interval_that_begins_at_zero_alike(made):
     update = {"difference": 0.0069, "interval": (-0.00001, 0.0139), "lower_bound": -0.00004}
     decision = made(champion=True)["decision"].model_copy(update=update)
-    sentence, page = reason.compared(decision), pages.checks(decision)[0].text
-    assert "(95% interval 0.0000 to 0.0139)" in sentence and "the gain is above 0.0000" in sentence
-    assert "is +0.0069 (95% interval 0.0000 to +0.0139)" in page and "above 0.0000. Above 0 is" in page
+    sentence, page = reason.describe_test(decision), pages.checks(decision)[0].text
+    assert "(95% interval 0.0000 to 0.0139)" in sentence and "puts the gain above 0.0000" in sentence
+    assert ": +0.0069 (95% interval 0.0000 to +0.0139)" in page and "lower bound is 0.0000;" in page
 
 
 def test_without_a_decision_there_is_no_verdict(made, tmp_path):
@@ -354,7 +352,7 @@ def test_values_of_private_columns_are_nowhere_on_the_page(made, tmp_path, monke
     monkeypatch.setattr(coins.Coins, "private", ("colour",))
     html = page(tmp_path, made(**options))
     assert html.count("ultramarine") == html.count("vermilion") == 1, "as an option of the task, which is not data"
-    assert "values withheld" in html and "Left out: colour." in Outline(html).text
+    assert "values withheld" in html and "Withheld columns: colour." in Outline(html).text
 
 
 def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
@@ -368,7 +366,7 @@ def test_a_regression_has_plots_of_its_residuals_and_quantiles(tmp_path):
     for part in ("RMSE", "R²", "Residuals", "Calibration of quantiles", "Intervals", "0.1 to 0.9", "gradient boosting"):
         assert part in text or part in html
     assert "nats" not in text and "bits" not in text
-    for part in ("What it goes by", "weight_kg", "mean pinball loss", "Highest loss", "in cm"):
+    for part in ("Feature importance", "weight_kg", "mean pinball loss", "Highest loss", "in cm"):
         assert part in text
     assert "Confusion" not in text and "Where to draw the line" not in text
     assert len(re.findall(r"<svg role=\"img\" aria-label=\"[^\"]{30,}", html)) >= 4

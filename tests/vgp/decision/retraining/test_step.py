@@ -25,7 +25,7 @@ def test_new_data_like_the_old_is_no_reason_and_the_page_says_what_was_seen(shop
     found, page = made.verdict, (tmp_path / "look.html").read_text()
     assert (found.outcome, found.cause) == ("skip", "no change")
     assert found.why.startswith("no column drifted in 2020-01-21 to 2020-02-13 (24 days), ")
-    assert "1.61, where 0.27 is chance (p = 0.12 over all columns)" in found.why, "an index may be high by chance"
+    assert "1.61 (0.27 by chance; p = 0.12 over all columns)" in found.why, "an index may be high by chance"
     assert {one.column for one in found.findings.shifts} == {"colour", "size", "lately", "label"}
     assert (found.findings.live.rows, found.findings.live.days, found.findings.rows) == (420, 14, 720)
     assert page.startswith("<!doctype html>") and "Does not train" in page and ">colour</th>" in page
@@ -55,7 +55,7 @@ def test_a_champion_that_does_worse_on_new_labels_trains(shop):
 def test_labels_that_are_late_are_counted_and_wait(shop):
     shop.new(*range(30, 44), labelled=False)
     found = shop.verdict().findings
-    assert found.live is None and "with labels on that came after its evaluation" in found.notes[-1]
+    assert found.live is None and "days with labels after its evaluation" in found.notes[-1]
     assert "colour" in {one.column for one in found.shifts}, "rows without a label are rows all the same"
     write = Path(shop.folder / "data" / "c.csv")
     try:

@@ -3,15 +3,12 @@
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from vgp.machines.catalog import catalog, fresh_figures, prices, skus
-from vgp.machines.catalog.catalog import short_name
 from vgp.machines.placement.combination import combinations, without_gpus
 
-PAGE = (Path(__file__).parents[4] / "docs/machines.md").read_text()
 #: Name and region -> on demand, Spot, bundled local SSD and day, as they were read then; a refresh changes them not.
 READ = {
     ("n1-standard-4", "us-central1"): (0.189999, 0.06701, 0, "2026-07-30"),
@@ -37,11 +34,10 @@ def as_read(monkeypatch):
 
 
 @pytest.fixture
-def page():
-    """What docs/machines.md says of the prices it names; those of a later refresh it does not tell."""
-    if f"`{catalog.document('prices.json')['reading']}`" not in PAGE:
-        pytest.skip("docs/machines.md has the figures of another reading, which it names")
-    return PAGE
+def reading():
+    """Skips figures of the first reading after a refresh of the prices."""
+    if catalog.document("prices.json")["reading"] != "compute-2026-07-30":
+        pytest.skip("the prices were refreshed")
 
 
 def price(name, accelerator, count, region, provisioning):
@@ -113,38 +109,17 @@ def test_a_machine_costs_as_much_in_the_regions_that_share_its_skus():
     assert east.usd_per_hour == pytest.approx(central.usd_per_hour, abs=0.001)
 
 
-#: What docs/machines.md says: of the pairs of accelerator and training region these have no price at all.
-UNPRICED = {"NVIDIA_H100_80GB": 1}
-
-
-def test_prices_are_known_in_as_many_training_regions_as_the_page_says(page):
-    known, missing = 0, Counter()
-    pairs = {
-        (row.accelerator, region)
-        for row in combinations()
-        if row.accelerator.kind == "gpu"
-        for region in row.accelerator.training_regions
-    }
+@pytest.mark.usefixtures("reading")
+def test_all_but_one_pair_of_gpu_and_training_region_have_a_price():
+    rows = [row for row in combinations() if row.accelerator.kind == "gpu"]
+    pairs = {(row.accelerator.name, region) for row in rows for region in row.accelerator.training_regions}
     priced = {
-        (row.accelerator, region)
-        for row in combinations()
+        (row.accelerator.name, region)
+        for row in rows
         for region in row.accelerator.training_regions
         if any(row.price(way, region) for way in row.machine.provisioning)
     }
-    for accelerator, region in pairs:
-        known += (accelerator, region) in priced
-        missing[accelerator.name] += (accelerator, region) not in priced
-    assert +missing == UNPRICED
-    assert f"{known} of {len(pairs)} pairs" in page
-    lines = page.partition("| GPU | without a price | why |")[2].partition("\n\n")[0].splitlines()[2:]
-    cells = {name: (counts, why) for name, counts, why in (line.strip("| ").split(" | ") for line in lines)}
-    regions = Counter(accelerator.name for accelerator, _ in pairs)
-    assert {name: counts for name, (counts, _) in cells.items()} == {
-        short_name(name): f"{count} of {regions[name]}" for name, count in UNPRICED.items()
-    }
-    for accelerator, region in pairs - priced:  # where the page names regions, it names each of them
-        why = cells[short_name(accelerator.name)][1]
-        assert region in why or not why.endswith(": no source")
+    assert len(pairs) == 114 and pairs - priced == {("NVIDIA_H100_80GB", "northamerica-northeast2")}
 
 
 def test_prices_are_the_sums_of_the_skus_that_are_named():
@@ -289,17 +264,12 @@ def test_no_price_lacks_the_skus_that_it_is_made_of():
     assert lacking == []
 
 
-def test_the_page_counts_the_prices_whose_skus_are_known(page):
+@pytest.mark.usefixtures("reading")
+def test_every_price_has_its_skus_and_a_known_day():
     counts = Counter((row.accelerator_type is not None, bool(known.skus)) for row, known in every_price())
-    told = f"{counts[True, True]:,} of {counts[True, True] + counts[True, False]:,} prices with GPUs"
-    assert told in page
-    assert f"{counts[False, True]:,} of {counts[False, True] + counts[False, False]:,} without" in page
-
-
-def test_the_page_says_of_which_day_each_group_of_prices_is(page):
-    days = {known.date for row, known in every_price() if row.is_in(known.region)}
-    table = page.partition("| what | of | from |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert {line.split(" | ")[1] for line in table} == days
+    assert counts == {(True, True): 5819, (False, True): 8469}
+    days = {"2025-08-31", "2026-04-30", "2026-07-09", "2026-07-30", "2026-09-17", "2026-10-13"}
+    assert {known.date for row, known in every_price() if row.is_in(known.region)} == days
 
 
 @pytest.mark.parametrize("family", ["e2", "n1", "n2", "n4"])

@@ -1,7 +1,5 @@
 """What a custom job may have besides its machines: every published field has a key, or a reason."""
 
-from pathlib import Path
-
 import pytest
 from google.cloud.aiplatform_v1.types import CustomJobSpec
 from pydantic import ValidationError
@@ -182,11 +180,3 @@ def test_googles_names_are_told_ours_or_why_not():
     assert "listed twice" in told("experiment_run")
     assert told("service_account").startswith("service_account cannot be set for a step: jobs of a run have")
     assert told("wab_access") == ""
-
-
-def test_the_page_of_settings_has_every_field_as_the_table_has_it():
-    page = (Path(__file__).parents[4] / "docs/settings.md").read_text(encoding="utf-8")
-    for way, known in FIELDS.items():
-        keys = ", ".join(f"`{key}`" for key in known.keys)
-        told_ = keys or (f"by itself: {known.by_itself}" if known.by_itself else f"refused: {known.refused}")
-        assert f"| {way} | {told_} |" in page

@@ -1,8 +1,5 @@
 """What a step may use to prepare data, as settings have it and as the step reads it: two models of one text."""
 
-import re
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
@@ -10,8 +7,6 @@ import vgp.base.engine_settings as step
 from vgp.machines.placement import plain, request_parts
 from vgp.machines.placement.request_parts import process_launcher
 from vgp.machines.placement.step_request import Request
-
-DOCS = Path(__file__).parents[4] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -26,13 +21,6 @@ def test_the_step_knows_every_key_and_has_the_same_defaults(ours, theirs):
     inner = {"bigquery", "dataflow"}
     assert ours.model_fields.keys() == theirs.model_fields.keys()
     assert ours().model_dump(exclude=inner) == theirs().model_dump(exclude=inner)
-
-
-def test_the_pages_tell_the_settings_of_dataflow_that_there_are():
-    for page, after in (("dataflow.md", "| setting |"), ("settings.md", "`.dataflow`, for")):
-        table = (DOCS / page).read_text().split(after)[1].split("\n\n")[0 if "setting" in after else 1]
-        told = re.findall(r"`?(\w+)`?", "".join(line.split("|")[1] for line in table.splitlines()[1:] if "|" in line))
-        assert set(told) - {"key"} == set(request_parts.Dataflow.model_fields), page
 
 
 def test_what_the_settings_say_is_what_the_step_reads():

@@ -304,7 +304,7 @@ def ended_amid_a_request(port):
 
 
 def test_the_request_of_the_page_is_answered_as_the_page_says(port):
-    page = (Path(__file__).parents[4] / "docs" / "serving.md").read_text()
+    page = (Path(__file__).parents[4] / "docs/how-to/serving.md").read_text()
     asked, answer = (json.loads(block) for block in re.findall(r"(?ms)^```json\n(.*?)^```$", page))
     status, told = asks(port, "POST", "/predict", asked)
     assert status == 200

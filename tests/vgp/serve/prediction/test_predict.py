@@ -20,6 +20,7 @@ from tests.vgp.serve.prediction.test_predictor import HERE, identity, scored, tr
 from vgp.base.exits import ProcessFailed, UserError
 from vgp.data import prepare
 from vgp.data.bundle import load_card
+from vgp.serve.prediction import cutting
 from vgp.serve.prediction import predict as predicting
 from vgp.serve.prediction.folder import MANIFEST, Asked, Predicted
 from vgp.serve.prediction.predict import Options, predict
@@ -94,6 +95,12 @@ def test_rows_are_predicted_once_each_with_what_tells_them_and_the_model(sold, p
     assert [shard["bytes"] for shard in manifest["shards"]] == [
         path.stat().st_size for path in sorted((tmp_path / "out").glob("predictions-*"))
     ]
+
+
+def test_the_rows_of_a_shard_follow_from_columns_that_are_lists_or_texts_too() -> None:
+    columns = {"row_id": pa.int64(), "pixels": pa.list_(pa.uint8(), 1 << 18), "words": pa.list_(pa.string())}
+    assert cutting._rows_per_shard(pa.schema(columns.items())) == cutting.LEAST_ROWS
+    assert cutting._rows_per_shard(pa.schema({"pixels": pa.list_(pa.uint8(), 64)}.items())) == cutting.SHARD_BYTES // 64
 
 
 def test_one_process_and_several_write_the_same_bytes(sold, tmp_path, monkeypatch):

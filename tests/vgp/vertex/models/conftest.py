@@ -1,38 +1,16 @@
-import contextlib
 import hashlib
-import io
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from vgp.__main__ import main
 from vgp.registry import changes, registry, versions
 from vgp.registry.documents import Version
-from vgp.steps.__main__ import main as training
-from vgp.workflow.local import training_code
 
 ROOT = Path(__file__).parents[4]
 Told = tuple[int, str, str]
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The training code answers in this process, in which it is imported already."""
-
-    def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        out, err, code = io.StringIO(), io.StringIO(), 0
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                training(command[command.index("vgp.steps") + 1 :])
-            except SystemExit as ended:
-                code = int(ended.code or 0)
-        return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
-
-    monkeypatch.setattr(training_code.subprocess, "run", run)
 
 
 @pytest.fixture

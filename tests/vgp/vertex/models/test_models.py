@@ -35,7 +35,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
-    here: None, registry: str, models: Models
+    training_here: None, registry: str, models: Models
 ) -> None:
     code, out, err = models("show", "champion")
     assert (code, err) == (0, "")
@@ -49,7 +49,7 @@ def test_show_champion_says_what_runs_since_when_why_and_what_it_replaced(
     assert "metrics roc_auc 0.72" in lines and any("promoted the run as decided" in line for line in lines)
 
 
-def test_list_and_compare_show_metrics_side_by_side(here: None, registry: str, models: Models) -> None:
+def test_list_and_compare_show_metrics_side_by_side(training_here: None, registry: str, models: Models) -> None:
     out = unspaced(models("list")[1])
     assert re.search(r"^flights: version 2 is the champion since .*, in place of version 1$", out, re.MULTILINE)
     assert re.search(r"^ 3 registered .* 0.73 month 3 training-3 ?$", out, re.MULTILINE)
@@ -65,7 +65,9 @@ def test_list_and_compare_show_metrics_side_by_side(here: None, registry: str, m
     assert "note: the tasks differ, so figures of one name may measure different" in models("compare", "4", "1")[1]
 
 
-def test_a_decision_is_made_once_and_its_history_names_who_and_why(here: None, registry: str, models: Models) -> None:
+def test_a_decision_is_made_once_and_its_history_names_who_and_why(
+    training_here: None, registry: str, models: Models
+) -> None:
     code, out, _ = models("rollback", "--why", "it's slow; --sudden=yes")
     assert (code, out) == (0, "version 1 is the champion of flights again, in place of version 2\n")
     assert "(it replaced none to go back to); nothing was changed" in models("rollback")[1]
@@ -78,7 +80,7 @@ def test_a_decision_is_made_once_and_its_history_names_who_and_why(here: None, r
     assert models("unalias", "stable")[0] == models("reject", "2")[0] == 0
 
 
-def test_show_tells_how_a_version_fared(here: None, registry: str, models: Models) -> None:
+def test_show_tells_how_a_version_fared(training_here: None, registry: str, models: Models) -> None:
     """Of a champion whom it withstood, of a candidate who decides, of others who took their place."""
     place = open_("runs/registry", "flights")
     for night in ("mon", "tue", "the same model again"):
@@ -104,7 +106,7 @@ def test_show_tells_how_a_version_fared(here: None, registry: str, models: Model
     ]  # fmt: skip
 
 
-def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str, models: Models) -> None:
+def test_delete_asks_and_without_a_terminal_wants_yes(training_here: None, registry: str, models: Models) -> None:
     code, _, err = models("delete", "1")
     assert code == 2 and "repeat with --yes" in err
     for words in (("delete", "2"), ("delete", "champion", "--yes")):  # nobody is asked about what may not be
@@ -113,7 +115,7 @@ def test_delete_asks_and_without_a_terminal_wants_yes(here: None, registry: str,
     assert models("delete", "1")[:2] == (0, "version 1 of flights is deleted already; nothing was changed\n")
 
 
-def test_the_report_of_a_version_without_files_is_not_named(here: None, registry: str, models: Models) -> None:
+def test_the_report_of_a_version_without_files_is_not_named(training_here: None, registry: str, models: Models) -> None:
     record = Path(registry) / "flights" / "registry.json"
     document = json.loads(record.read_text())
     document["versions"][0]["report"] = f"{registry}/about/report.html"
@@ -123,7 +125,7 @@ def test_the_report_of_a_version_without_files_is_not_named(here: None, registry
     assert "about/report.html" not in models("show", "1")[1]
 
 
-def test_clean_shows_what_a_kill_left_asks_and_counts(here: None, registry: str, models: Models) -> None:
+def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, registry: str, models: Models) -> None:
     left = Path(registry) / "flights" / "versions" / hashlib.sha256(b"killed").hexdigest()
     left.mkdir()
     (left / "model.safetensors").write_bytes(bytes(3 << 20))
@@ -153,14 +155,14 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(here: None, registry: str,
     ],
 )
 def test_a_wrong_request_is_one_message(
-    here: None, registry: str, models: Models, words: tuple[str, ...], says: str
+    training_here: None, registry: str, models: Models, words: tuple[str, ...], says: str
 ) -> None:
     code, out, err = models(*words)
     assert (code, out) == (2, "") and says in err
 
 
 def test_without_a_bucket_there_is_no_registry_on_vertex_ai(
-    here: None, registry: str, models: Models, monkeypatch: pytest.MonkeyPatch
+    training_here: None, registry: str, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIPELINES_BUCKET", "")
     code, _, err = models("list", "--vertex")
@@ -168,7 +170,7 @@ def test_without_a_bucket_there_is_no_registry_on_vertex_ai(
 
 
 def test_the_registry_of_the_bucket_is_meant_with_an_environment_and_keeps_the_account(
-    here: None, cloud: Cloud, tmp_path: Path, models: Models
+    training_here: None, cloud: Cloud, tmp_path: Path, models: Models
 ) -> None:
     place = filled("gs://test-bucket/registry", tmp_path)
     assert models("rollback", "--vertex")[:2] == (
@@ -199,7 +201,11 @@ def test_without_the_extra_that_has_the_registry_the_command_says_what_to_instal
 
 
 def test_the_list_names_the_environments_that_share_the_registry_and_the_models_that_stayed_behind(
-    here: None, cloud: Cloud, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    training_here: None,
+    cloud: Cloud,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     filled("gs://test-bucket/registry", tmp_path)
     file = tmp_path / "pipelines.toml"
@@ -224,7 +230,7 @@ def test_the_list_names_the_environments_that_share_the_registry_and_the_models_
 
 
 def test_a_champion_whose_weights_are_gone_is_not_shown_as_whole_nor_promoted_again(
-    here: None, registry: str, models: Models
+    training_here: None, registry: str, models: Models
 ) -> None:
     assert "not whole" not in models("show", "champion")[1]
     folder = json.loads(models("show", "champion", "--json")[1])["folder"]

@@ -1,4 +1,4 @@
-"""Everything that a task.toml may say, as typed values.
+"""The keys of a task.toml, as typed models. For example:
 
 target = "survived"
 kind = "classes"
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vgp.data.tasks.table.kinds import Kind, kind
 
-#: Every column is an input of its own to the network, and a line that a person reads.
+#: Each column is an input of the network and a line of the TOML.
 MOST_COLUMNS = 2_000
 MOST_CLASSES = 1_000
 
@@ -25,7 +25,7 @@ class _Strict(BaseModel):
 
 
 class Split(_Strict):
-    """Which rows train and which test: options of every tabular task (`vgp.data.splits`)."""
+    """The [split] table: which rows train and which test, as options of every tabular task (`vgp.data.splits`)."""
 
     split: str = ""
     train: str = ""
@@ -35,7 +35,7 @@ class Split(_Strict):
 
 
 class Reading(_Strict):
-    """How text files are written, where the files do not show it."""
+    """The [reading] table: the format of text files, where the files do not show it."""
 
     separator: str = ""
     quote: str = ""
@@ -44,40 +44,40 @@ class Reading(_Strict):
 
 
 class Network(_Strict):
-    """The network, and which values of a category share one embedding."""
+    """The [network] table: the layers, and which values of a category share one embedding."""
 
     hidden: list[int] = [256, 128]
     dropout: float = Field(default=0.1, ge=0, lt=1)
-    #: Values that fewer rows of the train split have share one embedding, with those that it never had.
+    #: Values with fewer rows in the train split share one embedding with the values that it lacks.
     rare: int = Field(default=10, ge=1)
-    #: Values that have an embedding of their own, the most frequent of the train split.
+    #: The most values with an embedding of their own; the most frequent ones of the train split have it.
     most_values: int = Field(default=1_000, ge=1, le=200_000)
 
 
 class Declared(_Strict):
-    """A task.toml."""
+    """The content of a task.toml."""
 
     target: str = Field(min_length=1)
     kind: Literal["classes", "regression"] = "classes"
-    #: In the order of their codes; of two the second is the positive one.
+    #: In the order of their codes. The second of two classes is the positive one.
     classes: list[str] = Field(default=[], max_length=MOST_CLASSES)
-    #: Values of the target whose rows are left out.
+    #: Values of the target whose rows are dropped.
     left_out: list[str] = []
-    #: Of a regression, and the loss that its promotion test compares.
+    #: Quantiles that a regression predicts, and the loss that the promotion test compares.
     quantiles: list[float] = [0.1, 0.5, 0.9]
     decided_by: Literal["pinball", "squared", "absolute"] = "pinball"
     key: list[str] = []
     time: str = ""
-    #: A column, or two of them; `day` of the time, which "" is, too; `row`.
+    #: One or two columns; "row"; or "day", the day of the time, which is also the default if there is a time.
     group: str | list[str] = ""
     slices: list[str] = []
     trusted: list[str] = []
-    #: Texts that stand for a missing value, beside an empty field.
+    #: Texts that mean a missing value, besides an empty field.
     missing: list[str] = []
     columns: dict[str, str] = Field(max_length=MOST_COLUMNS)
-    #: Columns that are not read, each with its type, for who wants it back.
+    #: Columns that are not read. Their types are kept, so that you can move a line to [columns].
     ignored: dict[str, str] = {}
-    #: What rows have in common that share a value of a column, for the report.
+    #: Remarks of the report on columns with repeated values, by column.
     repeats: dict[str, str] = {}
     split: Split = Split()
     reading: Reading = Reading()
@@ -85,7 +85,7 @@ class Declared(_Strict):
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The type of each column that is read. Raises ValueError for a text that is none."""
+        """The type of each column in [columns]. Raises ValueError for a text that is not a type."""
         return {name: kind(text) for name, text in self.columns.items()}
 
     @property
@@ -96,14 +96,15 @@ class Declared(_Strict):
     @property
     def features(self) -> dict[str, Kind]:
         """The columns that a model may learn from."""
-        groups = {name for name in self.groups if not (self.time and name == "day")}  # of the time: no column
-        spare = {self.target, *self.key, self.time, *groups, self.split.split}
-        return {name: kind for name, kind in self.kinds.items() if name not in spare}
+        groups = {name for name in self.groups if not (self.time and name == "day")}  # "day" of a time is no column
+        others = {self.target, *self.key, self.time, *groups, self.split.split}
+        return {name: kind for name, kind in self.kinds.items() if name not in others}
 
 
 def too_many(columns: int) -> str:
+    """Returns the message for a table with more columns than a task.toml may declare."""
     return (
-        f"{columns:,} columns are too many: at most {MOST_COLUMNS:,} are declared, since each is a line of the TOML, "
-        "which travels as a parameter, and an input of its own. A class with a vector column takes more "
-        "(docs/your-own-task.md)."
+        f"{columns:,} columns are too many: a task.toml declares at most {MOST_COLUMNS:,}, because it is passed as a "
+        "parameter and each column is an input of the network. For more, write a task class with a vector column "
+        "(docs/tutorials/your-task.md)."
     )

@@ -1,4 +1,6 @@
-"""What a column can be read as in two ways, and how its owner chooses: nothing that gives other numbers is guessed."""
+"""Columns that can be read in more than one way: the choices offered to the user, and the types that the user gives.
+
+A reading that would change the numbers is never guessed."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -21,36 +23,36 @@ MOST_SHOWN = 20
 class Reading:
     """One way to read a column."""
 
-    #: What the example is then.
+    #: The meaning of the example in this reading.
     means: str
-    #: The type that says so; "" where another option or another file does.
+    #: The type to give by --read; "" if `choice` applies.
     type: str = ""
-    #: What to do where no type says it.
+    #: Another option, or a change to the file.
     choice: str = ""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """A column with several readings; "" = the whole table."""
+    """An ambiguous column, or an ambiguous table if `column` is ""."""
 
     column: str
-    #: A value of which the readings differ.
+    #: A value that differs between the readings.
     example: str
     readings: tuple[Reading, ...]
-    #: What is strange about it, if the example does not show that.
+    #: The reason for the doubt, if the example does not show it.
     why: str = ""
 
     def lines(self, rows: pa.Table, *, numbered: bool) -> list[str]:
-        """The doubt as text.
+        """Formats the doubt and its choices.
 
         Args:
-            numbered: Whether the rows are those of one file from its beginning.
+            numbered: Whether `rows` are the first rows of a single file, so that row numbers mean something.
         """
         row = _row(rows[self.column], self.example) if numbered and self.column and self.example else 0
         place = f" (row {row:,})" if row else ""
         example = f"{quoted(self.example)}{place}" if self.example else ""
-        what = ", ".join(filter(None, [example, self.why]))
-        lines = [f"{self.column}: {what}" if self.column else what]
+        reason = ", ".join(filter(None, [example, self.why]))
+        lines = [f"{self.column}: {reason}" if self.column else reason]
         width = max(len(reading.means) for reading in self.readings)
         for reading in self.readings:
             choice = f"--read {shlex.quote(f'{self.column}={reading.type}')}" if reading.type else reading.choice
@@ -59,28 +61,31 @@ class Doubt:
 
 
 def require_none(doubts: Sequence[Doubt], rows: pa.Table, *, numbered: bool) -> None:
-    """Raises UserError with all doubts, their readings, and the option that chooses each."""
+    """Raises UserError if there are doubts, with the readings of each and the option that chooses one."""
     if not doubts:
         return
-    shown = [line for doubt in doubts[:MOST_SHOWN] for line in doubt.lines(rows, numbered=numbered)]
+    lines = [line for doubt in doubts[:MOST_SHOWN] for line in doubt.lines(rows, numbered=numbered)]
     more = [f"and {len(doubts) - MOST_SHOWN:,} more"] if len(doubts) > MOST_SHOWN else []
-    count = "1 thing" if len(doubts) == 1 else f"{len(doubts):,} things"
+    count = "1 place" if len(doubts) == 1 else f"{len(doubts):,} places"
     head = (
-        f"{count} in the table can be read in more than one way, and none is guessed. Choose one of each, and give all "
-        "the options to the command; the TOML that it writes keeps them:"
+        f"{count} in the table can be read in more than one way, and the command does not guess. Choose one reading "
+        "for each, and run the command again with all the options; the TOML that it writes keeps them:"
     )
-    raise UserError("\n".join([head, *shown, *more]))
+    raise UserError("\n".join([head, *lines, *more]))
 
 
 def _row(column: pa.ChunkedArray, example: str) -> int:
-    """The first row with the value, from 1; 0 if it is not there as it is written."""
+    """Returns the number of the first row with this text, from 1; 0 if no row has it."""
     values = column.cast(pa.string())
     values = pc.utf8_trim(values, " \t\n\r\v\f") if is_text(column.type) else values
     return int(pc.index(values, example).as_py()) + 1
 
 
-def declared(given: Iterable[str], names: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """The types that `COLUMN=TYPE` names: of columns, and of patterns such as `price*`, which choose among readings.
+def declared(options: Iterable[str], names: Sequence[str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Parses `COLUMN=TYPE` options.
+
+    Returns:
+        The types of columns by name, and (pattern, type) for patterns such as `price*`, which choose among readings.
 
     Raises:
         UserError: a text is not of this form, or names no column.
@@ -88,7 +93,7 @@ def declared(given: Iterable[str], names: Sequence[str]) -> tuple[dict[str, str]
     types: dict[str, str] = {}
     patterns: list[tuple[str, str]] = []
     plain = {name.strip(): name for name in names}
-    for text in given:
+    for text in options:
         places = [at for at, letter in enumerate(text) if letter == "="]
         exact = next((at for at in places if text[:at].strip() in plain), None)
         if exact is not None:
@@ -96,7 +101,7 @@ def declared(given: Iterable[str], names: Sequence[str]) -> tuple[dict[str, str]
             continue
         name, equals, type_ = text.partition("=")
         if not equals:
-            raise UserError(f"--read {text}: give it as COLUMN=TYPE, such as 'price=number 1,234.5'.")
+            raise UserError(f"--read {text}: write COLUMN=TYPE, for example 'price=number 1,234.5'.")
         if not any(fnmatchcase(column, name) for column in names):
             raise UserError(f"--read {text}: the table has no column {quoted(name)}. {did_you_mean(name, names)}")
         patterns.append((name, type_.strip()))
@@ -104,6 +109,6 @@ def declared(given: Iterable[str], names: Sequence[str]) -> tuple[dict[str, str]
 
 
 def chosen(doubt: Doubt, patterns: Sequence[tuple[str, str]]) -> str:
-    """The type that a pattern chooses among the readings; "" if none does."""
+    """Returns the type among the readings that a pattern chooses, or "" if no pattern does."""
     types = [reading.type for reading in doubt.readings]
     return next((t for pattern, t in patterns if fnmatchcase(doubt.column, pattern) and t in types), "")

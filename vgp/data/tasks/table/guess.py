@@ -1,4 +1,4 @@
-"""What a column of a sample seems to hold: its type, and why."""
+"""Guesses the type of a column from the values of a sample."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -33,30 +33,30 @@ from vgp.data.tasks.table.text_types import (
     spelled_type,
 )
 
-#: What people write for a missing value; in a column of text only those that are no word.
+#: Texts that mean a missing value. In a column of text only those that are not words count.
 MARKERS_IN_TEXT = ("?", "-", "--", ".", "\\N", "#N/A", "N/A", "n/a", "NULL", "null", "NaN", "nan")
 MARKERS = (*MARKERS_IN_TEXT, "NA", "na", "Null", "None", "none", "unknown", "missing")
-#: Free text has at least so many words, or letters, a value, on average.
+#: Free text has on average at least this many words, or letters, per value.
 WORDS, LETTERS = 4, 40
-#: A text that has another value in more of the rows than this is no category.
+#: A text column with a larger share of distinct values is not a category.
 MOSTLY_UNIQUE = 0.5
-#: What an engine takes off the ends of a text.
+#: Characters that engines strip from the ends of a text.
 BLANK = " \t\n\r\v\f"
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A column of the sample, and what it seems to hold."""
+    """A column of the sample with its guessed type."""
 
     name: str
-    #: The values, all of one type; of text without blanks around, and null where a marker says that one is missing.
+    #: The values, all of one type: texts are stripped, and markers of missing values are null.
     values: pa.Array
-    #: In the words of a task.toml; "" for what cannot be learned from.
+    #: A type of `kinds`; "" if a model cannot learn from the column.
     type: str
     why: str = ""
-    #: Markers for a missing value that occur.
+    #: The markers of missing values that occur.
     markers: tuple[str, ...] = ()
-    #: What its values may be otherwise.
+    #: Other readings of the values.
     doubts: tuple[Doubt, ...] = ()
 
     @cached_property
@@ -69,12 +69,12 @@ class Guess:
 
     @property
     def missing(self) -> float:
-        """The share of the rows that have no value."""
+        """The share of the rows without a value."""
         return 1 - len(self.known) / len(self.values)
 
     @property
     def unique(self) -> bool:
-        """Whether every row has a value of its own."""
+        """Whether all rows have different values, and none is missing."""
         return self.distinct == len(self.values)
 
     @property
@@ -87,7 +87,7 @@ class Guess:
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """The values as float64, nan for missing; of a column that is a number."""
+        """The values of a column of numbers as float64, nan for missing."""
         if self.word == "number":
             return numbers.parsed(self.values, _form(self.kind))
         values = self.values.cast(pa.float64(), safe=False)
@@ -95,7 +95,7 @@ class Guess:
 
     @cached_property
     def days(self) -> pa.Array:
-        """The days, without those that are missing; of a column of dates."""
+        """The days of a column of dates, without the missing ones."""
         known, form = self.known, self.kind.form.removeprefix("int ")
         if form:
             known = pc.strptime(known.cast(pa.string()), format=form, unit="s", error_is_null=True)
@@ -105,13 +105,13 @@ class Guess:
 
 
 def guess(name: str, column: pa.ChunkedArray, declared: str = "") -> Guess:
-    """What the column holds, by all its values in the sample.
+    """Guesses the type of a column from all its values in the sample.
 
     Args:
-        declared: The type that the user gives, in the words of a task.toml; "" = none.
+        declared: The type that the user gave, which replaces the guess; "" = none.
 
     Raises:
-        UserError: that is no type, or a value is not of it.
+        UserError: `declared` is not a type, or a value does not fit it.
     """
     values = column.combine_chunks()
     if pa.types.is_dictionary(values.type):
@@ -123,20 +123,20 @@ def guess(name: str, column: pa.ChunkedArray, declared: str = "") -> Guess:
         values = pc.utf8_trim(values.cast(pa.string()), BLANK)
         values = pc.if_else(pc.equal(values, ""), None, values)
     if declared:
-        return _declared(name, values, declared)
-    return _text(name, values) if is_text(values.type) else _stored(name, values)
+        return _read_declared(name, values, declared)
+    return _guess_text(name, values) if is_text(values.type) else _guess_stored(name, values)
 
 
-def _stored(name: str, values: pa.Array) -> Guess:
-    """Of values that are no text."""
+def _guess_stored(name: str, values: pa.Array) -> Guess:
+    """Guesses the type of values that the file does not store as text."""
     kinds = pa.types
     if kinds.is_boolean(values.type):
         return Guess(name, values, "bool")
     if kinds.is_integer(values.type):
-        found = Guess(name, values, "int")
-        if _is_code(found):
+        column = Guess(name, values, "int")
+        if _is_code(column):
             return Guess(name, values, "category int", "named like a code")
-        return replace(found, doubts=days_as_numbers(name, pc.unique(found.known).cast(pa.string()), "int "))
+        return replace(column, doubts=days_as_numbers(name, pc.unique(column.known).cast(pa.string()), "int "))
     if kinds.is_floating(values.type) or kinds.is_decimal(values.type):
         known = pc.fill_null(values.cast(pa.float64()), np.nan)
         return Guess(name, pc.if_else(pc.is_nan(known), None, known), "float")
@@ -146,96 +146,96 @@ def _stored(name: str, values: pa.Array) -> Guess:
         return Guess(name, values, "timestamp UTC" if values.type.tz else "timestamp")
     if kinds.is_null(values.type):
         return Guess(name, values.cast(pa.string()), "")
-    return Guess(name, pa.nulls(len(values), pa.string()), "", f"of the type {values.type}, which is no single value")
+    return Guess(name, pa.nulls(len(values), pa.string()), "", f"type {values.type}, which is not a single value")
 
 
-def _declared(name: str, values: pa.Array, declared: str) -> Guess:
-    """The column in the type that the user gives it."""
+def _read_declared(name: str, values: pa.Array, declared: str) -> Guess:
+    """Reads the column in the type that the user gave. Raises UserError for a value that does not fit."""
     option = f"--read {name}={declared}"
     try:
-        wanted = kind(declared)
+        type_ = kind(declared)
     except ValueError as error:
         raise UserError(f"{option}: {error}") from None
     if not is_text(values.type):
-        if not parquet.fits(values.type, stored(wanted)):
-            raise UserError(f"{option}: the file stores {values.type}, which is not read as {declared}.")
-        marked = pc.is_in(values.cast(pa.string()), pa.array(wanted.missing, pa.string()))
-        found = _stored(name, pc.if_else(marked, None, values))
-        return replace(found, type=declared, why="as given", doubts=())
-    usual = () if wanted.name in ("category", "text") else MARKERS
+        if not parquet.fits(values.type, stored(type_)):
+            raise UserError(f"{option}: the file stores {values.type}, which cannot be read as {declared}.")
+        marked = pc.is_in(values.cast(pa.string()), pa.array(type_.missing, pa.string()))
+        column = _guess_stored(name, pc.if_else(marked, None, values))
+        return replace(column, type=declared, why="as requested", doubts=())
+    usual = () if type_.name in ("category", "text") else MARKERS
     markers = tuple(text for text in pc.unique(values.drop_null()).to_pylist() if text in usual)
-    known = _without(values, {*markers, *wanted.missing})
-    fits = _fits(pc.unique(known.drop_null()), wanted)
+    known = _without(values, {*markers, *type_.missing})
+    fits = _fits(pc.unique(known.drop_null()), type_)
     if (at := fits.index(False).as_py()) >= 0:
         wrong = pc.unique(known.drop_null())[at].as_py()
         row = pc.index(values, wrong).as_py() + 1
-        raise UserError(f"{option}: {quoted(wrong)}, in row {row:,} of those that were read, is not written so.")
-    if wanted.word == ANY_CASE:
+        raise UserError(f"{option}: {quoted(wrong)} in row {row:,} of the sample does not fit this type.")
+    if type_.word == ANY_CASE:
         known = plain_case(known)
-    if wanted.word in ("category int", "category float"):
-        known = known.cast(stored(wanted))
-    return Guess(name, known, declared, "as given", markers)
+    if type_.word in ("category int", "category float"):
+        known = known.cast(stored(type_))
+    return Guess(name, known, declared, "as requested", markers)
 
 
-def _fits(every: pa.Array, wanted: Kind) -> pa.Array:
+def _fits(texts: pa.Array, type_: Kind) -> pa.Array:
     """Whether each text is a value of the type."""
-    if wanted.name in ("int", "float", "number"):
-        form = _form(wanted) if wanted.name == "number" or wanted.marked else None
+    if type_.name in ("int", "float", "number"):
+        form = _form(type_) if type_.name == "number" or type_.marked else None
         return (
-            pa.array(numbers.matches(every, form)) if form else matching(every, INT if wanted.name == "int" else FLOAT)
+            pa.array(numbers.matches(texts, form)) if form else matching(texts, INT if type_.name == "int" else FLOAT)
         )
-    if wanted.word == "category int":
-        return matching(every, INT)
-    if wanted.word == "category float":
-        return matching(every, r"^[+-]?\d{1,15}(\.0*)?$")
-    if wanted.name == "bool":
-        return matching(every, "(?i)^(true|false|0|1)$")
-    if wanted.form:
-        return as_dates(every, wanted.form.removeprefix("int ")).is_valid()
+    if type_.word == "category int":
+        return matching(texts, INT)
+    if type_.word == "category float":
+        return matching(texts, r"^[+-]?\d{1,15}(\.0*)?$")
+    if type_.name == "bool":
+        return matching(texts, "(?i)^(true|false|0|1)$")
+    if type_.form:
+        return as_dates(texts, type_.form.removeprefix("int ")).is_valid()
     iso = {"date": ISO_DATE, "timestamp": ISO_TIME, "timestamp UTC": ISO_ZONE}
-    return matching(every, iso.get(wanted.word, ""))
+    return matching(texts, iso.get(type_.word, ""))
 
 
-def _form(wanted: Kind) -> NumberForm:
-    return PLAIN_FORMS.get(wanted.word) or cast(NumberForm, numbers.form_of(wanted.form))
+def _form(type_: Kind) -> NumberForm:
+    return PLAIN_FORMS.get(type_.word) or cast(NumberForm, numbers.form_of(type_.form))
 
 
-def _is_code(found: Guess) -> bool:
-    return bool(CODES.search(found.name)) and found.distinct <= max(20, len(found.values) // 10)
+def _is_code(column: Guess) -> bool:
+    return bool(CODES.search(column.name)) and column.distinct <= max(20, len(column.values) // 10)
 
 
-def _text(name: str, values: pa.Array) -> Guess:
-    """Of text: numbers, dates and booleans that it spells, else a category or free text."""
-    every = pc.unique(values.drop_null())
-    found = spelled_type(name, every)
+def _guess_text(name: str, values: pa.Array) -> Guess:
+    """Guesses the type of texts: numbers, dates or booleans if all of them are, else a category or free text."""
+    texts = pc.unique(values.drop_null())
+    spelled = spelled_type(name, texts)
     markers: tuple[str, ...] = ()
-    if not found:
-        markers = tuple(value for value in every.to_pylist() if value in MARKERS) if len(every) < 100_000 else ()
-        found = spelled_type(name, _without(every, markers).drop_null()) if markers else None
-    if found:
-        made = Guess(name, _without(values, markers), found.type, found.why, markers, found.doubts)
-        if made.type == "int" and _is_code(made):
-            return Guess(name, made.values, "category", "whole numbers, named like a code", markers)
-        return made
-    known = _without(every, markers).drop_null()
-    markers = tuple(value for value in MARKERS_IN_TEXT if pc.index(every, value).as_py() >= 0)
-    made = _words(Guess(name, _without(values, markers), "category", "", markers))
-    return made if _is_code(made) else replace(made, doubts=mixed_doubts(name, known))
+    if not spelled:
+        markers = tuple(value for value in texts.to_pylist() if value in MARKERS) if len(texts) < 100_000 else ()
+        spelled = spelled_type(name, _without(texts, markers).drop_null()) if markers else None
+    if spelled:
+        column = Guess(name, _without(values, markers), spelled.type, spelled.why, markers, spelled.doubts)
+        if column.type == "int" and _is_code(column):
+            return Guess(name, column.values, "category", "whole numbers, named like a code", markers)
+        return column
+    known = _without(texts, markers).drop_null()
+    markers = tuple(value for value in MARKERS_IN_TEXT if pc.index(texts, value).as_py() >= 0)
+    column = _split_words(Guess(name, _without(values, markers), "category", "", markers))
+    return column if _is_code(column) else replace(column, doubts=mixed_doubts(name, known))
 
 
 def _without(values: pa.Array, markers: Collection[str]) -> pa.Array:
     return pc.if_else(pc.is_in(values, pa.array(list(markers), pa.string())), None, values) if markers else values
 
 
-def _words(found: Guess) -> Guess:
-    """A category, free text, or what names its row."""
-    known = found.known
+def _split_words(column: Guess) -> Guess:
+    """Returns the column as a category or, if its values are long and mostly unique, as free text."""
+    known = column.known
     if not len(known):
-        return Guess(found.name, found.values, "", "", found.markers)
+        return Guess(column.name, column.values, "", "", column.markers)
     words = pc.mean(pc.add(pc.count_substring(known, " "), 1)).as_py()
     letters = pc.mean(pc.utf8_length(known)).as_py()
-    if found.distinct > MOSTLY_UNIQUE * len(known) and (words >= WORDS or letters >= LETTERS):
-        return Guess(found.name, found.values, "text", "free text: its letters, words and digits", found.markers)
-    if found.distinct > 20 and words >= 2 * WORDS:
-        return Guess(found.name, found.values, "text", "free text: its letters, words and digits", found.markers)
-    return found
+    unique = column.distinct > MOSTLY_UNIQUE * len(known) and (words >= WORDS or letters >= LETTERS)
+    if unique or (column.distinct > 20 and words >= 2 * WORDS):
+        why = "free text: the model learns its numbers of letters, words and digits"
+        return Guess(column.name, column.values, "text", why, column.markers)
+    return column

@@ -18,55 +18,58 @@ from vgp.data.tasks.table import proposal, sample
 from vgp.data.tasks.table.proposal import Asked, Column, Proposal
 from vgp.data.tasks.table.task import Table
 
-#: From so many rows on the default batch and epochs take enough steps; of fewer so many in all, and an epoch, about.
+#: Below `ENOUGH_ROWS` the default batch size and epochs make too few steps: aim at these totals instead.
 ENOUGH_ROWS, STEPS, STEPS_PER_EPOCH = 100_000, 1_000, 50
 
 
 @exits
 def new(data: str, out: str = "task.toml", *, force: bool = False, **asked: Any) -> JsonObject:
-    """Writes the task.toml of a table; returns what it says, and why.
+    """Writes the task.toml of a table and returns a summary of the proposal as JSON.
 
     Args:
-        data: As for a run: files, folders, globs, gs://, separated by commas.
+        data: Files, folders, globs and gs:// addresses, separated by commas.
         out: The file to write.
-        force: Whether a file that is there is replaced.
-        asked: As of `Asked`.
+        force: Whether to replace an existing file.
+        asked: The fields of `Asked`.
+
+    Raises:
+        UserError: the target is missing, the table is ambiguous, or `out` cannot be written.
     """
     path = Path(out)
     _refuse_occupied(path, force)
     rows = sample.read(data)
     if not asked.get("target"):
         raise UserError(proposal.columns(rows))
-    made = proposal.propose(rows, Asked(**asked))
-    text = proposal_text(made)
-    Table({"declaration": text})  # what is wrong with it is said before it is written
+    proposed = proposal.propose(rows, Asked(**asked))
+    text = proposal_text(proposed)
+    Table({"declaration": text})  # raises for a mistake before the file exists
     _write(path, text)
-    return told(made, data, out)
+    return _summarize(proposed, data, out)
 
 
-def told(made: proposal.Proposal, data: str, out: str) -> JsonObject:
-    """What was decided, as JSON."""
-    goal = made.target
+def _summarize(proposed: proposal.Proposal, data: str, out: str) -> JsonObject:
+    """Returns the proposal as JSON, with the command that trains on it."""
+    goal = proposed.target
     return {
         "file": out,
         "data": data,
-        "rows": made.sample.rows.num_rows,
-        "whole": made.sample.whole,
-        "looked": made.sample.words,
+        "rows": proposed.sample.rows.num_rows,
+        "whole": proposed.sample.whole,
+        "looked": proposed.sample.words,
         "target": goal.name,
         "kind": "regression" if goal.regression else "classes",
         "classes": list(goal.classes),
         "why": goal.why,
-        "columns": [asdict(column) for column in made.columns],
-        "missing": list(made.missing),
-        "next": f"vgp run training --set task={shlex.quote(out)} --set data={shlex.quote(data)}{_pace(made)}",
+        "columns": [asdict(column) for column in proposed.columns],
+        "missing": list(proposed.missing),
+        "next": f"vgp run training --set task={shlex.quote(out)} --set data={shlex.quote(data)}{_pace(proposed)}",
     }
 
 
-def _pace(made: proposal.Proposal) -> str:
-    """What a small table needs beside the defaults, which are those of a large one: more and smaller steps."""
-    rows = made.sample.rows.num_rows
-    if not made.sample.whole or rows >= ENOUGH_ROWS:
+def _pace(proposed: proposal.Proposal) -> str:
+    """Returns options for smaller batches and more epochs if the table is too small for the defaults."""
+    rows = proposed.sample.rows.num_rows
+    if not proposed.sample.whole or rows >= ENOUGH_ROWS:
         return ""
     batch = max(16, 1 << (rows // STEPS_PER_EPOCH).bit_length())
     epochs = max(3, min(100, STEPS * batch // rows))
@@ -74,7 +77,7 @@ def _pace(made: proposal.Proposal) -> str:
 
 
 def show(result: JsonObject) -> None:
-    """The same as text, without a terminal's means."""
+    """Prints the columns as tab-separated text, and the next command."""
     for column in result["columns"]:
         print(f"{column['name']}\t{column['type']}\t{column['role']}\t{column['why']}")
     print(f"wrote {result['file']}; next: {result['next']}")
@@ -82,77 +85,72 @@ def show(result: JsonObject) -> None:
 
 def _refuse_occupied(path: Path, force: bool) -> None:
     if path.suffix != ".toml":
-        raise UserError(f"--out {path}: the name must end in .toml, so that task={path} is known to be a file.")
+        raise UserError(f"--out {path}: the name must end in .toml, so that task={path} is recognised as a file.")
     if not path.parent.is_dir():
-        raise UserError(f"--out {path}: there is no folder {path.parent}.")
+        raise UserError(f"--out {path}: the folder {path.parent} does not exist.")
     if path.is_dir():
         raise UserError(f"--out {path} is a folder.")
     if path.exists() and not force:
-        raise UserError(f"{path} is there already: give another --out, or --force to replace it.")
+        raise UserError(f"{path} exists already. Choose another --out, or replace the file with --force.")
 
 
 def _write(path: Path, text: str) -> None:
-    """All of it or nothing."""
+    """Writes the file atomically. Raises UserError if that fails."""
     try:
         files.write(path, text)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-# ---- a proposal as the text of a task.toml, which a person reads in a minute
+# ---- a proposal as the text of a task.toml
 
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-#: Names are padded up to this width, so that types stand below each other.
+#: Column names are padded to at most this width, to align the types.
 _WIDTH = 24
 
 
 def proposal_text(proposal: Proposal) -> str:
-    """The text, which holds no path: the same table gives the same one, wherever it lies."""
+    """Returns the text of the task.toml. It holds no path, so it depends on the table alone."""
     return "\n".join([*_top(proposal), *_columns(proposal), *_ignored(proposal), *_tables(proposal)]) + "\n"
 
 
 def _top(proposal: Proposal) -> Iterator[str]:
     goal, sample = proposal.target, proposal.sample
-    yield f"# Proposed from {sample.words}: change what is wrong. Every value is checked when all is read."
+    yield f"# Proposed from {sample.words}. Correct what is wrong. Each run checks every value against these types."
     yield "# To run it: vgp run training --set task=THIS_FILE --set data=FILES"
     yield ""
     yield f"target = {quoted(goal.name)}"
     yield f'kind = "{"regression" if goal.regression else "classes"}"  # {plain(goal.why)}'
     if goal.regression:
         yield "quantiles = [0.1, 0.5, 0.9]"
-        yield 'decided_by = "pinball"  # what a new model must do better: pinball, squared or absolute'
+        yield 'decided_by = "pinball"  # the loss that decides between models: pinball, squared or absolute'
     else:
         yield f"classes = {_list(goal.classes)}"
     if proposal.left_out:
-        yield f"left_out = {_list(proposal.left_out)}  # classes whose rows are left out"
+        yield f"left_out = {_list(proposal.left_out)}  # rows of these classes are dropped"
     for name, value, why in (
-        ("key", list(proposal.key), "names the rows"),
-        ("time", proposal.time, "when a row's outcome is not known yet; later rows test"),
+        ("key", list(proposal.key), "identifies each row"),
+        ("time", proposal.time, "when the prediction is made; the latest rows are the test split"),
         ("group", *_group(proposal)),
-        ("slices", list(proposal.slices), "figures are also told by these"),
-        ("missing", list(proposal.missing), "these stand for a missing value, as an empty field does"),
+        ("slices", list(proposal.slices), "the report has figures for each value of these columns"),
+        ("missing", list(proposal.missing), "these texts mean a missing value, like an empty field"),
     ):
         if value:
             yield f"{name} = {_list(value) if isinstance(value, list) else quoted(value)}  # {why}"
 
 
 def _group(proposal: Proposal) -> tuple[str | list[str], str]:
-    """What rows share, and why. Days are named although they are the default, so that a person sees them."""
+    """Returns the value of `group` and its comment. Writes the default "day" explicitly, so that the reader sees it."""
     if proposal.group == "row":
-        return "row", "every row counts by itself, as asked for"
+        return "row", "each row is independent, as requested"
     if not proposal.time:
-        return (
-            proposal.group,
-            'its rows stay in one split, so the figures are those of new ones; "row": every row by itself',
-        )
-    why = 'rows of one day share what it brings, so the decision counts days of the time; "row": all rows by themselves'
+        why = 'rows that share a value stay in one split, so the figures hold for new values; "row": split each row'
+        return proposal.group, why
     if proposal.group in ("", "day"):
-        return "day", why
-    return [
-        "day",
-        proposal.group,
-    ], "what rows share: the day of the time, and what they belong to; the decision counts both"
+        return "day", 'rows of one day are not independent, so the decision counts days; "row": count each row'
+    why = "rows of one day, or with one value of this column, are not independent; the decision counts both"
+    return ["day", proposal.group], why
 
 
 def _columns(proposal: Proposal) -> Iterator[str]:
@@ -167,40 +165,40 @@ def _ignored(proposal: Proposal) -> Iterator[str]:
     columns = proposal.of_role("leak", "ignored")
     if columns:
         yield ""
-        yield "[ignored]  # not read; to learn from a column move its line up, and what leaks into trusted too"
+        yield "[ignored]  # not read; to learn from a column, move its line up, and add one that leaks to `trusted`"
         yield from (_line(column, column.why) for column in columns)
 
 
 def _tables(proposal: Proposal) -> Iterator[str]:
     if proposal.repeats:
         yield ""
-        yield "[repeats]  # what the report says of columns whose values come again"
+        yield "[repeats]  # remarks of the report on columns whose values repeat"
         yield from (f"{key(name)} = {quoted(words)}" for name, words in proposal.repeats.items())
     yield ""
     if proposal.time:
-        yield "[split]  # windows of time: as lengths, 2013-01:2013-06, 2013-W27, ..."
-        yield f'test = "{proposal.split.test}"  # the end of the data tests, what is before it trains'
-        yield "validation_share = 0.05  # of the days that train"
+        yield "[split]  # windows of time: a length, 2013-01:2013-06, 2013-W27, ..."
+        yield f'test = "{proposal.split.test}"  # the end of the data; earlier rows train'
+        yield "validation_share = 0.05  # of the training days"
     else:
-        yield "[split]  # by a hash: the same rows every time"
+        yield "[split]  # by a hash, so every run makes the same split"
         yield "test_share = 0.2"
         yield "validation_share = 0.05"
     yield ""
     yield "[network]"
     yield "hidden = [256, 128]"
     yield "dropout = 0.1"
-    yield "rare = 10  # values of a category that fewer training rows have share one embedding"
-    reading = {"separator": proposal.sample.reading.separator, "encoding": proposal.sample.reading.encoding}
-    told = {name: value for name, value in reading.items() if value}
-    if told:
+    yield "rare = 10  # values of a category with fewer training rows share one embedding"
+    reading = proposal.sample.reading
+    options = {"separator": reading.separator, "encoding": reading.encoding}
+    if any(options.values()):
         yield ""
         yield "[reading]"
-        yield from (f"{name} = {quoted(value)}" for name, value in told.items())
+        yield from (f"{name} = {quoted(value)}" for name, value in options.items() if value)
 
 
 def _line(column: Column, why: str) -> str:
-    written = f"{key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quoted(column.type)}"
-    return f"{written}  # {plain(why)}" if why else written
+    line = f"{key(column.name):{min(_WIDTH, max(12, len(column.name)))}} = {quoted(column.type)}"
+    return f"{line}  # {plain(why)}" if why else line
 
 
 def key(name: str) -> str:
@@ -208,7 +206,7 @@ def key(name: str) -> str:
 
 
 def quoted(value: str) -> str:
-    """A basic string of TOML: of JSON's, but for DEL, which TOML escapes too."""
+    """Returns a basic string of TOML, which is a JSON string with DEL escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
@@ -217,5 +215,5 @@ def _list(values: Sequence[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """For a comment: in one line, without control characters."""
+    """Replaces control characters and line breaks by blanks, for a comment."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,8 +1,8 @@
-"""Columns whose values come again: whether rows that share a value also share the target, as those of one patient do.
+"""Finds columns whose values repeat and group the rows: rows that share a value have similar targets, like a patient's.
 
-Rows are put in the order of the column, and each is compared with the few that follow: with those of the same value,
-and of a number also with those of the next values. Rows of one price and rows of the next price agree equally, since a
-price is an amount; rows of one patient agree, and those of the next number do not, since that number is a name.
+Rows are sorted by the column, and each is compared with the next few rows: those with the same value and, for numbers,
+those with the next values. If a number is an amount, such as a price, rows with the next value agree equally well. If
+it is a name, such as a patient's number, only rows with the same value agree.
 """
 
 import re
@@ -20,22 +20,22 @@ from vgp.data.tasks.table.guess import Guess
 from vgp.data.tasks.table.kinds import DATES, NUMBERS
 from vgp.data.tasks.table.target import Target
 
-#: A name that is one for sure, so that its numbers are no amounts.
+#: Column names that are certainly identifiers, so that their numbers are not amounts.
 ID = re.compile(r"(^|[_\s-])([iI][dD]|uuid|guid)$|[a-z](Id|ID)$")
-#: Different values of what rows may belong to: with fewer it is a category like any other.
+#: A column with at most this many values is an ordinary category.
 MIN_VALUES = 20
-#: Rows that follow and are compared, and pairs of the same value for a verdict.
+#: How many next rows each row is compared with, and the least pairs with the same value for a verdict.
 LAGS, MIN_PAIRS = 5, 40
-#: Rows of the rarest classes together that a verdict takes.
+#: The least rows outside the most frequent class for a verdict.
 MIN_OF_OTHERS = 20
-#: Standard errors from chance, over all columns of a table.
+#: Standard errors from chance that count as agreement; high, because every column of a table is tested.
 BEYOND_CHANCE = 4.5
-#: Share of the rows that have a value in common with another, below which it matters to no figure; of a sample less.
+#: The least share of rows that share their value with another row, of a whole table and of a sample.
 MIN_SHARED, MIN_SHARED_OF_SAMPLE = 0.05, 0.005
-#: Agreement from which a question is asked: of values with few rows each, of more rows where the values are numbers or
-#: have digits, and of other words, which also have more values then.
+#: Agreement from which the user is asked. With at most `FEW_ROWS` rows per value `ASKED` is enough. With more rows
+#: codes (numbers, and words with digits) need `ASKED_OF_CODES`; other words `ASKED_OF_WORDS`, and `MANY_WORDS` values.
 ASKED, ASKED_OF_CODES, ASKED_OF_WORDS, FEW_ROWS, MANY_WORDS = 0.05, 0.1, 0.3, 20, 50
-#: Agreement that is worth a word.
+#: Agreement from which the report mentions a column.
 WORTH_A_WORD = 0.02
 
 
@@ -44,20 +44,20 @@ _Pairs = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Repeats:
-    """A column whose values come several times. Agreement is a correlation of the target: 1 = the same, 0 = chance."""
+    """A column with repeated values. Agreement is the target's correlation within a value: 1 = equal, 0 = chance."""
 
     found: Guess
     target: str
     values: int
     rows: int
-    #: Share of all rows that have a value in common with another.
+    #: The share of all rows that share their value with another row.
     shared: float
-    #: Of rows of the same value, beyond what rows of the next values have; and in standard errors.
+    #: The agreement of rows with the same value minus that of rows with the next values; and in standard errors.
     agreement: float
     errors: float
-    #: Whether its numbers are amounts: rows of the next values agree nearly as much.
+    #: Whether the numbers are amounts: rows with the next values agree nearly as much.
     amount: bool
-    #: A value that comes often, and what the target is there.
+    #: A sentence about a frequent value and its targets.
     example: str
 
     @property
@@ -66,7 +66,7 @@ class Repeats:
 
     @property
     def is_named(self) -> bool:
-        """Whether its name says that it names something, and every row has a value."""
+        """Whether the name of the column is that of an identifier, and no value is missing."""
         return bool(ID.search(self.name)) and not self.found.missing
 
     @property
@@ -75,59 +75,57 @@ class Repeats:
 
     @property
     def is_group(self) -> bool:
-        """Whether rows seem to belong together by it: the figures then depend on where they go."""
-        each = self.rows / self.values
-        if each <= FEW_ROWS:
-            least = ASKED
-        else:
-            least = ASKED_OF_CODES if self._is_code or self.values <= MANY_WORDS else ASKED_OF_WORDS
-        words = each > FEW_ROWS and not self._is_code and self.values <= MANY_WORDS
-        return self.agrees and self.agreement >= least and not words
+        """Whether the column seems to group the rows, so that the figures depend on how they are split."""
+        if self.rows / self.values <= FEW_ROWS:
+            return self.agrees and self.agreement >= ASKED
+        if self._is_code:
+            return self.agrees and self.agreement >= ASKED_OF_CODES
+        return self.agrees and self.agreement >= ASKED_OF_WORDS and self.values > MANY_WORDS
 
     @cached_property
     def _is_code(self) -> bool:
-        """Whether its values are numbers, or words with digits."""
+        """Whether the values are numbers, or words with digits."""
         if self.found.word in NUMBERS:
             return True
-        every = pc.unique(self.found.known.cast(pa.string()))
-        return bool(pc.mean(pc.match_substring_regex(every, r"\d").cast(pa.float64())).as_py() >= 0.9)
+        texts = pc.unique(self.found.known.cast(pa.string()))
+        return bool(pc.mean(pc.match_substring_regex(texts, r"\d").cast(pa.float64())).as_py() >= 0.9)
 
     @property
     def words(self) -> str:
-        """How often its values come, and what that says of the target."""
-        counted = f"{self.values:,} values in {self.rows:,} rows"
+        """How often the values repeat, and how well the target agrees within a value."""
+        counts = f"{self.values:,} values in {self.rows:,} rows"
         if self.found.missing:
-            counted += f", and {len(self.found.values) - self.rows:,} rows without one"
+            counts += f", and {len(self.found.values) - self.rows:,} rows without a value"
         if self.agrees:
-            return f"{counted}; rows of one agree in {self.target} by {self.agreement:.2f} (0: chance, 1: the same)"
-        return f"{counted}; rows of one agree in {self.target} no more than by chance"
+            return f"{counts}; correlation of {self.target} within a value {self.agreement:.2f} (0: chance, 1: equal)"
+        return f"{counts}; {self.target} varies within a value as it does by chance"
 
 
 def look(columns: Mapping[str, Guess], target: Target, *, whole: bool) -> dict[str, Repeats]:
-    """The columns whose values come several times, and are not few.
+    """Returns the columns with repeated values, apart from categories with few values.
 
     Args:
-        whole: Whether all rows of the table are there, and no sample of them.
+        whole: Whether the rows are the whole table and not a sample.
     """
     judged = _Judged.of(target)
     least = MIN_SHARED if whole else MIN_SHARED_OF_SAMPLE
-    found = {
+    candidates = {
         name: _of(column, judged, target)
         for name, column in columns.items()
         if column.type and column.word not in (*DATES, "bool") and MIN_VALUES < column.distinct < len(column.known)
     }
-    return {name: one for name, one in found.items() if one.shared >= least}
+    return {name: column for name, column in candidates.items() if column.shared >= least}
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """The target of rows, so that the mean product of independent rows is 0."""
+    """The target, centered so that the mean product of two independent rows is 0."""
 
     known: np.ndarray
-    #: Codes of classes, with the share of each; of a regression the standardized ranks.
+    #: The codes of classes and the share of each class; for a regression the standardized ranks, and no shares.
     values: np.ndarray
     shares: np.ndarray | None
-    #: Of the product of two independent rows, and the most that it can be on average.
+    #: The variance of the product of two independent rows, and its mean for two equal rows.
     variance: float
     most: float
 
@@ -144,35 +142,36 @@ class _Judged:
         return cls(known, target.values[known], shares, variance, 1 - squares)
 
     def agreement(self, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-        """The mean agreement of pairs of rows, and its standard error if they were independent."""
+        """Returns the mean agreement of pairs of rows, and its standard error if the rows were independent."""
         if not len(first):
             return 0.0, 0.0
-        one, other = self.values[first], self.values[second]
+        left, right = self.values[first], self.values[second]
         if self.shares is None:
-            mean = float((one * other).mean())
+            mean = float((left * right).mean())
         else:
             chance = 1 - self.most
-            mean = float(((one == other) - self.shares[one] - self.shares[other] + chance).mean())
+            mean = float(((left == right) - self.shares[left] - self.shares[right] + chance).mean())
         scale = max(self.most, 1e-12)
         return mean / scale, (self.variance / len(first)) ** 0.5 / scale
 
     @property
     def enough(self) -> bool:
-        """Whether there are rows of other classes than the most frequent one."""
+        """Whether enough rows are outside the most frequent class."""
         return self.shares is None or (1 - self.shares.max()) * len(self.values) >= MIN_OF_OTHERS
 
 
 def _of(column: Guess, judged: _Judged, target: Target, other: np.ndarray | None = None) -> Repeats:
-    """
+    """Measures how well the target agrees within the values of a column.
+
     Args:
-        other: Codes of another column, in which rows that are compared differ.
+        other: Codes of another column: only rows with different values of it are compared.
     """
     codes = _codes(column)
     counts = np.bincount(codes[codes >= 0])
     counts = counts[counts > 0]
     shared = float(counts[counts > 1].sum() / len(codes))
     kept = codes[judged.known]
-    rows = leaks.order(len(kept))  # so that nothing depends on the order of rows of one value
+    rows = leaks.order(len(kept))  # shuffled, so that the order of rows within a value has no effect
     rows = rows[np.argsort(kept[rows], kind="stable")]
     rows = rows[kept[rows] >= 0]
     same, near = _pairs(rows, kept, None if other is None else other[judged.known])
@@ -190,7 +189,7 @@ def _of(column: Guess, judged: _Judged, target: Target, other: np.ndarray | None
 
 
 def _codes(column: Guess) -> np.ndarray:
-    """Codes from 0, of numbers in their order; -1 for missing."""
+    """Returns a code from 0 for each value, -1 for missing; the codes of numbers are in their order."""
     if column.word in NUMBERS:
         numbers = column.numbers
         codes = np.unique(numbers, return_inverse=True)[1].reshape(-1)
@@ -200,33 +199,34 @@ def _codes(column: Guess) -> np.ndarray:
 
 
 def _pairs(rows: np.ndarray, codes: np.ndarray, other: np.ndarray | None) -> tuple[_Pairs, _Pairs]:
-    """Pairs of rows of the same value, and of values beside each other."""
+    """Returns pairs of rows with the same value, and pairs with adjacent values."""
     same, near = [], []
     for lag in range(1, min(LAGS, len(rows) - 1) + 1):
         first, second = rows[:-lag], rows[lag:]
         if other is not None:
             differ = other[first] != other[second]
             first, second = first[differ], second[differ]
-        alike = codes[first] == codes[second]
-        same.append((first[alike], second[alike]))
-        near.append((first[~alike], second[~alike]))
+        equal = codes[first] == codes[second]
+        same.append((first[equal], second[equal]))
+        near.append((first[~equal], second[~equal]))
     return _joined(same), _joined(near)
 
 
 def _joined(pairs: Sequence[_Pairs]) -> _Pairs:
     none = np.zeros(0, np.int64)
-    return (np.concatenate([none, *(one for one, _ in pairs)]), np.concatenate([none, *(other for _, other in pairs)]))
+    return (
+        np.concatenate([none, *(left for left, _ in pairs)]),
+        np.concatenate([none, *(right for _, right in pairs)]),
+    )
 
 
 def _example(column: Guess, codes: np.ndarray, target: Target) -> str:
-    """`patient = 1047 comes in 8 rows, with y = yes in 7 of them`."""
+    """Describes a value with a median count: `patient = '1047' is in 8 rows, with y = 'yes' in 7 of them`."""
     counts = np.bincount(codes[codes >= 0])
-    code = int(
-        np.argsort(-counts, kind="stable")[int((counts > 1).sum()) // 2]
-    )  # of those that repeat one in the middle
+    code = int(np.argsort(-counts, kind="stable")[int((counts > 1).sum()) // 2])
     rows = np.flatnonzero(codes == code)
     value = str(column.values[int(rows[0])].as_py())
-    text = f"{column.name} = {quoted(value)} comes in {len(rows)} rows"
+    text = f"{column.name} = {quoted(value)} is in {len(rows)} rows"
     labels = target.values[rows]
     if target.regression:
         known = labels[~np.isnan(labels)]
@@ -239,61 +239,53 @@ def _example(column: Guess, codes: np.ndarray, target: Target) -> str:
 
 
 def candidates(repeats: Mapping[str, Repeats], target: Target) -> list[Repeats]:
-    """What rows may belong to, without the columns that only stand for another one, as an income for its person."""
-    fitting = [one for one in repeats.values() if one.is_group] or [one for one in repeats.values() if one.is_named]
-    if not any(one.agrees for one in fitting):
+    """Returns the columns that may group the rows, without proxies of another one, such as a person's exact income."""
+    fitting = [r for r in repeats.values() if r.is_group] or [r for r in repeats.values() if r.is_named]
+    if not any(column.agrees for column in fitting):
         return fitting if len(fitting) == 1 else []
     judged = _Judged.of(target)
-    own = {
-        (one.name, other.name): _of(one.found, judged, target, _codes(other.found)).agrees
-        for one in fitting for other in fitting if one is not other
-    }  # fmt: skip
-    alike = [
-        (one, other) for one in fitting for other in fitting
-        if one is not other and not own[one.name, other.name] and not own[other.name, one.name]
-    ]  # fmt: skip
-    spare = {one.name for one, other in alike if _prefers(other, one, list(repeats))}
-    return [one for one in fitting if one.name not in spare]
+    pairs = [(a, b) for a in fitting for b in fitting if a is not b]
+    independent = {(a.name, b.name): _of(a.found, judged, target, _codes(b.found)).agrees for a, b in pairs}
+    equivalent = [(a, b) for a, b in pairs if not independent[a.name, b.name] and not independent[b.name, a.name]]
+    proxies = {a.name for a, b in equivalent if _is_preferred(b, a, list(repeats))}
+    return [column for column in fitting if column.name not in proxies]
 
 
 def beside(repeats: Mapping[str, Repeats], group: str, target: Target) -> dict[str, Repeats]:
-    """The columns without what they say only because they stand for the group, or for another of the candidates."""
-    if group in repeats:
-        others = {name: [repeats[group]] for name in repeats if name != group}
-    else:
-        left = candidates(repeats, target)
-        others = {name: [one for one in left if one.name != name] for name in repeats}
-        others = {name: several for name, several in others.items() if all(one.name != name for one in left)}
+    """Returns the columns with the agreement that the group, or the candidates for it, do not already explain."""
+    groups = [repeats[group]] if group in repeats else candidates(repeats, target)
     judged = _Judged.of(target)
-    told = dict(repeats)
-    for name, several in others.items():
-        for other in several:
-            if told[name].agrees:
-                told[name] = _of(told[name].found, judged, target, _codes(other.found))
-    return told
+    remaining = dict(repeats)
+    for name in remaining.keys() - {column.name for column in groups}:
+        for column in groups:
+            if remaining[name].agrees:
+                remaining[name] = _of(remaining[name].found, judged, target, _codes(column.found))
+    return remaining
 
 
-def _prefers(one: Repeats, other: Repeats, order: Sequence[str]) -> bool:
-    """Of two columns that say the same, which one to take: the finer, else by name and type, else the first."""
-    if max(one.values, other.values) > 1.1 * min(one.values, other.values):
-        return one.values > other.values
-    ranks = [(not r.is_named, r.found.word in NUMBERS, order.index(r.name)) for r in (one, other)]
+def _is_preferred(first: Repeats, second: Repeats, order: Sequence[str]) -> bool:
+    """Whether the first of two equivalent columns is the better group: finer, else by name and type, else earlier."""
+    if max(first.values, second.values) > 1.1 * min(first.values, second.values):
+        return first.values > second.values
+    ranks = [(not r.is_named, r.found.word in NUMBERS, order.index(r.name)) for r in (first, second)]
     return ranks[0] < ranks[1]
 
 
 def question(candidates: Sequence[Repeats], time: str) -> str:
-    """Why only the user knows what to do with rows that share a value, and the answers."""
-    told = ". ".join(f"{one.name}: {one.words}. Such as {one.example}" for one in candidates)
-    names, answers = " or ".join(one.name for one in candidates), " or ".join(f"--group {o.name}" for o in candidates)
+    """Returns the question that only the user can answer: whether rows with one value belong together."""
+    facts = ". ".join(f"{r.name}: {r.words}. For example, {r.example}" for r in candidates)
+    names, answers = " or ".join(r.name for r in candidates), " or ".join(f"--group {r.name}" for r in candidates)
     if time:
-        first = f"{answers}: the decision counts the rows of one value as one, and nothing is learned from its name"
-        second = "--group day: it is learned from, and the decision counts days only"
-        asked = "Do rows of one value belong together, as those of one patient"
+        question = "Do rows with one value belong together, like the rows of one patient"
+        yes = f"{answers}: the decision counts rows with one value as one, and the model does not learn the value"
+        no = "--group day: the model learns the value, and the decision counts days only"
     else:
-        first = f"{answers}: all its rows stay in one split, so the figures are those of a new one"
-        second = "--group row: rows of one value train and test, so the figures are those of the ones in this table"
-        asked = "Will predictions be asked of new ones, as of new patients"
+        question = "Will you predict for new values, for example for new patients"
+        yes = f"{answers}: all rows with one value stay in one split, so the figures hold for new values"
+        no = (
+            "--group row: rows with one value are in every split, so the figures hold only for the values in this table"
+        )
     return (
-        f"the rows that share a value of {names} also share the target, and the figures depend on what that means. "
-        f"{told}. {asked}? Then give {first}. If not, give {second}."
+        f"rows that share a value of {names} have similar targets, so the figures depend on how they are split. "
+        f"{facts}. {question}? If yes, give {yes}. If no, give {no}."
     )

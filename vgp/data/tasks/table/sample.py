@@ -1,4 +1,4 @@
-"""Some rows of a table whose columns nobody has declared yet, through the readers of `vgp.data.sources`."""
+"""Reads a sample of a table without a declaration, through the readers of `vgp.data.sources`."""
 
 import codecs
 import re
@@ -30,59 +30,60 @@ from vgp.data.sources.resolve import Reading
 from vgp.data.tasks.table import spread
 from vgp.data.tasks.table.declaration import MOST_COLUMNS, too_many
 
-#: Rows that are looked at, and of a file of JSON lines the bytes.
+#: The most rows of a sample, and the most bytes of a file of JSON lines.
 MOST_ROWS = 100_000
 MOST_BYTES = 64 << 20
-#: Files of many that are looked at, evenly spread; an object in a bucket is fetched whole.
+#: The most files, evenly spread, and the largest object, because objects are fetched whole.
 MOST_FILES = 8
 MOST_OBJECT_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a table: of CSV all columns are text."""
+    """Rows of a table. All columns of CSV are text."""
 
     rows: pa.Table
-    #: Whether these are all rows.
+    #: Whether the sample is the whole table.
     whole: bool
-    #: As it was given, and how many files that is.
+    #: The user's setting `data`, and the number of its files.
     data: str
     files: int
-    #: What has to be told of how CSV is written.
+    #: The format of CSV files, where it is not the default.
     reading: Reading
-    #: Whether they come from all over the files, and are not those with which the first ones begin.
+    #: Whether the rows come from all parts of the files; otherwise they are the first rows.
     spread: bool = False
 
     @property
     def words(self) -> str:
-        """Which rows these are."""
+        """A phrase that describes the sample."""
         rows = f"{self.rows.num_rows:,} rows"
-        return f"all {rows}" if self.whole else f"{rows} spread over all of it" if self.spread else f"the first {rows}"
+        return f"all {rows}" if self.whole else f"{rows} from all parts of it" if self.spread else f"the first {rows}"
 
 
 def read(data: str) -> Sample:
-    """Rows of the files that `data` stands for: all of a small table, of a large one some from all over it.
+    """Reads all rows of a small table, or rows from all parts of a large one.
 
-    Where those cannot be read, such as lines within quotes, it is the first rows.
+    Reads the first rows of a large table if its parts cannot be read separately, for example because of quoted line
+    breaks.
 
     Raises:
-        UserError: there are none, or no table of two columns and two rows; or a file is damaged.
+        UserError: `data` matches no file, the table has less than two columns or rows, or a file is damaged.
     """
     files = resolve.resolve(data)
     chosen = [files[i * len(files) // MOST_FILES] for i in range(MOST_FILES)] if len(files) > MOST_FILES else files
     for file in chosen:
         if storage.is_remote(file.path) and file.bytes > MOST_OBJECT_BYTES:
             raise UserError(
-                f"{file.path} has {file.bytes >> 30} GiB, and an object is fetched whole: give a smaller one with the "
-                "same columns, such as one day of it. The task.toml is then good for all."
+                f"{file.path} has {file.bytes >> 30} GiB, and the command would download all of it. Give a smaller "
+                "object with the same columns, such as one day of data; the task.toml fits all of it."
             )
     with tempfile.TemporaryDirectory() as scratch:
         fields, reading = _fields(chosen[0], Path(scratch))
         rows, whole = _first(chosen, fields, reading, Path(scratch))
-        over = None if whole and rows.num_rows <= MOST_ROWS else _spread(chosen, fields, reading, Path(scratch))
-    rows, whole = (rows if over is None else over).slice(0, MOST_ROWS), whole and rows.num_rows <= MOST_ROWS
+        sampled = None if whole and rows.num_rows <= MOST_ROWS else _spread(chosen, fields, reading, Path(scratch))
+    rows, whole = (rows if sampled is None else sampled).slice(0, MOST_ROWS), whole and rows.num_rows <= MOST_ROWS
     _require(data, rows)
-    return Sample(rows, whole and len(chosen) == len(files), data, len(files), reading, spread=over is not None)
+    return Sample(rows, whole and len(chosen) == len(files), data, len(files), reading, spread=sampled is not None)
 
 
 def _require(data: str, rows: pa.Table) -> None:
@@ -90,17 +91,15 @@ def _require(data: str, rows: pa.Table) -> None:
         raise UserError(f"{data}: {too_many(rows.num_columns)}")
     if rows.num_columns < 2:
         raise UserError(
-            f"{data} has one column, {listed(rows.column_names)}: a table has the target and at least one other. Is it "
-            "separated by something else than , ; | or a tab?"
+            f"{data} has one column, {listed(rows.column_names)}: a table needs the target and at least one other "
+            "column. Is its separator none of , ; | and tab?"
         )
     if rows.num_rows < 2:
-        raise UserError(
-            f"{data} has {rows.num_rows} row{'s' * (rows.num_rows != 1)}: there is nothing to learn and test."
-        )
+        raise UserError(f"{data} has {rows.num_rows} row{'s' * (rows.num_rows != 1)}: too few to train and test.")
 
 
 def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
-    """The columns of a file, and how it is written; None of JSON lines, whose columns its rows tell."""
+    """Returns the columns of a file and its format. The columns of JSON lines are None: only the rows name them."""
     with _open(file, scratch) as stream:
         kind = resolve.KINDS[stream.suffix]
         if kind == "parquet":
@@ -117,26 +116,26 @@ def _fields(file: File, scratch: Path) -> tuple[list[Field] | None, Reading]:
 
 
 def _header(stream: Opened) -> tuple[Sequence[str], Reading]:
-    """The names of the columns, parted by what gives the most of them, and how the file is written."""
+    """Returns the names of the columns and the format of the file. The separator is the one with the most columns."""
     first = next(blocks := stream.blocks(), b"")
-    given = _encoding(first)
-    _, texts = decoded(chain([first], blocks), stream.name, given)
+    encoding = _encoding(first)
+    _, texts = decoded(chain([first], blocks), stream.name, encoding)
     head = next(texts, b"")
-    if said := SAID.match(head):
-        head = head[said.end() :]
+    if separator_line := SAID.match(head):
+        head = head[separator_line.end() :]
     if not head.strip():
-        raise UserError(f"{stream.name} is empty: its first line must name the columns, and rows follow.")
+        raise UserError(f"{stream.name} is empty: its first line must name the columns.")
     end, head = find_header_end(stream.name, head, texts, '"')
     usual = "\t" if stream.suffix.startswith(".tsv") else ","
-    found = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
-    separator = max(found, key=lambda mark: len(found[mark]))
-    if len(found[separator]) > MOST_COLUMNS:
-        raise UserError(f"{stream.name}: {too_many(len(found[separator]))}")
-    return found[separator], Reading(separator="" if separator == usual else separator, encoding=given)
+    columns = {mark: _columns(stream.name, head[:end], mark, usual) for mark in (usual, *records.SEPARATORS)}
+    separator = max(columns, key=lambda mark: len(columns[mark]))
+    if len(columns[separator]) > MOST_COLUMNS:
+        raise UserError(f"{stream.name}: {too_many(len(columns[separator]))}")
+    return columns[separator], Reading(separator="" if separator == usual else separator, encoding=encoding)
 
 
 def _encoding(head: bytes) -> str:
-    """windows-1252 for text that is not UTF-8 and has no mark; "" otherwise."""
+    """Returns "windows-1252" for text that is not UTF-8 and has no byte order mark, else ""."""
     if any(head.startswith(mark) for mark in opening.MARKS) or b"\0" in head:
         return ""
     try:
@@ -158,13 +157,13 @@ def _columns(name: str, text: bytes, separator: str, usual: str) -> tuple[str, .
 def _first(
     chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path
 ) -> tuple[pa.Table, bool]:
-    """The rows with which the files begin, until there are enough, and whether these are all."""
+    """Returns the first rows of the files, and whether these are all rows."""
     if fields is None:
         return _objects(chosen[0], scratch)
     batches: list[pa.RecordBatch] = []
     rows = size = 0
-    with closing(cast(Generator[pa.RecordBatch], Files(chosen, fields, reading, scratch).batches())) as coming:
-        for batch in coming:
+    with closing(cast(Generator[pa.RecordBatch], Files(chosen, fields, reading, scratch).batches())) as stream:
+        for batch in stream:
             batches.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows > MOST_ROWS or size > 4 * MOST_BYTES:
@@ -176,21 +175,21 @@ def _first(
 
 
 def _spread(chosen: Sequence[File], fields: Sequence[Field] | None, reading: Reading, scratch: Path) -> pa.Table | None:
-    """Rows from all over the files; None if they cannot be read so."""
+    """Returns rows from all parts of the files, or None if the parts cannot be read separately."""
     try:
-        made, each = spread.pieces(chosen, MOST_ROWS, scratch)
+        pieces, rows = spread.pieces(chosen, MOST_ROWS, scratch)
         if fields is None:
-            tables = [_objects(piece, scratch)[0].slice(0, each) for piece in made]
+            tables = [_objects(piece, scratch)[0].slice(0, rows) for piece in pieces]
             return pa.concat_tables(tables, promote_options="permissive")
-        batches = Files(made, fields, reading, scratch).batches()
-        kept = [batch.filter(pc.less(batch[RECORD], each)) for batch in batches]
+        batches = Files(pieces, fields, reading, scratch).batches()
+        kept = [batch.filter(pc.less(batch[RECORD], rows)) for batch in batches]
         return pa.Table.from_batches(kept).select([field.name for field in fields])
     except (spread.NotSpread, UserError, pa.ArrowException):
         return None
 
 
 def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
-    """The first rows of a file of JSON lines, and whether these are all."""
+    """Returns the first rows of a file of JSON lines, and whether these are all rows."""
     with _open(file, scratch) as stream:
         _, texts = decoded(stream.blocks(), stream.name, "")
         head = b""
@@ -202,23 +201,23 @@ def _objects(file: File, scratch: Path) -> tuple[pa.Table, bool]:
     head = head if whole else head[: head.rfind(b"\n") + 1]
     require_lines(stream.name, head)
     if not head.strip():
-        raise UserError(f"{stream.name} is empty: each line holds one object with the columns.")
+        raise UserError(f"{stream.name} is empty: each line must hold one JSON object with the columns.")
     options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(head) + 1)
     try:
         return pyarrow.json.read_json(pa.BufferReader(head), options), whole
     except pa.ArrowInvalid as error:
-        raise UserError(f"{stream.name}{_wrong(head, str(error), whole)}") from None
+        raise UserError(f"{stream.name}{_describe_error(head, str(error), whole)}") from None
 
 
-def _wrong(head: bytes, message: str, whole: bool) -> str:
-    """Where the reader of JSON found what it cannot read, and what that is; it counts records from 0."""
-    told = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", message, re.DOTALL)
-    if not told:
-        return f": {message[:200]}. Each line holds one object with the columns."
+def _describe_error(head: bytes, message: str, whole: bool) -> str:
+    """Returns the line and the mistake for an error of Arrow's JSON reader, which counts records from 0."""
+    match = re.fullmatch(r"(?:JSON parse error: )?(.*?)\.? in row (\d+)", message, re.DOTALL)
+    if not match:
+        return f": {message[:200]}. Each line must hold one JSON object with the columns."
     layout, lines = JsonLines(), head.split(b"\n")
-    line = layout.line(head, int(told[2]))
-    says = layout.mistake(lines[line], told[1], whole and line == len(lines) - 1, ()).says
-    return f", line {line + 1}{says.rstrip('.')}. Each line holds one object, and each column values of one kind."
+    line = layout.line(head, int(match[2]))
+    mistake = layout.mistake(lines[line], match[1], whole and line == len(lines) - 1, ()).says.rstrip(".")
+    return f", line {line + 1}{mistake}. Each line must hold one JSON object, and each column values of one type."
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Rows from all over a large table, so that one in the order of its target shows all of it.
+"""Reads rows from all parts of a large table, so that a table sorted by its target shows all its classes.
 
-Nothing is drawn: pieces lie at even distances, so the same files give the same rows. Each is written as a small file of
-its own, with the header above it, and read as any other.
+The sample is deterministic: it consists of pieces at even distances. Each piece is written to a small file with the
+header, and read like any other file.
 """
 
 import codecs
@@ -21,51 +21,56 @@ from vgp.data.sources.blocks import SAID
 from vgp.data.sources.records import find_header_end
 from vgp.data.sources.values import Texts, is_text
 
-#: Pieces of all files together; of a packed file, whose length nobody knows beforehand, up to twice as many.
+#: Pieces of all files together; up to twice as many for compressed files, whose uncompressed size is unknown.
 PIECES = 64
-#: Looked at for the header, and for how long lines are.
+#: Bytes read for the header and the mean length of a line.
 HEAD_BYTES = 1 << 20
+#: The size of a piece.
 LEAST_BYTES, MOST_BYTES = 1 << 12, 4 << 20
-#: Read of a packed file: what comes later in it is not looked at.
+#: The most bytes read from a compressed file.
 MOST_UNPACKED_BYTES = 2 << 30
-#: A file of Parquet with more rows, or with many row groups, is looked at where its row groups begin, and no further.
+#: Of Parquet files with more rows, or with many row groups, only the beginnings of row groups are read.
 MOST_DECODED_ROWS = 4 << 20
 
 
 class NotSpread(Exception):
-    """A table whose pieces cannot be told apart."""
+    """The table cannot be read in pieces."""
 
 
 def pieces(chosen: Sequence[File], rows: int, folder: Path) -> tuple[list[File], int]:
-    """Small files with rows from all over the chosen ones, and how many rows of each make up `rows` together.
+    """Writes small files with rows from all parts of the chosen files.
+
+    Returns:
+        The small files, and how many rows to take from each for a sample of `rows` rows.
 
     Raises:
-        NotSpread, UserError: there are none, or a file cannot be read.
+        NotSpread: a file cannot be read in pieces.
+        UserError: a file cannot be read.
     """
     count = max(1, PIECES // len(chosen))
-    each = max(1, rows // (count * len(chosen)))
-    made: list[File] = []
+    rows_each = max(1, rows // (count * len(chosen)))
+    small_files: list[File] = []
     for number, file in enumerate(chosen):
         suffix = resolve.suffix(storage.plain(file.path))
         with _stream(file) as stream:
             if suffix == ".parquet":
-                made += _of_parquet(file, stream, count, each, folder / f"{number}")
+                small_files += _cut_parquet(file, stream, count, rows_each, folder / f"{number}")
             else:
-                parts = _parts(file, stream, suffix, count, each)
-                made += _written(parts, folder / f"{number}", suffix.split(".")[1])
-    if not made:
+                parts = _cut_text(file, stream, suffix, count, rows_each)
+                small_files += _write(parts, folder / f"{number}", suffix.split(".")[1])
+    if not small_files:
         raise NotSpread
-    return made, max(1, rows // len(made))
+    return small_files, max(1, rows // len(small_files))
 
 
 def _stream(file: File) -> AbstractContextManager[IO[bytes]]:
-    """Of an object no more is fetched than is read."""
+    """Opens a file, or an object so that only the bytes that are read are fetched."""
     remote = storage.is_remote(file.path)
     return download.opened(file.path, chunk_bytes=HEAD_BYTES) if remote else files.open_file(file.path)
 
 
-def _parts(file: File, stream: IO[bytes], suffix: str, count: int, rows: int) -> Iterator[bytes]:
-    """Whole records from all over a text, the header above each."""
+def _cut_text(file: File, stream: IO[bytes], suffix: str, count: int, rows: int) -> Iterator[bytes]:
+    """Yields whole records from all parts of a text file, each piece with the header."""
     packed = suffix.endswith((".gz", ".zst", ".zip"))
     unpacked = inflate.Unpacked(storage.plain(file.path), stream, file.bytes, ".csv") if packed else None
     head = _read(unpacked or stream, HEAD_BYTES)
@@ -79,22 +84,22 @@ def _parts(file: File, stream: IO[bytes], suffix: str, count: int, rows: int) ->
 
 
 def _header(name: str, head: bytes) -> bytes:
-    """What stands above the rows. Raises NotSpread where a line cannot be found by its bytes alone."""
+    """Returns the bytes above the rows. Raises NotSpread for UTF-16 and UTF-32, where bytes do not show line ends."""
     if any(head.startswith(mark) for mark in opening.MARKS if mark != codecs.BOM_UTF8) or b"\0" in head:
         raise NotSpread
-    said = SAID.match(head)
-    start = said.end() if said else 0
+    separator_line = SAID.match(head)
+    start = separator_line.end() if separator_line else 0
     end, _ = find_header_end(name, head[start:], iter(()), '"')
     return head[: start + end]
 
 
 def _length(line: int, rows: int) -> int:
-    """Bytes of a piece with so many rows: some lines are longer, and the first is cut off."""
+    """Returns the bytes of a piece for `rows` rows, with a margin for long lines and for the first, partial line."""
     return min(MOST_BYTES, max(LEAST_BYTES, line * (rows + 1) * 5 // 4))
 
 
 def _places(stream: IO[bytes], size: int, length: int, count: int) -> Iterator[bytes]:
-    """Pieces of a plain file at even distances, none of which overlap."""
+    """Yields pieces of an uncompressed file at even distances, without overlaps."""
     for number in range(count):
         start, end = (size * edge // count for edge in (number, number + 1))
         stream.seek(start)
@@ -102,19 +107,19 @@ def _places(stream: IO[bytes], size: int, length: int, count: int) -> Iterator[b
 
 
 def _blocks(stream: inflate.Unpacked, head: bytes, length: int, count: int) -> Iterator[bytes]:
-    """Blocks of a packed file at even distances: of those kept every other one goes whenever they are too many."""
-    kept, every, seen = [head], 1, 0
-    while seen * length < MOST_UNPACKED_BYTES and (block := _read(stream, length)):
-        seen += 1
-        if seen % every == 0:
+    """Returns blocks of a compressed file at even distances: drops every second block whenever there are too many."""
+    kept, stride, blocks_read = [head], 1, 0
+    while blocks_read * length < MOST_UNPACKED_BYTES and (block := _read(stream, length)):
+        blocks_read += 1
+        if blocks_read % stride == 0:
             kept.append(block)
         if len(kept) > 2 * count:
-            kept, every = kept[::2], 2 * every
+            kept, stride = kept[::2], 2 * stride
     return iter(kept)
 
 
 def _read(stream: inflate.Readable, size: int) -> bytes:
-    """So many bytes, or all that are left: what unpacks may give fewer at once."""
+    """Reads `size` bytes, or all that are left; a decompressor may return fewer at once."""
     parts: list[bytes] = []
     while size and (part := stream.read(size)):
         parts.append(part)
@@ -122,7 +127,7 @@ def _read(stream: inflate.Readable, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _written(parts: Iterator[bytes], stem: Path, ending: str) -> list[File]:
+def _write(parts: Iterator[bytes], stem: Path, ending: str) -> list[File]:
     return [_file(stem.with_name(f"{stem.name}-{n:03}.{ending}"), part) for n, part in enumerate(parts)]
 
 
@@ -131,15 +136,15 @@ def _file(path: Path, data: bytes) -> File:
     return finding.described(str(path))
 
 
-def _of_parquet(file: File, stream: IO[bytes], count: int, rows: int, stem: Path) -> list[File]:
-    """The first rows of row groups at even distances; of a file that is not too long, of parts of them."""
+def _cut_parquet(file: File, stream: IO[bytes], count: int, rows: int, stem: Path) -> list[File]:
+    """Writes the first rows of evenly spaced parts of the file or, if it is large, of evenly spaced row groups."""
     name = storage.plain(file.path)
-    texts, made = Texts(name, file.bytes), []
+    texts, small_files = Texts(name, file.bytes), []
     for number, batch in enumerate(_batches(stream, count, rows)):
         path = stem.with_name(f"{stem.name}-{number:03}.parquet")
         pyarrow.parquet.write_table(texts.counted(pa.Table.from_batches([batch])), path)
-        made.append(finding.described(str(path)))
-    return made
+        small_files.append(finding.described(str(path)))
+    return small_files
 
 
 def _batches(stream: IO[bytes], count: int, rows: int) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Which values of a column may mean something else: numbers for a missing value, and one name in two spellings."""
+"""Rules that find suspicious values: numbers that may mean a missing value, and second spellings of a name."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,17 @@ import pyarrow.compute as pc
 
 from vgp.data.tasks.table.kinds import kind, with_missing
 
-#: Blanks between words; also those that do not break.
+#: Blanks between words, with non-breaking ones.
 BLANKS = r"[\s\x{a0}]+"
-#: What stands for a missing number where no number may.
+#: Numbers that files without empty fields write for a missing value: -1, 9, 99, 999, ... and -9, -99, ...
 NINES = (-1.0, *(sign * (10.0**digits - 1) for digits in range(1, 7) for sign in (1, -1)))
-#: A marker stands so far from the other values, as a share of their range, or comes so often as the most frequent one.
+#: A marker is this share of the other values' range away from them, or this many times as frequent as the most frequent
+#: other value, and occurs at least `LEAST_OFTEN` times.
 APART, OFTEN, LEAST_OFTEN = 0.5, 5, 5
 
 
 def markers_of(numbers: np.ndarray) -> dict[float, int]:
-    """Numbers that may stand for a missing one by the rule of the proposal, each with how often it comes."""
+    """Counts the numbers in a column that may mean a missing value, such as -999."""
     values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
     strange = is_strange(values)
     others, often = values[~strange], counts[~strange]
@@ -28,28 +29,28 @@ def markers_of(numbers: np.ndarray) -> dict[float, int]:
 
 
 def is_strange(values: np.ndarray) -> np.ndarray:
-    """Whether each is a number of nines only, or -1."""
+    """Returns a mask of the values that are -1 or consist of nines."""
     return np.isin(values, NINES)
 
 
 def missing_too(declared: str, value: float) -> str:
-    """The declared type of a column of numbers, with the value among those that stand for a missing one."""
+    """Returns a type of a column of numbers with `value` added to its markers of missing values."""
     return with_missing(declared.partition(" missing ")[0], (*kind(declared).missing, f"{value:g}"))
 
 
 def spellings_of(names: Sequence[str]) -> list[list[str]]:
-    """Names that differ in case or blanks only, those of one name together."""
-    together: dict[str, list[str]] = {}
+    """Groups the names that differ only in case or blanks; names with a single spelling are left out."""
+    spellings: dict[str, list[str]] = {}
     for name, text in zip(plain_case(pa.array(names, pa.string())).to_pylist(), names, strict=True):
-        together.setdefault(name, []).append(text)
-    return [same for same in together.values() if len(same) > 1]
+        spellings.setdefault(name, []).append(text)
+    return [group for group in spellings.values() if len(group) > 1]
 
 
 def _is_marker(value: float, count: int, others: np.ndarray, often: np.ndarray) -> bool:
     text, low, high = f"{value:g}", others.min(), others.max()
-    if text == "-1":  # the only number below zero, of many
+    if text == "-1":  # the only negative one among many numbers
         return bool(low >= 0 and len(others) >= 10 and count >= 2)
-    if text == "9":  # as answers to a question are coded
+    if text == "9":  # questionnaires code a missing answer as 9
         coded = len(others) <= 7 and low >= 0 and high == low + len(others) - 1 and (others % 1 == 0).all()
         return bool(coded and high <= 7 and count >= 2)
     if value < 0 <= low:
@@ -59,5 +60,5 @@ def _is_marker(value: float, count: int, others: np.ndarray, often: np.ndarray) 
 
 
 def plain_case(texts: pa.Array) -> pa.Array:
-    """As `features.plain_case`, of Arrow's."""
+    """Lowers the case and collapses blanks, as `task.plain_case` does in an engine."""
     return pc.utf8_trim(pc.replace_substring_regex(pc.utf8_lower(texts), BLANKS, " "), " ")

@@ -1,4 +1,4 @@
-"""What kind of target a column is: two classes, several, or a number; and which class is the positive one."""
+"""Decides whether a target is learned as two classes, as several classes or as a number; finds the positive class."""
 
 import math
 from collections import Counter
@@ -13,9 +13,9 @@ from vgp.data.tasks.table.declaration import MOST_CLASSES
 from vgp.data.tasks.table.guess import Guess
 from vgp.data.tasks.table.kinds import NUMBERS, with_missing
 
-#: Whole numbers with at most so many different values are classes.
+#: Whole numbers with at most this many distinct values are classes.
 MOST_NUMBERED = 20
-#: What people call the class that they look for.
+#: Usual names of the positive class.
 POSITIVE = (
     "1", "1.0", "yes", "y", "true", "t", "positive", "pos", "late", "bad", "fraud", "default", "churn", "churned",
     "malignant", "spam", "survived", "died", "sick", "ill", "won", "bought", "clicked",
@@ -24,15 +24,15 @@ POSITIVE = (
 
 @dataclass(frozen=True)
 class Target:
-    """The column, what is learned of it, and why."""
+    """The target column, with the kind of model that learns it and the reason."""
 
     name: str
-    #: Its type in the words of a task.toml.
+    #: A type of `kinds`.
     type: str
-    #: Of a regression none.
+    #: Empty for a regression.
     classes: tuple[str, ...]
     why: str
-    #: The code of each row's class, -1 for none; of a regression the numbers, nan for none.
+    #: The class code of each row, -1 for missing; for a regression the numbers, nan for missing.
     values: np.ndarray
 
     @property
@@ -41,32 +41,34 @@ class Target:
 
 
 def target(found: Guess, kind: str = "", positive: str = "", left_out: Collection[str] = ()) -> Target:
-    """What the column is as a target.
+    """Returns the column as a target.
 
     Args:
-        kind: `classes` or `regression`; "" = told by its values.
-        positive: The second of two classes; "" = told by their names, else the rarer one.
-        left_out: Classes whose rows are left out.
+        kind: `classes` or `regression`; "" = decided by the values.
+        positive: The positive one of two classes; "" = the one with a usual name (`POSITIVE`), else the rarer one.
+        left_out: Classes whose rows are dropped.
 
     Raises:
-        UserError: nothing can be learned of it: it has no value, one value, or text that differs in every row.
+        UserError: the column cannot be learned (no value, a single value, or a different text in each row), or does
+            not fit an option.
     """
     name = quoted(found.name)
     if not len(found.known):
-        raise UserError(f"the target {name} has no value in any row: there is nothing to learn. Name another --target.")
+        raise UserError(f"the target {name} has no value in any row. Choose another --target.")
     if found.distinct == 1:
         raise UserError(
-            f"the target {name} has the same value in every row, {quoted(str(found.known[0].as_py()))}: nothing can be "
-            "learned. Name another --target, or give data in which it differs."
+            f"the target {name} has the same value in every row, {quoted(str(found.known[0].as_py()))}, so there is "
+            "nothing to learn. Choose another --target, or data in which it varies."
         )
     if found.word not in (*NUMBERS, "bool", "category", "text"):
-        raise UserError(f"the target {name} is {_shown(found)}: a target is a number, a text or true and false.")
+        shown = f"a {found.word}" if found.word else "of an unsupported type"
+        raise UserError(f"the target {name} is {shown}: a target must be a number, a text or a boolean.")
     numeric = found.word in NUMBERS
     if kind == "regression" and not numeric:
         some = listed([str(value) for value in found.known.unique()[:3].to_pylist()])
         raise UserError(
-            f"--kind regression: the target {name} is text ({some}), and a regression learns a number. Leave --kind "
-            "out, or name another --target."
+            f"--kind regression: the target {name} is text ({some}), and a regression learns a number. Omit --kind, "
+            "or choose another --target."
         )
     whole = found.word == "int" or (
         found.word == "float" and bool((found.numbers % 1 == 0)[~np.isnan(found.numbers)].all())
@@ -76,17 +78,13 @@ def target(found: Guess, kind: str = "", positive: str = "", left_out: Collectio
     return _classes(found, asked=bool(kind), positive=positive, left_out=left_out)
 
 
-def _shown(found: Guess) -> str:
-    return f"a {found.word}" if found.word else "of no type that is read"
-
-
 def _regression(found: Guess, *, asked: bool, positive: str, left_out: Collection[str]) -> Target:
     if positive or left_out:
         option = "--positive" if positive else "--leave-out"
-        raise UserError(f"{option}: the target {quoted(found.name)} is a number, learned as one: it has no classes. "
-                        "For classes give --kind classes.")  # fmt: skip
-    why = "asked for" if asked else (
-        f"{found.distinct:,} different numbers; whole numbers with at most {MOST_NUMBERED} would be classes"
+        raise UserError(f"{option}: the target {quoted(found.name)} is a number and has no classes. To learn classes, "
+                        "give --kind classes.")  # fmt: skip
+    why = "as requested" if asked else (
+        f"{found.distinct:,} different numbers; at most {MOST_NUMBERED} whole numbers would be classes"
     )  # fmt: skip
     return Target(found.name, found.type, (), why, found.numbers)
 
@@ -96,7 +94,9 @@ def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[s
     counts = Counter(text for text in texts if text)
     for value in left_out:
         if value not in counts:
-            raise UserError(f"--leave-out {value}: the target has no such value; it has {listed(list(counts))}.")
+            raise UserError(
+                f"--leave-out {value}: the target has no class {quoted(value)}; it has {listed(list(counts))}."
+            )
     counts = Counter({value: count for value, count in counts.items() if value not in left_out})
     _require(found, counts)
     names, why = _ordered(list(counts), counts, positive)
@@ -106,12 +106,12 @@ def _classes(found: Guess, *, asked: bool, positive: str, left_out: Collection[s
     if found.word in NUMBERS:
         suffix = f" {found.word}" if str(found.values.type) != "string" else ""
         stored = with_missing(f"category{suffix}", found.kind.missing)
-    why = f"{'asked for; ' if asked else ''}{len(names)} classes{why}"
+    why = f"{'as requested; ' if asked else ''}{len(names)} classes{why}"
     return Target(found.name, stored, tuple(names), why, np.array([codes.get(text, -1) for text in texts]))
 
 
 def _texts(found: Guess) -> list[str]:
-    """The values as a task of this table spells them, "" for missing."""
+    """Returns the values as the task spells its classes, "" for missing."""
     values = found.values.to_pylist()
     if found.word == "bool":
         return ["" if value is None else str(value).lower() for value in values]
@@ -121,44 +121,46 @@ def _texts(found: Guess) -> list[str]:
 
 
 def _require(found: Guess, counts: Counter[str]) -> None:
+    """Raises UserError if there are too many classes, fewer than two, or a class with a single row."""
     name, rows = quoted(found.name), counts.total()
     if len(counts) > min(MOST_CLASSES, rows / 2):
         raise UserError(
-            f"the target {name} has {len(counts):,} different texts in {rows:,} rows: classes come at least twice on "
-            f"average, and there are at most {MOST_CLASSES:,}. Name another --target"
+            f"the target {name} has {len(counts):,} different texts in {rows:,} rows: a target has at most "
+            f"{MOST_CLASSES:,} classes, with two rows each on average. Choose another --target"
             + (", or give --kind regression." if found.word in NUMBERS else ".")
         )
     if len(counts) < 2:
-        raise UserError(f"the target {name} has one class left: two are needed.")
+        raise UserError(f"the target {name} has one class left, and needs two.")
     single = sorted(value for value, count in counts.items() if count == 1)
     if single:
-        ways = " ".join(f"--leave-out {quoted(value)}" for value in single[:5])
+        options = " ".join(f"--leave-out {quoted(value)}" for value in single[:5])
         raise UserError(
-            f"the target {name}: one row only has the class {listed(single)}: it can be learned or tested, not both. "
-            f"Give more of its rows, or leave it out: {ways}."
+            f"the target {name}: only one row has the class {listed(single)}, which can train or test but not both. "
+            f"Add rows of this class, or drop it: {options}."
         )
 
 
 def _ordered(names: list[str], counts: Counter[str], positive: str) -> tuple[list[str], str]:
-    """The classes in the order of their codes, and how a sentence about them goes on."""
+    """Returns the classes in the order of their codes, and the end of a sentence that lists them."""
     names = sorted(names, key=lambda name: (0, float(name), name) if _is_number(name) else (1, 0.0, name))
     if positive and positive not in names:
-        raise UserError(f"--positive {positive}: no class is called so; there are {listed(names)}.")
+        raise UserError(f"--positive {positive}: the target has no class {quoted(positive)}; it has {listed(names)}.")
     if len(names) != 2:
         if positive:
-            raise UserError(f"--positive {positive}: of {len(names)} classes none is the positive one.")
+            raise UserError(
+                f"--positive {positive}: only a target with two classes has a positive one, not {len(names)}."
+            )
         return names, f": {listed(names)}"
     known = [name for name in names if name.lower() in POSITIVE]
     if positive:
-        chosen, why = positive, "asked for"
+        why = "as requested"
     elif len(known) == 1:
-        chosen, why = known[0], "by its name"
+        positive, why = known[0], "by its name"
     else:
-        chosen, why = min(names, key=lambda name: (counts[name], name)), "the rarer one"
-    share = counts[chosen] / counts.total()
-    return sorted(
-        names, key=lambda name: name == chosen
-    ), f"; {quoted(chosen)} is the positive one ({why}), {share:.{1 if share < 0.1 else 0}%} of the rows"
+        positive, why = min(names, key=lambda name: (counts[name], name)), "the rarer one"
+    share = counts[positive] / counts.total()
+    sentence = f"; {quoted(positive)} is the positive one ({why}), {share:.{1 if share < 0.1 else 0}%} of the rows"
+    return sorted(names, key=lambda name: name == positive), sentence
 
 
 def _is_number(text: str) -> bool:
@@ -168,19 +170,19 @@ def _is_number(text: str) -> bool:
         return False
 
 
-# ---- columns that make up a target together: the parts of a sum, which are known when the sum is
+# ---- columns that add up to the target, and so are known only when the target is
 
 
-#: Rows for each column that could be a part, and columns at most: with too few rows anything adds up.
+#: The least rows per candidate column, because few rows always fit a sum; and the most columns.
 ROWS_PER_COLUMN, MOST_COLUMNS = 10, 200
-#: What is left of the target's spread where it is a sum, as rounding leaves it.
+#: The largest residual of a sum, as a share of the target's standard deviation: rounding errors.
 EXACT = 1e-4
 
 
 def sum_parts(columns: Mapping[str, Guess], target: Target) -> list[str]:
-    """The numbers whose weighted sum is the target in every row that has them all; none if there is no such sum.
+    """Returns the number columns whose weighted sum is the target in every row; empty if there is no such sum.
 
-    Least squares of the standardized columns: what is nearly exact is no relation that was learned, it is arithmetic.
+    Fits least squares to the standardized columns: a residual near 0 means arithmetic, not a statistical relation.
     """
     numbers = [c for n, c in columns.items() if n != target.name and c.word in NUMBERS and not c.missing]
     numbers = [c for c in numbers if c.distinct > 1]
@@ -198,6 +200,6 @@ def sum_parts(columns: Mapping[str, Guess], target: Target) -> list[str]:
 
 
 def _standardized(values: np.ndarray) -> np.ndarray:
-    """Mean 0 and standard deviation 1 in each column."""
+    """Scales each column to mean 0 and standard deviation 1."""
     spread = values.std(axis=0)
     return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1))

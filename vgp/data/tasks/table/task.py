@@ -1,4 +1,4 @@
-"""The task whose columns, target and splits stand in a TOML text of the user's: no Python.
+"""The task `table`, whose columns, target and splits are declared in a TOML file instead of Python.
 
 vgp new table titanic.csv --target survived        # proposes titanic.toml
 vgp run training --set task=titanic.toml --set data=titanic.csv
@@ -27,12 +27,12 @@ from vgp.data.tasks.table.parsing import parse
 from vgp.data.tasks.table.strange_values import BLANKS
 from vgp.protocol.outcome import PREDICTED
 
-#: What the options of a run may change, and the table of the TOML that says it otherwise.
+#: Tables of the TOML whose keys the options of a run may override.
 _TABLES = ("split", "reading", "network")
 
 
 class Table(TabularTask):
-    """A table as a task.toml declares it: the option `declaration` is the whole text of the file."""
+    """A tabular task that a task.toml declares. The option `declaration` is the whole text of the file."""
 
     settings: ClassVar[Options] = {**TabularTask.settings, "declaration": "", **Network().model_dump()}
 
@@ -40,52 +40,46 @@ class Table(TabularTask):
         text = (options or {}).get("declaration", "")
         if not isinstance(text, str) or not text.strip():
             raise UserError(
-                "the task table needs its declaration: give a file, --set task=FILE.toml. To have one written: "
+                "the task table needs a declaration: give a file by --set task=FILE.toml. To write one, run "
                 "vgp new table DATA --target COLUMN."
             )
         self.declared = parse(text)
-        # In place of the class's own attributes, which are those of all objects.
+        # Attributes of the object, because the class is shared by all tables.
         self.__dict__.update(_attributes(self.declared, text))
         super().__init__(options)
         self._check_split(text)
 
     def _check_split(self, text: str) -> None:
-        """Raises UserError for a line of [split] that would do nothing."""
-        told = self.declared.split.model_dump(exclude_unset=True)
+        """Raises UserError for a key of [split] that has no effect."""
+        options = self.declared.split.model_dump(exclude_unset=True)
         try:
-            splits.choose(self.declaration, self.unlabelled, TabularTask.settings, told)
+            splits.choose(self.declaration, self.unlabelled, TabularTask.settings, options)
         except UserError as error:
             raise UserError(f"the task's TOML, line {parsing.line_of(text, ['split'])}: [split]: {error}") from None
 
     def strange_values(self, sample: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
-        """As the base; by the rules by which `vgp new table` asks about the rows that it reads."""
+        """Yields warnings about suspicious values in train rows, by the rules of `vgp new table`."""
         for column, (name, *_) in feature_names(self.declared).items():
             if name not in sample:
                 continue
-            kind, values, rows = (
-                self.declared.kinds[column],
-                sample[name],
-                f"{len(sample[name]):,} train rows",
-            )
+            kind, values, rows = self.declared.kinds[column], sample[name], f"{len(sample[name]):,} train rows"
             if kind.word in NUMBERS:
                 for value, count in strange_values.markers_of(values).items():
                     missing = strange_values.missing_too(self.declared.columns[column], value)
                     yield (
-                        f"{column} holds {value:g} in {count:,} of {rows}, which may stand for a missing value. If it "
-                        f'does, declare {column} = "{missing}".'
+                        f"{column} holds {value:g} in {count:,} of {rows}, which may mean a missing value. If it does, "
+                        f'declare {column} = "{missing}".'
                     )
             elif kind.word == "category":
                 for first, *more in strange_values.spellings_of([text for text in names.get(name, ()) if text]):
                     count = int(np.isin(values, [names[name].index(text) for text in more]).sum())
                     yield (
                         f"{column} holds {quoted(first)} and {', '.join(map(quoted, more))} ({count:,} of {rows}), "
-                        f'which are different names. If they are one, declare {column} = "category any case".'
+                        f'which count as different names. If they are one, declare {column} = "category any case".'
                     )
 
     def default_data(self) -> str:
-        raise UserError(
-            "the task table has no data of its own: give files, folders or globs, --set data=FILES, or bq://..."
-        )
+        raise UserError("the task table has no default data: give files, folders, globs or bq://... by --set data=...")
 
     @property
     def reading(self) -> Reading:
@@ -95,7 +89,7 @@ class Table(TabularTask):
         return date_of(rows[self.time], self.declared.kinds[self.time], self.declared.missing)
 
     def labels(self, rows: ir.Table) -> ir.NumericValue:
-        """The code of a class; of a regression the number itself."""
+        """Returns the code of each row's class or, for a regression, the number itself."""
         target, kind = rows[self.target], self.declared.kinds[self.target]
         if self.regression:
             return number_of(target, kind, self.declared.missing, self.declared.reading.decimal).cast("float64")
@@ -111,9 +105,9 @@ class Table(TabularTask):
 
 
 def _attributes(declared: Declared, text: str) -> dict[str, object]:
-    """What a class of a tabular task declares by its attributes."""
+    """Returns the attributes of `TabularTask` that the declaration sets."""
     fixed = {*declared.key, declared.time}
-    made = feature_names(declared)
+    features = feature_names(declared)
     schema = tuple(
         Field(
             name, stored(kind), nullable=name not in fixed, known="after" if name == declared.target else "before",
@@ -121,7 +115,7 @@ def _attributes(declared: Declared, text: str) -> dict[str, object]:
         )
         for name, kind in declared.kinds.items()
     )  # fmt: skip
-    told = {name: value for table in _TABLES for name, value in getattr(declared, table).model_dump().items()}
+    options = {name: value for table in _TABLES for name, value in getattr(declared, table).model_dump().items()}
     regression = declared.kind == "regression"
     return {
         "schema": schema,
@@ -132,36 +126,36 @@ def _attributes(declared: Declared, text: str) -> dict[str, object]:
         "classes": () if regression else tuple(declared.classes),
         "quantiles": tuple(declared.quantiles) if regression else (),
         "decided_by": declared.decided_by,
-        "slices": tuple(made[column][0] for column in declared.slices),
-        "trusted": tuple(name for column in declared.trusted for name in made.get(column, ())),
+        "slices": tuple(features[column][0] for column in declared.slices),
+        "trusted": tuple(name for column in declared.trusted for name in features.get(column, ())),
         "unlabelled": f"no {declared.target}",
-        "remarks": tuple(_repeating(declared)),
-        "settings": {**Table.settings, **told},
+        "remarks": tuple(_repeats_remarks(declared)),
+        "settings": {**Table.settings, **options},
     }
 
 
-def _repeating(declared: Declared) -> Iterator[str]:
-    """What rows have in common that share a value of a column, and what that means for the figures."""
+def _repeats_remarks(declared: Declared) -> Iterator[str]:
+    """Yields the report's remarks on columns with repeated values, and what they mean for the figures."""
     by_hash = declared.groups[:1] if not declared.time else ()
-    uses = {
-        "All rows of one value are in one split, so the figures are those of new ones": by_hash,
-        "The decision counts the rows of one value as one; they train and test, so the figures are not of new ones":
+    not_new = "in the train and the test split, so the figures do not hold for new values"
+    effects = {
+        "All rows with one value are in one split, so the figures hold for new values": by_hash,
+        f"The decision counts rows with one value as one. Such rows are {not_new}":
             [name for name in declared.groups if name not in by_hash],
-        "It is learned from, and rows of one value train and test: the figures are not of new ones":
-            declared.features,
+        f"The model learns the value, and rows with one value are {not_new}": declared.features,
     }  # fmt: skip
-    rest = "It is not learned from, but rows of one value train and test: the figures are not of new ones"
-    for use in (*uses, rest):
-        named = [
+    rest = f"The model does not learn the value, but rows with one value are {not_new}"
+    for effect in (*effects, rest):
+        names = [
             f"{name} ({words})" for name, words in declared.repeats.items()
-            if next((said for said, columns in uses.items() if name in columns), rest) == use
+            if next((other for other, columns in effects.items() if name in columns), rest) == effect
         ]  # fmt: skip
-        if named:
-            yield f"Values that come again, of {', '.join(named)}. {use if len(named) == 1 else 'Of each: ' + use}."
+        if names:
+            yield f"Repeated values of {', '.join(names)}. {'' if len(names) == 1 else 'For each column: '}{effect}."
 
 
 def _line(text: str, column: str) -> str:
-    """Where a column's type is declared, for who has to change it."""
+    """Returns the place and the text of the line that declares a column, for messages."""
     number = parsing.line_of(text, ("columns", column))
     return f"line {number} of the task's TOML, {parsing.written_line(text, number)}"
 
@@ -170,8 +164,8 @@ def _line(text: str, column: str) -> str:
 
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-#: Columns of ours that every dataset has.
-_TAKEN = ("row_id", "label")
+#: Columns that every dataset has.
+_RESERVED = ("row_id", "label")
 _PARTS = {
     "text": ("letters", "words", "digits"),
     "date": ("weekday", "month", "days"),
@@ -180,13 +174,13 @@ _PARTS = {
 
 
 def feature_values(declared: Declared, rows: ir.Table) -> dict[str, ir.Value]:
-    """Returns every feature, by the names that `feature_names` gives.
+    """Returns the features of a row as Ibis expressions, by the names of `feature_names`.
 
     int, float, number, bool   the number
-    category                   its text; the network groups rare values (`vgp.networks.tabular`)
-    text                       how many letters, words and digits it has
-    date, timestamp            weekday, month, and the days to the row's own time; without a time the day itself
-    the time itself            weekday, and of a timestamp the hour
+    category                   the text; the network groups rare values (`vgp.networks.tabular`)
+    text                       the numbers of letters, words and digits
+    date, timestamp            weekday, month, and the days to the row's time (without a time, since 1970-01-01)
+    the time column            weekday, and the hour of a timestamp
     """
     values: dict[str, ir.Value] = {}
     for column, features in feature_names(declared).items():
@@ -195,10 +189,10 @@ def feature_values(declared: Declared, rows: ir.Table) -> dict[str, ir.Value]:
 
 
 def feature_names(declared: Declared) -> dict[str, list[str]]:
-    """The names of the features that each column becomes; none occurs twice, in whatever case."""
+    """Returns the names of the features of each column, which are unique when case is ignored."""
     taken = {name.lower() for name in declared.columns}
-    made: dict[str, list[str]] = {}
-    reserved = {name: {*_TAKEN, *(PREDICTED if name in declared.slices else ())} for name in declared.columns}
+    features: dict[str, list[str]] = {}
+    reserved = {name: {*_RESERVED, *(PREDICTED if name in declared.slices else ())} for name in declared.columns}
     kinds = {**declared.features, **({declared.time: declared.kinds[declared.time]} if declared.time else {})}
     for column, kind in kinds.items():
         for part in _parts(declared, column, kind):
@@ -206,8 +200,8 @@ def feature_names(declared: Declared) -> dict[str, list[str]]:
             while name.lower() in reserved[column] or (name != column and name.lower() in taken):
                 name += "_"
             taken.add(name.lower())
-            made.setdefault(column, []).append(name)
-    return made
+            features.setdefault(column, []).append(name)
+    return features
 
 
 def _parts(declared: Declared, column: str, kind: Kind) -> Sequence[str]:
@@ -230,7 +224,7 @@ def _values(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
 
 
 def _text(text: ir.StringValue) -> list[ir.Value]:
-    """How much there is of it; of one that is missing nothing is known."""
+    """Returns the numbers of letters, words and digits, all null for a missing text."""
     known = cast(ir.StringValue, text.nullif(""))
     words = known.length() - known.replace(" ", "").length() + 1
     return [known.length(), words, known.length() - known.re_replace("[0-9]", "").length()]
@@ -250,10 +244,10 @@ def _date(declared: Declared, column: str, rows: ir.Table) -> list[ir.Value]:
     return [weekday, day.month(), days]
 
 
-# ---- the values of a column of a task.toml: the type in which they are read, and Ibis expressions of them
+# ---- the values of a column of a task.toml: the Arrow type in which they are read, and Ibis expressions of them
 
 
-#: Of each word the type in which the reader hands values on; of a date in a form of its own that is text.
+#: The Arrow type of each type of a task.toml. Numbers and dates in a form of their own are read as text.
 STORED = {
     "int": pa.int64(),
     "float": pa.float64(),
@@ -268,7 +262,7 @@ STORED = {
     "timestamp": pa.timestamp("us"),
     "timestamp UTC": pa.timestamp("us", tz="UTC"),
 }
-#: How whole numbers and others are written where a marker among them makes all of the column text.
+#: The forms of numbers in columns that are read as text because of their markers.
 PLAIN_FORMS = {"int": NumberForm(NEITHER), "float": NumberForm(PLAIN)}
 ANY_CASE = "category any case"
 
@@ -280,10 +274,10 @@ def stored(kind: Kind) -> pa.DataType:
 
 
 def text_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.StringValue:
-    """A category or a text, "" where it is missing."""
+    """Returns a category or a text, "" where it is missing."""
     if stored(kind) == pa.string():
         text = cast(ir.StringValue, value).fill_null("").strip()
-    else:  # 3, not 3.0, which engines write in more than one way
+    else:  # through int64, because engines write 3.0 in different ways
         whole = cast(ir.NumericValue, value).round() if value.type().is_floating() else value
         text = cast(ir.StringValue, whole.cast("int64").cast("string").fill_null(""))
     if markers := [*missing, *kind.missing] if stored(kind) == pa.string() else list(kind.missing):
@@ -292,12 +286,12 @@ def text_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.StringVal
 
 
 def plain_case(text: ir.StringValue) -> ir.StringValue:
-    """In small letters, and with one blank where there are several: `Yes`, `YES` and `yes` are one."""
+    """Lowers the case and collapses blanks, so that `Yes`, `YES` and `yes ` are one name."""
     return cast(ir.StringValue, text.lower().re_replace(BLANKS, " ").strip())
 
 
 def number_of(value: ir.Value, kind: Kind, missing: Sequence[str], decimal: str) -> ir.NumericValue:
-    """A number, null where it is missing; a text that is not written as declared cannot be computed."""
+    """Returns a number, null where it is missing. A text that does not fit the declared form fails when computed."""
     if stored(kind) == pa.string():
         known = cast(ir.StringValue, text_of(value, kind, missing).nullif(""))
         form = form_of(kind.form, decimal) if kind.word == "number" else PLAIN_FORMS[kind.word]
@@ -307,7 +301,7 @@ def number_of(value: ir.Value, kind: Kind, missing: Sequence[str], decimal: str)
 
 
 def date_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.DateValue:
-    """The day, null where it is missing."""
+    """Returns the day, null where it is missing."""
     return cast(ir.DateValue, moment_of(value, kind, missing).cast("date"))
 
 
@@ -317,6 +311,6 @@ def moment_of(value: ir.Value, kind: Kind, missing: Sequence[str]) -> ir.Value:
         return value.cast("date").isin(markers).ifelse(None, value) if markers else value
     form = kind.form.removeprefix("int ")
     text = cast(ir.StringValue, text_of(value, kind, missing).nullif(""))
-    if "%Y" in form:  # engines read 26 as the year 26
+    if "%Y" in form:  # for engines 26 would be the year 26
         text = cast(ir.StringValue, text.re_search(r"\d{4}").ifelse(text, "a year of two digits: " + text))
     return text.as_date(form) if kind.name == "date" else text.as_timestamp(form)

@@ -1,10 +1,11 @@
-"""What the texts of a column spell: numbers, dates, or true and false; and what else they may be."""
+"""Finds the type that the texts of a column spell (numbers, dates, booleans), and doubts about it."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,67 +15,71 @@ from vgp.data.tasks.table import kinds as numbers
 from vgp.data.tasks.table.doubts import Doubt, Reading
 from vgp.data.tasks.table.kinds import DATES, NumberForm, with_missing
 
-#: Of the different values of a column of numbers or dates, at least so many, so few may be something else.
+#: A column of numbers or dates may have strays: it needs this many distinct values, with at most this share and this
+#: number of strays.
 LEAST_ALIKE, MOST_STRAY, MOST_STRAYS = 10, 0.1, 20
-#: Whole numbers whose names say that they are codes.
+#: Names of columns whose whole numbers are codes.
 CODES = re.compile(
     r"(^|[_\s-])(id|code|zip|zipcode|plz|postcode|postal|phone|iban|sku|class|type|category|cluster|grade)$", re.I
 )
-#: Names of columns whose numbers begin with zeros, and are no amounts.
+#: Names of columns whose numbers with leading zeros are certainly not amounts.
 PADDED = re.compile(CODES.pattern.replace("(id|", "(id|no|nr|num|number|key|ean|isin|uuid|"), re.I)
-#: Numbers that carry a unit.
+#: Numbers with a unit.
 UNITS = r"^[+-]?\d[\d.,]* ?(k|K|m|M|kg|g|mg|t|cm|mm|km|h|min|s|ms|B|kB|KB|MB|GB|TB|lb|lbs|oz|ft|in)?$"
 INT = r"^[+-]?\d{1,18}$"
 FLOAT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}$"
 ISO_TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?$"
 ISO_ZONE = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})$"
-#: Other forms of dates, those with the month first before those with the day first.
+#: Formats of dates besides ISO 8601; the month first before the day first.
 FORMS = (
     "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y",
     "%d %B %Y", "%B %d, %Y",
     "%d-%b-%y", "%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%d.%m.%y", "%d-%m-%y", "%m-%d-%y", "%y-%m-%d",
 )  # fmt: skip
 CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-#: What may be a date in one of the forms, or in ISO 8601's.
+#: Texts that may be a date in one of the formats, or in ISO 8601.
 DATE_LIKE = r"^(\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}|[A-Za-z]{3,9} \d{1,2}, ?\d{4})"
 YEAR = r"\b(19|20)\d\d\b"
-#: Whole numbers that spell days or months, and how.
+#: Whole numbers that spell days or months, with their format.
 COMPACT = ((r"^(19|20)\d{6}$", "%Y%m%d"), (r"^(19|20)\d{4}$", "%Y%m"))
-#: Names of moments, and what whole numbers in such a column may count, from when on, and between which bounds.
+#: Names of columns with moments.
 MOMENT = re.compile(r"time|date|datum|stamp|_at$|^(at|ts|when)$", re.I)
+#: What whole numbers in such a column may count: the unit, the epoch, and the bounds.
 COUNTED = (
     ("seconds", datetime(1970, 1, 1), 946_684_800, 2_208_988_800),
     ("milliseconds", datetime(1970, 1, 1), 946_684_800_000, 2_208_988_800_000),
     ("days", datetime(1899, 12, 30), 25_569, 62_091),
 )
-#: A year of two digits that would be this one, or a later one, may be of the century before.
+#: A year of two digits that engines read as this year or a later one may belong to the previous century.
 FAR_AHEAD = 2040
 
 
 @dataclass(frozen=True)
 class Spelled:
+    """The type that the texts of a column spell."""
+
     type: str
     why: str = ""
     doubts: tuple[Doubt, ...] = ()
 
 
-def spelled_type(name: str, every: pa.Array) -> Spelled | None:
-    """The type that all different values spell."""
-    if not len(every):
+def spelled_type(name: str, texts: pa.Array) -> Spelled | None:
+    """Returns the type that all distinct texts spell, or None for plain text."""
+    if not len(texts):
         return None
-    if _all(every, INT):
-        if pc.any(pc.match_substring_regex(every, r"^[+-]?0\d")).as_py():
-            return Spelled("category", "digits with leading zeros", _zeros(name, every))
-        return Spelled("int", "", days_as_numbers(name, every, ""))
-    if forms := numbers.forms(every):
-        return _of_numbers(name, every, forms)
-    if set(every[:5].to_pylist()) <= {"true", "false", "True", "False", "TRUE", "FALSE"}:
-        return Spelled("bool") if len(every) <= 2 else None
+    if _all(texts, INT):
+        if pc.any(pc.match_substring_regex(texts, r"^[+-]?0\d")).as_py():
+            return Spelled("category", "digits with leading zeros", _zeros(name, texts))
+        return Spelled("int", "", days_as_numbers(name, texts, ""))
+    if forms := numbers.forms(texts):
+        return _spelled_numbers(name, texts, forms)
+    if set(texts[:5].to_pylist()) <= {"true", "false", "True", "False", "TRUE", "FALSE"}:
+        return Spelled("bool") if len(texts) <= 2 else None
     for form, type_ in ((ISO_DATE, "date"), (ISO_TIME, "timestamp"), (ISO_ZONE, "timestamp UTC")):
-        if _all(every, form):
+        if _all(texts, form):
             return Spelled(type_)
-    return _date(name, every)
+    return _date(name, texts)
 
 
 def matching(values: pa.Array, pattern: str) -> pa.Array:
@@ -85,73 +90,73 @@ def _all(values: pa.Array, pattern: str) -> bool:
     return bool(pc.all(matching(values, pattern)).as_py())
 
 
-def _number_type(every: pa.Array, form: NumberForm) -> str:
-    if form.digits == numbers.POINT and not form.sign and _all(every, FLOAT):
+def _number_type(texts: pa.Array, form: NumberForm) -> str:
+    if form.digits == numbers.POINT and not form.sign and _all(texts, FLOAT):
         return "float"
-    return "int" if form.digits == numbers.NEITHER and not form.sign and _all(every, INT) else f"number {form.text}"
+    return "int" if form.digits == numbers.NEITHER and not form.sign and _all(texts, INT) else f"number {form.text}"
 
 
-def _of_numbers(name: str, every: pa.Array, forms: Sequence[NumberForm]) -> Spelled:
-    """Of texts that are numbers in one form, or in two that give other numbers."""
-    types = [_number_type(every, form) for form in forms]
-    why = "" if types[0] == "float" else f"written as {quoted(every[0].as_py())}"
+def _spelled_numbers(name: str, texts: pa.Array, forms: Sequence[NumberForm]) -> Spelled:
+    """Returns the type of texts that are numbers in one form, or in two forms with different values."""
+    types = [_number_type(texts, form) for form in forms]
+    why = "" if types[0] == "float" else f"written as {quoted(texts[0].as_py())}"
     if len(forms) == 1:
-        return Spelled(types[0], why, _signs(name, every, forms[0]))
-    example = next(text for text in every.to_pylist() if len({numbers.shown(text, form) for form in forms}) > 1)
-    ways = tuple(Reading(numbers.shown(example, form), type_) for form, type_ in zip(forms, types, strict=True))
-    return Spelled(types[0], why, (Doubt(name, example, ways),))
+        return Spelled(types[0], why, _signs(name, texts, forms[0]))
+    example = next(text for text in texts.to_pylist() if len({numbers.shown(text, form) for form in forms}) > 1)
+    readings = tuple(Reading(numbers.shown(example, form), type_) for form, type_ in zip(forms, types, strict=True))
+    return Spelled(types[0], why, (Doubt(name, example, readings),))
 
 
-def _signs(name: str, every: pa.Array, form: NumberForm) -> tuple[Doubt, ...]:
-    """Of numbers with several signs, or with a percent sign that some lack."""
+def _signs(name: str, texts: pa.Array, form: NumberForm) -> tuple[Doubt, ...]:
+    """Asks about numbers with different signs, or with a percent sign that some lack."""
     if form.sign != numbers.ANY:
         return ()
-    signs, plain = numbers.signs_in(every.to_pylist()), f"number {form.text}"
-    example = next(text for text in every.to_pylist() if signs[0] in text)
+    signs, plain = numbers.signs_in(texts.to_pylist()), f"number {form.text}"
+    example = next(text for text in texts.to_pylist() if signs[0] in text)
     if signs == ["%"]:
         hundredths = replace(form, sign=numbers.PERCENT, before=False)
-        ways = (Reading(numbers.shown(example, hundredths), f"number {hundredths.text}"),
-                Reading(numbers.shown(example, form), plain))  # fmt: skip
-        return (Doubt(name, example, ways, "and other values have no %"),)
-    ways = (Reading("all count the same thing", plain), Reading("names, not numbers", "category"))
-    return (Doubt(name, example, ways, f"and there are other signs: {listed(signs)}"),)
+        readings = (Reading(numbers.shown(example, hundredths), f"number {hundredths.text}"),
+                    Reading(numbers.shown(example, form), plain))  # fmt: skip
+        return (Doubt(name, example, readings, "other values have no %"),)
+    readings = (Reading("numbers of one unit", plain), Reading("names, not numbers", "category"))
+    return (Doubt(name, example, readings, f"other values have other signs: {listed(signs)}"),)
 
 
-def _zeros(name: str, every: pa.Array) -> tuple[Doubt, ...]:
-    """Of digits with leading zeros: amounts, or codes where the name of the column does not tell; two may be one."""
-    plain = pc.replace_substring_regex(every, r"^([+-]?)0+(\d)", r"\1\2").to_pylist()
-    one = next((value for value, count in Counter(plain).items() if count > 1), None)
-    if one is None and PADDED.search(name):
+def _zeros(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
+    """Asks whether digits with leading zeros are amounts or codes, unless the column has a usual name of codes."""
+    plain = pc.replace_substring_regex(texts, r"^([+-]?)0+(\d)", r"\1\2").to_pylist()
+    repeated = next((value for value, count in Counter(plain).items() if count > 1), None)
+    if repeated is None and PADDED.search(name):
         return ()
-    if one is None:
-        example = next(text for text, value in zip(every.to_pylist(), plain, strict=True) if text != value)
-        ways = (Reading(f"the number {int(example):,}", "int"), Reading("a name", "category"))
-        return (Doubt(name, example, ways),)
-    first, second = [text for text, value in zip(every.to_pylist(), plain, strict=True) if value == one][:2]
-    ways = (Reading("one number", "int"), Reading("two names", "category"))
-    return (Doubt(name, first, ways, f"and there is {quoted(second)}"),)
+    if repeated is None:
+        example = next(text for text, value in zip(texts.to_pylist(), plain, strict=True) if text != value)
+        readings = (Reading(f"the number {int(example):,}", "int"), Reading("a name", "category"))
+        return (Doubt(name, example, readings),)
+    first, second = [text for text, value in zip(texts.to_pylist(), plain, strict=True) if value == repeated][:2]
+    readings = (Reading("one number", "int"), Reading("two names", "category"))
+    return (Doubt(name, first, readings, f"also {quoted(second)}"),)
 
 
-def days_as_numbers(name: str, every: pa.Array, prefix: str) -> tuple[Doubt, ...]:
-    """Of whole numbers that all spell a day or a month, such as 20230101, or that may count from a day on.
+def days_as_numbers(name: str, texts: pa.Array, prefix: str) -> tuple[Doubt, ...]:
+    """Asks about whole numbers that may be days, such as 20230101, or seconds or days since an epoch.
 
     Args:
-        prefix: `int ` where the file stores numbers.
+        prefix: "int " if the file stores numbers, else "".
     """
-    if len(every) < 2:
+    if len(texts) < 2:
         return ()
-    number = Reading(f"the number {int(every[0].as_py()):,}", "int")
+    number = Reading(f"the number {int(texts[0].as_py()):,}", "int")
     for pattern, form in COMPACT:
-        if _all(every, pattern) and not (dates := as_dates(every, form)).null_count:
-            return (Doubt(name, every[0].as_py(), (Reading(_day(dates[0]), f"date {prefix}{form}"), number)),)
-    if not MOMENT.search(name) or not _all(every, r"^\d{5,13}$"):
+        if _all(texts, pattern) and not (dates := as_dates(texts, form)).null_count:
+            return (Doubt(name, texts[0].as_py(), (Reading(_day(dates[0]), f"date {prefix}{form}"), number)),)
+    if not MOMENT.search(name) or not _all(texts, r"^\d{5,13}$"):
         return ()
-    least, most = pc.min_max(every.cast(pa.int64())).as_py().values()
+    least, most = pc.min_max(texts.cast(pa.int64())).as_py().values()
     for unit, start, first, last in COUNTED:
         if first <= least and most <= last:
-            moment = start + timedelta(**{unit: int(every[0].as_py())})
-            written = Reading(f"{moment:%Y-%m-%d %H:%M}", choice="write it in this form in the file")
-            return (Doubt(name, every[0].as_py(), (written, number)),)
+            moment = start + timedelta(**{unit: int(texts[0].as_py())})
+            as_moment = Reading(f"{moment:%Y-%m-%d %H:%M}", choice="write dates in this form in the file")
+            return (Doubt(name, texts[0].as_py(), (as_moment, number)),)
     return ()
 
 
@@ -159,95 +164,92 @@ def _day(date: pa.Scalar) -> str:
     return f"{date.as_py():%d %B %Y}".lstrip("0")
 
 
-def as_dates(every: pa.Array, form: str) -> pa.Array:
-    """The texts as dates of a form, null for another one and for a year that none would write."""
-    dates = pc.strptime(every, format=form, unit="s", error_is_null=True)
+def as_dates(texts: pa.Array, form: str) -> pa.Array:
+    """Parses texts as dates of a format; null if the format does not fit or the year is not in 1900 to 2200."""
+    dates = pc.strptime(texts, format=form, unit="s", error_is_null=True)
     known = pc.and_(pc.greater_equal(pc.year(dates), 1900), pc.less_equal(pc.year(dates), 2200))
-    if "%b" in form:  # Arrow reads whole names of months too, engines do not
-        known = pc.and_(known, pc.invert(matching(every, "[A-Za-z]{4}")))
+    if "%b" in form:  # Arrow also reads full names of months, engines do not
+        known = pc.and_(known, pc.invert(matching(texts, "[A-Za-z]{4}")))
     return pc.if_else(known, dates, None)
 
 
-def _dates(every: pa.Array, *forms: str) -> Iterator[tuple[str, pa.Array]]:
-    """The texts as dates of every form that one of them has."""
-    if not len(every) or pc.mean(matching(every, DATE_LIKE).cast(pa.float64())).as_py() < 1 - MOST_STRAY:
+def _dates(texts: pa.Array, *forms: str) -> Iterator[tuple[str, pa.Array]]:
+    """Yields each type of date that fits at least one text, with the texts parsed by it."""
+    if not len(texts) or pc.mean(matching(texts, DATE_LIKE).cast(pa.float64())).as_py() < 1 - MOST_STRAY:
         return
     for clock in CLOCKS:
         for form in (*forms, *FORMS):
-            dates = as_dates(every, form + clock)
+            dates = as_dates(texts, form + clock)
             if dates.null_count < len(dates):
                 yield f"{'timestamp' if clock else 'date'} {form}{clock}", dates
 
 
-def _date(name: str, every: pa.Array) -> Spelled | None:
-    """A date in a form of its own; two forms that give other days are a doubt."""
-    fitting = [(type_, dates) for type_, dates in _dates(every) if not dates.null_count]
+def _date(name: str, texts: pa.Array) -> Spelled | None:
+    """Returns the type of texts that are all dates of one format; formats that give different days are a doubt."""
+    fitting = [(type_, dates) for type_, dates in _dates(texts) if not dates.null_count]
     if not fitting:
         return None
     different = [(type_, dates) for i, (type_, dates) in enumerate(fitting)
                  if not any(dates.equals(other) for _, other in fitting[:i])]  # fmt: skip
     if len(different) == 1:
-        return Spelled(fitting[0][0], "", _century(name, every, *fitting[0]))
-    at = next(i for i in range(len(every)) if len({dates[i].as_py() for _, dates in different}) == len(different)
-              or i == len(every) - 1)  # fmt: skip
-    ways = tuple(Reading(_day(dates[at]), type_) for type_, dates in different)
-    return Spelled(fitting[0][0], "", (Doubt(name, every[at].as_py(), ways),))
+        return Spelled(fitting[0][0], "", _century(name, texts, *fitting[0]))
+    at = next(i for i in range(len(texts)) if len({dates[i].as_py() for _, dates in different}) == len(different)
+              or i == len(texts) - 1)  # fmt: skip
+    readings = tuple(Reading(_day(dates[at]), type_) for type_, dates in different)
+    return Spelled(fitting[0][0], "", (Doubt(name, texts[at].as_py(), readings),))
 
 
-def _century(name: str, every: pa.Array, type_: str, dates: pa.Array) -> tuple[Doubt, ...]:
-    """Of years of two digits, one that engines read as one far ahead."""
+def _century(name: str, texts: pa.Array, type_: str, dates: pa.Array) -> tuple[Doubt, ...]:
+    """Asks about a year of two digits that engines read as a year far ahead."""
     late = pc.index(pc.greater_equal(pc.year(dates), FAR_AHEAD), True).as_py() if "%y" in type_ else -1
     if late < 0:
         return ()
     year = dates[late].as_py().year
-    ways = (Reading(f"in {year}", type_), Reading(f"in {year - 100}", choice="write years of four digits in the file"))
-    return (Doubt(name, every[late].as_py(), ways),)
+    readings = (
+        Reading(f"in {year}", type_),
+        Reading(f"in {year - 100}", choice="write years of four digits in the file"),
+    )
+    return (Doubt(name, texts[late].as_py(), readings),)
 
 
-def mixed_doubts(name: str, every: pa.Array) -> tuple[Doubt, ...]:
-    """Of texts nearly all of which are numbers, or dates, of one form; or all of them in several forms."""
-    if not len(every) or pc.mean(matching(every, r"\d").cast(pa.float64())).as_py() < 1 - MOST_STRAY:
+def mixed_doubts(name: str, texts: pa.Array) -> tuple[Doubt, ...]:
+    """Asks about texts that are nearly all numbers or dates of one form, or all of them in several forms."""
+    if not len(texts) or pc.mean(matching(texts, r"\d").cast(pa.float64())).as_py() < 1 - MOST_STRAY:
         return ()
-    fitting = [(f"{digits}", pa.array(numbers.matches(every, NumberForm(digits, numbers.ANY))))
+    fitting = [(f"{digits}", pa.array(numbers.matches(texts, NumberForm(digits, numbers.ANY))))
                for digits in (numbers.NEITHER, numbers.POINT, numbers.COMMA)]  # fmt: skip
-    fitting += [(type_, dates.is_valid()) for type_, dates in _dates(every, "%Y-%m-%d")]
-    least = min(len(every) - pc.sum(fits).as_py() for _, fits in fitting)
-    best = [(type_, fits) for type_, fits in fitting if len(every) - pc.sum(fits).as_py() == least]
+    fitting += [(type_, dates.is_valid()) for type_, dates in _dates(texts, "%Y-%m-%d")]
+    least = min(len(texts) - pc.sum(fits).as_py() for _, fits in fitting)
+    best = [(type_, fits) for type_, fits in fitting if len(texts) - pc.sum(fits).as_py() == least]
     names = Reading("names, not numbers", "category")
-    if len(every) >= LEAST_ALIKE and least <= MOST_STRAY * len(every):
-        strays = every.filter(pc.invert(best[0][1])).to_pylist()
+    if len(texts) >= LEAST_ALIKE and least <= MOST_STRAY * len(texts):
+        strays = texts.filter(pc.invert(best[0][1])).to_pylist()
         return (
-            Doubt(name, strays[0], (*_without_strays(every, best, strays), names), "and nearly all others are alike"),
+            Doubt(name, strays[0], (*_without_strays(texts, best, strays), names), "unlike nearly all other values"),
         )
-    alike = Reading("numbers, or dates", choice="write all of them in one form in the file")
-    every_one = pc.or_(_any([fits for _, fits in fitting]), pc.and_(matching(every, DATE_LIKE), matching(every, YEAR)))
-    if len(every) > 1 and pc.all(every_one).as_py():
-        first = every[0].as_py()
-        other = every[max(1, pc.index(best[0][1], not best[0][1][0].as_py()).as_py())].as_py()
-        return (Doubt(name, first, (alike, names), f"and {quoted(other)} is of another form"),)
-    unit = next((text for text in every.to_pylist() if text[-1].isalpha()), "") if _all(every, UNITS) else ""
-    if unit and len(every) > 1:
-        alike = Reading("a number with a unit", choice="write all in one unit in the file, as numbers alone")
-        return (Doubt(name, unit, (alike, names)),)
+    one_form = Reading("numbers, or dates", choice="write all of them in one form in the file")
+    fits_any = pc.or_(
+        reduce(pc.or_, [fits for _, fits in fitting]), pc.and_(matching(texts, DATE_LIKE), matching(texts, YEAR))
+    )
+    if len(texts) > 1 and pc.all(fits_any).as_py():
+        first = texts[0].as_py()
+        other = texts[max(1, pc.index(best[0][1], not best[0][1][0].as_py()).as_py())].as_py()
+        return (Doubt(name, first, (one_form, names), f"and {quoted(other)} has another form"),)
+    unit = next((text for text in texts.to_pylist() if text[-1].isalpha()), "") if _all(texts, UNITS) else ""
+    if unit and len(texts) > 1:
+        one_unit = Reading("a number with a unit", choice="write plain numbers of one unit in the file")
+        return (Doubt(name, unit, (one_unit, names)),)
     return ()
 
 
-def _without_strays(every: pa.Array, best: Sequence[tuple[str, pa.Array]], strays: Sequence[str]) -> Iterator[Reading]:
-    """The types of the other values, with the strays as markers of missing ones."""
+def _without_strays(texts: pa.Array, best: Sequence[tuple[str, pa.Array]], strays: Sequence[str]) -> Iterator[Reading]:
+    """Yields the types of the other values, with the strays as markers of missing values."""
     if len(strays) > MOST_STRAYS:
-        yield Reading("numbers, or dates", choice=f"write the {len(strays):,} others like most of them in the file")
+        yield Reading("numbers, or dates", choice=f"write the {len(strays):,} exceptions like the rest in the file")
         return
-    rest = every.filter(best[0][1])
+    rest = texts.filter(best[0][1])
     dates = [type_ for type_, _ in best if "%" in type_]
     types = dates or [_number_type(rest, form) for form in numbers.forms(rest)]
     for type_ in dict.fromkeys(types):
-        word = type_.partition(" ")[0]
-        what = "date" if word in DATES else "number"
-        yield Reading(f"missing, in a column of {what}s", with_missing(type_, tuple(strays)))
-
-
-def _any(several: Sequence[pa.Array]) -> pa.Array:
-    found = several[0]
-    for more in several[1:]:
-        found = pc.or_(found, more)
-    return found
+        values = "dates" if type_.partition(" ")[0] in DATES else "numbers"
+        yield Reading(f"missing, in a column of {values}", with_missing(type_, tuple(strays)))

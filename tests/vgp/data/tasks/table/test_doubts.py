@@ -329,7 +329,7 @@ def test_two_dates_are_asked_about_and_none_is_an_answer(tmp_path):
 
 def test_a_date_that_a_few_rows_lack_is_asked_about(tmp_path):
     columns = {"at": lambda i: "" if i == 9 else date(2024, 1, 1) + timedelta(i), "y": lambda i: Y[i]}
-    with pytest.raises(UserError, match="at: a date, and empty in 1 row\n.*fill it in(.|\n)*--time none"):
+    with pytest.raises(UserError, match="at: .* in 1 row\n(.|\n)*--time none"):
         proposed(tmp_path, columns)
     assert proposed(tmp_path, columns, time="none").time == ""
 
@@ -340,7 +340,7 @@ def test_a_row_of_sums_below_a_sheet_is_no_row(tmp_path, first):
     total = (first, sum(row[1] for row in rows), "")
     write(tmp_path / "a.csv", ["day", "amount", "y"], [*rows, total])
     seen = sample.read(str(tmp_path / "a.csv"))
-    with pytest.raises(UserError, match="row 201 of 201(.|\n)*take the row out of the file") as error:
+    with pytest.raises(UserError, match="row 201 of 201") as error:
         proposal.propose(seen, Asked("y"))
     assert str(error.value).count("--read") == 1, "the other doubts would come of that row alone"
     type_ = re.search(r"--read day=(\w+)", str(error.value))[1]
@@ -357,13 +357,13 @@ def test_a_choice_may_name_columns_by_a_pattern(tmp_path):
 @pytest.mark.parametrize(
     ("read", "says"),
     [
-        ("x", "--read x: give it as COLUMN=TYPE"),
+        ("x", "--read x: write COLUMN=TYPE"),
         ("nix=int", "the table has no column 'nix'"),
-        ("x=nummer", "'nummer' is no type"),
-        ("x=int missing", "is no type"),
-        ("x=date missing open", "a date without a form is missing as a day"),
-        ("x=number 1.234,5", "'1,250.5', in row 3 of those that were read, is not written so"),
-        ("x=date %d/%m/%Y", "'1,250', in row 1 "),
+        ("x=nummer", "'nummer' is not a type"),
+        ("x=int missing", "is not a type"),
+        ("x=date missing open", "a date without a format needs days"),
+        ("x=number 1.234,5", "'1,250.5' in row 3 of the sample"),
+        ("x=date %d/%m/%Y", "'1,250' in row 1 "),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(tmp_path, read, says):

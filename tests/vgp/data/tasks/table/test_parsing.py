@@ -27,34 +27,34 @@ def test_the_day_of_a_time_is_no_column_so_that_one_of_its_name_is_learned_from(
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('"float"', '"flaot"', "line 11: the column 'age': 'flaot' is no type.*float"),
+        ('"float"', '"flaot"', "line 11: the column 'age': 'flaot' is not a type.*float"),
         ('"float"', "3", r"line 11: columns.age = 3: it should be a valid string"),
         ('target = "survived"', 'targt = "survived"', r"line 1: target is missing: write target = \"COLUMN\""),
         ('kind = "classes"', 'kind = "clases"', "line 2: kind = 'clases': it should be 'classes' or 'regression'"),
         ('["sex"]', '["sexx"]', r"line 5: slices: \[columns\] has no 'sexx'.*sex"),
-        ('["id"]', '["alive"]', r"line 4: key: \[columns\] has no 'alive'. It stands in \[ignored\]: move its line."),
-        ('missing = ["?"]', 'group = ["sex", "sex"]', r"group = \['sex', 'sex'\]: name one column, or two that differ"),
-        ('missing = ["?"]', 'group = ["sex", "row"]', '"row" says that every row counts by itself, so it stands alone'),
+        ('["id"]', '["alive"]', r"line 4: key: \[columns\] has no 'alive'. It is in \[ignored\]"),
+        ('missing = ["?"]', 'group = ["sex", "sex"]', r"group = \['sex', 'sex'\]: name one column, or two"),
+        ('missing = ["?"]', 'group = ["sex", "row"]', '"row" makes each row independent'),
         ('missing = ["?"]', 'group = ["sex", "house"]', r"group: \[columns\] has no 'house'"),
-        ('["sex"]', '["age"]', "line 5: slices: 'age' is no category that the model learns from"),
+        ('["sex"]', '["age"]', "line 5: slices: 'age' is not a category"),
         ('"classes"', '"regression"', r"line 2: the target 'survived' is 'category', and a regression learns a number"),
         ('["no", "yes"]', '["no"]', r"line 3: classes = \['no'\]: name two or more"),
-        ("alive ", "age ", "stands in \\[columns\\] and in \\[ignored\\]"),
-        ("name  ", "Age  ", "line 15: 'Age' and 'age' differ in case only"),
+        ("alive ", "age ", "is in both \\[columns\\] and \\[ignored\\]"),
+        ("name  ", "Age  ", "line 15: 'Age' and 'age' differ only in case"),
         ("name  ", '""    ', "line 15: a column without a name"),
         ('missing = ["?"]', 'time = "age"', "line 11: the time 'age' is 'float'; it must be a date or a timestamp"),
-        ('missing = ["?"]', "[network]\nhiden = [8]\n[split]", "line 7: there is no key 'network.hiden'.*hidden"),
+        ('missing = ["?"]', "[network]\nhiden = [8]\n[split]", "line 7: unknown key 'network.hiden'.*hidden"),
         ('missing = ["?"]', "missing = [", "is not valid TOML"),
         ("# years", "x" * 10, "is not valid TOML"),
-        ("# years", "#" * MOST_BYTES, "bytes as JSON, and may have 98,304"),
-        ('id       = "int"', 'id = "int missing -1"', "line 9: 'id' is 'int missing -1', and a key is never missing"),
+        ("# years", "#" * MOST_BYTES, "bytes as JSON, and at most 98,304"),
+        ('id       = "int"', 'id = "int missing -1"', "line 9: 'id' is 'int missing -1', and a key may not be missing"),
         (
             '"float"',
             '"float missing \'a"',
-            "No closing quotation. What is missing stands behind the type as in a shell",
+            "No closing quotation",
         ),
-        ('"float"', '"bool missing a"', 'behind "missing" stand texts'),
-        ('["id"]', '["survived"]', "line 4: key names the target, which is not known beforehand"),
+        ('"float"', '"bool missing a"', '"missing" needs texts'),
+        ('["id"]', '["survived"]', "line 4: key names the target"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(old, new, says):
@@ -64,7 +64,8 @@ def test_what_is_wrong_is_told_with_its_line(old, new, says):
 
 
 @pytest.mark.parametrize(
-    ("quantiles", "says"), [("[]", "give some between 0 and 1"), ("[0.5, 0.1]", "they rise"), ("[1.5]", "between 0")]
+    ("quantiles", "says"),
+    [("[]", "give numbers between 0 and 1"), ("[0.5, 0.1]", "rising order"), ("[1.5]", "between 0")],
 )
 def test_the_quantiles_of_a_regression_rise_between_0_and_1(quantiles, says):
     with pytest.raises(UserError, match=f"line 3: quantiles = .*{says}"):
@@ -72,11 +73,11 @@ def test_the_quantiles_of_a_regression_rise_between_0_and_1(quantiles, says):
 
 
 def test_a_table_with_nothing_but_its_target_is_refused():
-    with pytest.raises(UserError, match=r"line 4: \[columns\] leaves nothing to learn from"):
+    with pytest.raises(UserError, match=r"line 4: \[columns\] has nothing to learn from"):
         parse('target = "y"\nkind = "regression"\n\n[columns]\ny = "float"\n')
 
 
 def test_more_columns_than_are_taken_are_refused_with_the_reason():
     columns = "".join(f'c{i} = "int"\n' for i in range(2_001))
-    with pytest.raises(UserError, match="2,001 columns are too many: at most 2,000 are declared, since each is a line"):
+    with pytest.raises(UserError, match="2,001 columns are too many: .* at most 2,000"):
         parse(f'target = "c0"\n[columns]\n{columns}')

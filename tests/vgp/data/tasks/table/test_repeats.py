@@ -61,9 +61,12 @@ def test_what_rows_belong_to_is_asked_for_with_both_readings_and_an_example(tmp_
     with pytest.raises(UserError) as refused:
         proposed(tmp_path, people(patient=who), rows=ROWS)
     text = str(refused.value)
-    assert "the rows that share a value of patient also share the target" in text
-    assert "--group patient: all its rows stay in one split" in text and "--group row: rows of one value" in text
-    assert "values in 1," in text and "such as" in text.lower() and "of them" in text
+    assert "rows that share a value of patient have similar targets" in text
+    assert (
+        "--group patient: all rows with one value stay in one split" in text
+        and "--group row: rows with one value" in text
+    )
+    assert "values in 1," in text and "For example" in text and "of them" in text
     made = proposed(tmp_path, people(patient=who), rows=ROWS, group="patient")
     assert roles(made) == {"patient": "group", "x": "learned", "y": "target"} and made.group == "patient"
     row = proposed(tmp_path, people(patient=who), rows=ROWS, group="row")
@@ -85,19 +88,16 @@ def test_numbers_that_are_names_are_no_amounts(tmp_path):
 def test_an_id_by_name_and_values_is_the_group_and_the_other_reading_is_named(tmp_path):
     made = proposed(tmp_path, people(user_id=lambda i: WHO[i]), rows=ROWS)
     (column,) = [column for column in made.columns if column.name == "user_id"]
-    assert made.group == "user_id" and "200 values in 1,200 rows; rows of one agree in y by 0." in column.why
+    assert made.group == "user_id" and "200 values in 1,200 rows; correlation of y within a value 0." in column.why
     text = new.proposal_text(made)
-    assert (
-        'group = "user_id"  # its rows stay in one split, so the figures are those of new ones; "row": every row'
-        in text
-    )
+    assert 'group = "user_id"  # rows that share a value stay in one split' in text
 
 
 def test_ids_of_two_rows_each_are_enough(tmp_path):
     pairs = DRAW.sample([number // 2 for number in range(ROWS)], ROWS)
     sick = [DRAW.random() < 0.5 for _ in range(ROWS // 2)]
     columns = {"who": lambda i: f"c{pairs[i]}", "x": lambda i: f"{NOISE[i]:.3f}", "y": lambda i: int(sick[pairs[i]])}
-    with pytest.raises(UserError, match="who: 600 values in 1,200 rows; rows of one agree in y by 1.00"):
+    with pytest.raises(UserError, match="who: 600 values in 1,200 rows; correlation of y within a value 1.00"):
         proposed(tmp_path, columns, rows=ROWS)
 
 
@@ -108,7 +108,7 @@ def test_of_a_regression_too(tmp_path):
         "x": lambda i: f"{NOISE[i]:.3f}",
         "y": lambda i: f"{means[WHO[i]] + NOISE[-i]:.2f}",
     }
-    with pytest.raises(UserError, match="Such as store = '.*' comes in 6 rows, with y .* to "):
+    with pytest.raises(UserError, match="store = '.*' is in 6 rows, with y .* to "):
         proposed(tmp_path, columns, rows=ROWS)
 
 
@@ -132,13 +132,15 @@ def test_of_several_candidates_one_is_asked_for_and_what_stands_for_another_is_n
 
 def test_with_a_time_the_answer_is_the_day_or_the_group(tmp_path):
     columns = people(member=lambda i: NUMBERS[WHO[i]], at=lambda i: f"2024-{i % 12 + 1:02}-15")
-    with pytest.raises(UserError, match="--group member: the decision counts .* --group day: it is learned from"):
+    with pytest.raises(
+        UserError, match="--group member: the decision counts .* --group day: the model learns the value"
+    ):
         proposed(tmp_path, columns, rows=ROWS)
     day = proposed(tmp_path, columns, rows=ROWS, group="day")
     assert parse(new.proposal_text(day)).groups == ("day",) and roles(day)["member"] == "learned"
     made = proposed(tmp_path, columns, rows=ROWS, group="member")
     assert parse(new.proposal_text(made)).groups == ("day", "member")
-    with pytest.raises(UserError, match="--group day is the day of the time, and the table has none"):
+    with pytest.raises(UserError, match="--group day counts days of the time"):
         proposed(tmp_path, people(), rows=ROWS, group="day")
 
 
@@ -167,9 +169,7 @@ def test_a_category_of_many_rows_each_that_tells_a_little_is_learned_and_named(t
                "x": lambda i: f"{NOISE[i % ROWS]:.3f}"}  # fmt: skip
     made = proposed(tmp_path, columns, rows=4000)
     (why,) = [column.why for column in made.columns if column.name == "town"]
-    assert (
-        made.group == "" and roles(made)["town"] == "learned" and "40 values in 4,000 rows; rows of one agree in" in why
-    )
+    assert made.group == "" and roles(made)["town"] == "learned" and "40 values in 4,000 rows; correlation of y" in why
 
 
 def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
@@ -178,21 +178,21 @@ def test_the_report_says_what_was_done_with_a_column_that_repeats(tmp_path):
     for group in ("patient", "row"):
         made = proposed(tmp_path, columns, rows=ROWS, group=group)
         (said[group],) = Table({"declaration": new.proposal_text(made)}).remarks
-    facts = "Values that come again, of patient (200 values in 1,200 rows; rows of one agree in y by 0."
+    facts = "Repeated values of patient (200 values in 1,200 rows; correlation of y within a value 0."
     assert said["patient"].startswith(facts) and said["row"].startswith(facts)
-    assert said["patient"].endswith("All rows of one value are in one split, so the figures are those of new ones.")
-    assert said["row"].endswith("rows of one value train and test: the figures are not of new ones.")
+    assert said["patient"].endswith("All rows with one value are in one split, so the figures hold for new values.")
+    assert said["row"].endswith("so the figures do not hold for new values.")
     columns["y"] = lambda i: int(SICK[WHO[i]])  # which the patient tells by itself
     made = proposed(tmp_path, columns, rows=ROWS, group="row")
     (left_out,) = Table({"declaration": new.proposal_text(made)}).remarks
     assert roles(made)["patient"] == "leak"
-    assert "It is not learned from, but rows of one value train and test" in left_out
+    assert "The model does not learn the value" in left_out
 
 
 def test_a_column_of_few_values_that_tells_the_target_may_be_what_rows_belong_to(tmp_path):
     columns = {"patient": lambda i: i % 12, "x": lambda i: f"{NOISE[i]:.3f}", "y": lambda i: int(SICK[i % 12])}
     made = proposed(tmp_path, columns, rows=ROWS)
     (column,) = [column for column in made.columns if column.name == "patient"]
-    assert column.role == "leak" and "such as a patient: --group patient" in column.why
+    assert column.role == "leak" and "as a patient does, give --group patient" in column.why
     grouped = proposed(tmp_path, columns, rows=ROWS, group="patient")
     assert roles(grouped)["patient"] == "group"

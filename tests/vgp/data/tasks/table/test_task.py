@@ -98,8 +98,8 @@ def test_a_regression_learns_the_number(prepared, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "the task table needs its declaration: give a file, --set task=FILE.toml"),
-        ({"declaration": 3}, "needs its declaration"),
+        ({}, "the task table needs a declaration: give a file by --set task=FILE.toml"),
+        ({"declaration": 3}, "needs a declaration"),
         ({"declaration": TOML, "hiden": [8]}, "has no option 'hiden'.*hidden"),
         ({"declaration": TOML + '[split]\ntrain = "1 month"\n'}, r"line 19: \[split\]: train would do nothing"),
     ],
