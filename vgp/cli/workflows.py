@@ -50,7 +50,7 @@ def list_(
     repository = repository_of(settings)
     if name:
         known(name, repository)
-    rows = [
+    rows: list[JsonObject] = [
         {
             "name": pipeline,
             "description": spec.description,

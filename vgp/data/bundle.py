@@ -1,6 +1,6 @@
-"""A trained model as a folder: `model.safetensors` and `model.json`, the same bits for the same inputs.
+"""A trained model as a folder: `model.safetensors` and `model.json`, with equal bits for equal inputs.
 
-No times, speeds, paths or machine names go in; those are in `training.json` beside the checkpoints.
+Times, speeds, paths and machine names are in `training.json` beside the checkpoints, not here.
 """
 
 import json
@@ -40,58 +40,56 @@ class Point(Frozen):
 
     step: int
     epoch: float
-    #: Mean over the steps since the point before.
+    #: Mean over the steps since the previous point.
     loss: float
-    #: Mean over a fixed sample of the validation split, where it was validated after this step.
+    #: Mean over a fixed sample of the validation split; None without a validation after this step.
     validation_loss: float | None = None
-    #: What the task measured there besides, by name (`Task.validation`).
+    #: The metrics of `Task.validation`, by name.
     metrics: dict[str, float] = {}
     learning_rate: float
 
 
 class Shipped(Frozen):
-    """Which weights a model has, of those that there were while it was trained."""
+    """The training step whose weights a model has, and how training ended."""
 
-    #: The steps that they had been trained for, and that training took.
+    #: The step of these weights, and the last step of training.
     step: int
     steps: int
-    #: The steps that were planned; more than `steps` if training stopped early.
+    #: The planned steps; more than `steps` if training stopped early.
     planned: int
-    #: The metric that chose the best validation; "" = there was none.
+    #: The metric that chose the best validation; "" = none.
     metric: str = ""
-    #: The best validation: its step, and the metric then and after the last step; None = it was no number.
+    #: The best validation: its step, and the metric then and after the last step; None = not a number.
     best_step: int = 0
     best: float | None = None
     last: float | None = None
-    #: Decay of the moving average of the weights that was validated and shipped; 0 = the weights themselves.
+    #: Decay of the moving average of the weights that was validated and shipped; 0 = no average.
     ema_decay: float = 0.0
 
     def __str__(self) -> str:
-        """How training ended, and which weights these are: nothing where all of it went as planned."""
-        shown = f"{self.metric} {_number(self.best)}"
-        words = []
+        """Describes an early stop and the choice of an earlier step; "" if training went as planned."""
+        best = f"{self.metric} {_format_number(self.best)}"
+        sentences = []
         if self.steps < self.planned:
-            why = (
-                f"no better since step {self.best_step} ({shown})" if self.best_step else f"{self.metric} was no number"
-            )
-            words.append(f"stopped at step {self.steps} of {self.planned}: {why}")
+            reason = f"no better since step {self.best_step} ({best})" if self.best_step else f"{self.metric} was NaN"
+            sentences.append(f"stopped at step {self.steps} of {self.planned}: {reason}")
         if self.step < self.steps:
-            words.append(
-                f"the model is that of step {self.step} ({shown}), the best; after step {self.steps} it was "
-                f"{_number(self.last)}"
+            sentences.append(
+                f"the model has the weights of step {self.step} ({best}), the best; after step {self.steps} the metric "
+                f"was {_format_number(self.last)}"
             )
-        return "; ".join(words)
+        return "; ".join(sentences)
 
 
-def _number(value: float | None) -> str:
-    return "no number" if value is None else f"{value:.6g}"
+def _format_number(value: float | None) -> str:
+    return "NaN" if value is None else f"{value:.6g}"
 
 
 class ModelCard(Frozen):
-    """What a model is, what it learned from, and how."""
+    """The card of a model: its task, columns, training settings and learning curve."""
 
     format: Literal[1] = 1
-    #: `module:Class` and what it was told.
+    #: `module:Class` and its options.
     task: str
     options: JsonObject = {}
     columns: tuple[Column, ...]
@@ -107,19 +105,19 @@ class ModelCard(Frozen):
     history: tuple[Point, ...] = ()
     #: None for a model of an older version: its last weights.
     shipped: Shipped | None = None
-    #: What `Task.sample` made with the finished model.
+    #: The return value of `Task.sample` for the finished model.
     sample: str = ""
 
     @model_validator(mode="before")
     @classmethod
-    def _of_older_versions(cls, fields: object) -> object:
-        """Older cards name the months that they were trained on; champions may be that old."""
+    def _drop_old_fields(cls, fields: object) -> object:
+        """Drops the months of training from cards of older versions, which champions may still have."""
         if isinstance(fields, dict):
             return {name: value for name, value in fields.items() if name not in ("train_months", "test_month")}
         return fields
 
     def manifest(self) -> Manifest:
-        """The dataset as the task saw it, without its files."""
+        """Returns the manifest of the training data, without its files."""
         return Manifest(
             task=self.task, options=self.options, columns=self.columns, splits={}, statistics=self.statistics,
             fingerprint=self.data,
@@ -132,7 +130,7 @@ def save(
     card: ModelCard,
     pieces: "Callable[[Tensor], Iterable[Tensor]] | None" = None,
 ) -> None:
-    """Writes the weights, then the card; a folder without a card is unfinished. `pieces` as `save_weights`."""
+    """Writes the weights, then the card; a folder without a card is unfinished. `save_weights` describes `pieces`."""
     save_weights(directory, module, pieces)
     save_card(directory, card)
 
@@ -141,68 +139,68 @@ def save_weights(
     directory: str | Path, module: "nn.Module", pieces: "Callable[[Tensor], Iterable[Tensor]] | None" = None,
     *, leads: bool = True,
 ) -> None:  # fmt: skip
-    """Writes the weights tensor by tensor; what was there is an unfinished model from now on.
+    """Writes the weights tensor by tensor, and removes an existing card first.
 
     Args:
-        pieces: The values of a tensor in CPU tensors one after the other, for those of a model that is nowhere whole.
-        leads: Whether this process writes; the others only take part in `pieces`.
+        pieces: Returns the values of a tensor as consecutive CPU tensors, for a sharded model that no process holds
+            whole.
+        leads: Whether this process writes; the other processes only take part in `pieces`.
     """
-    from vgp.data import tensor_file as part
+    from vgp.data import tensor_file
 
-    kept, aliases = _named_once(module)
+    tensors, aliases = _deduplicate(module)
     with ExitStack() as stack:
-        file = stack.enter_context(_weights_file(Path(directory))) if leads else None
+        file = stack.enter_context(_open_weights(Path(directory))) if leads else None
         if file:
-            file.write(part.head(kept, aliases))
-        for tensor in kept.values():
+            file.write(tensor_file.head(tensors, aliases))
+        for tensor in tensors.values():
             for values in pieces(tensor) if pieces else [tensor.detach().cpu()]:
                 if file:
-                    file.write(part.as_bytes(values).data)
+                    file.write(tensor_file.as_bytes(values).data)
 
 
 @contextmanager
-def _weights_file(directory: Path) -> Iterator[BufferedWriter]:
+def _open_weights(directory: Path) -> Iterator[BufferedWriter]:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / CARD).unlink(missing_ok=True)
     with files.replacing(directory / WEIGHTS) as scratch, open(scratch, "wb") as file:
         yield file
 
 
-def _named_once(module: "nn.Module") -> "tuple[dict[str, Tensor], dict[str, str]]":
-    """The tensors to save in the order of the file, and the names of those that are there under another one.
+def _deduplicate(module: "nn.Module") -> "tuple[dict[str, Tensor], dict[str, str]]":
+    """Returns the distinct tensors in file order, and the saved name of each tensor that has several names.
 
-    The library decides which they are by memory. Shares of a sharded model may have none, so there it is told by
-    stand-ins.
+    safetensors compares the memory of tensors. Shards of a sharded tensor may have none, so a stand-in replaces them.
     """
     import torch
     from safetensors.torch import _remove_duplicate_names
     from torch.distributed.tensor import DTensor
 
-    from vgp.data import tensor_file as part
+    from vgp.data import tensor_file
 
     state = module.state_dict(keep_vars=True)
     stand_ins = {id(tensor): torch.empty(1) for tensor in state.values() if isinstance(tensor, DTensor)}
     removed = _remove_duplicate_names({name: stand_ins.get(id(t), t.detach()) for name, t in state.items()})
-    aliases = {name: kept for kept, names in removed.items() for name in names}
-    return part.ordered({name: t.detach() for name, t in state.items() if name not in aliases}), aliases
+    aliases = {alias: name for name, names in removed.items() for alias in names}
+    return tensor_file.ordered({name: t.detach() for name, t in state.items() if name not in aliases}), aliases
 
 
 def save_card(directory: str | Path, card: ModelCard) -> None:
-    """Writes the card alone, in place of one that is there."""
+    """Writes the card and replaces an existing one."""
     files.write(Path(directory) / CARD, json.dumps(card.model_dump(), indent=1, sort_keys=True) + "\n")
 
 
 def file_of(directory: str | Path, name: str) -> str:
-    """The path of a model's file; of a pinned champion's with its generation.
+    """Returns the path of a model's file, with its generation if `directory` is the URI of a pinned champion.
 
     Raises:
-        UserError: the name is a symbolic link, which could lead out of the folder, or is not as it was pinned.
+        UserError: The file is a symbolic link, which could lead out of the folder, or it has changed after the pin.
     """
     if pinned.digest(str(directory)):
         return _pinned_file(str(directory), name)
     path = f"{str(directory).rstrip('/')}/{name}"
     if Path(path).is_symlink():
-        raise UserError(f"{path} is a symbolic link; a model's files are its own.")
+        raise UserError(f"{path} is a symbolic link. A model's folder must hold the file itself: copy it there.")
     return path
 
 
@@ -218,10 +216,13 @@ def _pinned_file(uri: str, name: str) -> str:
 
 
 def load_card(directory: str | Path) -> ModelCard:
-    """The card alone, without torch. The folder may be gs://bucket/folder or the URI of pins, here and below.
+    """Reads the card without importing torch.
+
+    Args:
+        directory: A folder, gs://bucket/folder, or the URI of a champion's pins.
 
     Raises:
-        UserError: the folder holds no finished model.
+        UserError: The folder holds no finished model.
     """
     path = file_of(directory, CARD)
     try:
@@ -234,36 +235,39 @@ def load_card(directory: str | Path) -> ModelCard:
 
 
 def load(directory: str | Path) -> "tuple[Task, nn.Module, ModelCard]":
-    """The task, its trained model in evaluation mode on the CPU, and the card.
+    """Loads a model from a folder, gs://bucket/folder, or the URI of a champion's pins.
+
+    Returns:
+        The task, its trained model in evaluation mode on the CPU, and the card.
 
     Raises:
-        UserError: no finished model, its task neither ships nor is imported, or its weights are damaged or do not fit
-            what the task builds.
+        UserError: The folder holds no finished model; its task is not part of the library, the project or an imported
+            module; or its weights are damaged or do not fit the model that the task builds.
     """
     card = load_card(directory)
     name = task_names.trusted(card.task, storage.plain(file_of(directory, CARD)))
-    work = tasks.load(name, card.options)
-    module = _built(work, card, directory)
+    task = tasks.load(name, card.options)
+    module = _build(task, card, directory)
     load_weights(directory, module)
-    return work, module.eval(), card
+    return task, module.eval(), card
 
 
-def _built(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
-    """A new model as the card describes it; what it says may be wrong in any way."""
+def _build(task: "Task", card: ModelCard, directory: str | Path) -> "nn.Module":
+    """Builds a new model from the card. Raises UserError for any failure, because the card may be wrong in any way."""
     try:
         return task.model(card.manifest())
     except Exception as error:
-        what = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{directory}/{CARD} describes no model that {card.task} can build ({type(error).__name__}: {what})."
+            f"{card.task} cannot build the model that {directory}/{CARD} describes ({type(error).__name__}: {reason})."
         ) from None
 
 
 def load_weights(directory: str | Path, module: "nn.Module") -> None:
-    """Puts the saved weights into `module`, which this process holds whole.
+    """Loads the saved weights into `module`, which must not be sharded.
 
     Raises:
-        UserError: they cannot be read or do not fit.
+        UserError: The weights cannot be read, or do not fit the module.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_model
@@ -271,7 +275,7 @@ def load_weights(directory: str | Path, module: "nn.Module") -> None:
     path = file_of(directory, WEIGHTS)
     try:
         with download.local_copy(path) as here:
-            files.open_file(here).close()  # a pipe would be waited for
+            files.open_file(here).close()  # refuses a pipe, which would block load_model
             load_model(module, here)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{storage.plain(path)} cannot be read as weights: {error}") from None

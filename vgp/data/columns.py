@@ -1,9 +1,7 @@
-"""The columns of a prepared table: brought to fixed width, and counted in figures that merge across shards.
+"""The columns of a prepared table: conversion to fixed width, statistics that merge across shards, and histograms.
 
-A column of numbers as counts in bins, by which two sets of rows are compared, years apart if need be.
-
-The bins are tenths of the train rows, each closed on the left, and one more for missing values. Their edges and counts
-go with the dataset into every model's card, so that nobody needs the old rows to tell whether new ones are like them.
+A histogram has a bin for each tenth of the train rows, closed on the left, and one for missing values. Edges and counts
+are in the manifest and in every model's card, so new rows can be compared with the train rows without reading them.
 """
 
 from collections import Counter
@@ -26,16 +24,16 @@ MAX_VALUE_BYTES = 16 << 20
 
 
 class Infinite(UserError):
-    """A column of numbers holds one that is infinite."""
+    """An infinite value in a column of numbers."""
 
     def __init__(self, column: str):
-        super().__init__(f"column {column} holds infinite values; make them missing or bound them.")
+        super().__init__(f"column {column} holds infinite values: replace them with missing values, or clip them.")
         self.column = column
 
 
 @dataclass
 class Sketch:
-    """What one column holds, in any number of shards; figures of the train split, values of all splits.
+    """The statistics of one column over any number of shards: moments of the train split, categories of all splits.
 
     Means and variances merge by Chan, Golub, LeVeque 1983 (https://doi.org/10.1080/00031305.1983.10483115).
     """
@@ -65,9 +63,9 @@ class Sketch:
             require_few_values(name, self.counts)
 
     def column(self, name: str, classes: tuple[str, ...]) -> Column:
-        """The column's entry in the manifest."""
+        """Returns the column's entry in the manifest."""
         values = classes if self.kind == "label" else category_values(self.counts)
-        counted = [str(code) for code in range(len(classes))] if self.kind == "label" else values
+        keys = [str(code) for code in range(len(classes))] if self.kind == "label" else values
         width = 1 if self.kind != "vector" else _width(self.type)
         return Column(
             name=name, kind=self.kind, type=str(self.type), width=width, count=self.count, missing=self.missing,
@@ -75,41 +73,46 @@ class Sketch:
             minimum=self.minimum if self.minimum < np.inf else 0.0,
             maximum=self.maximum if self.maximum > -np.inf else 0.0,
             values=values if self.kind in ("category", "label") else (),
-            counts=tuple(self.counts[value] for value in counted) if self.kind in ("category", "label") else (),
+            counts=tuple(self.counts[key] for key in keys) if self.kind in ("category", "label") else (),
         )  # fmt: skip
 
 
 def require_few_values(name: str, values: Collection[str]) -> None:
-    """Raises UserError for a category that cannot be one: free text, or a number that was read as text."""
+    """Raises UserError for a category with too many values, such as free text or a number that was read as text."""
     if len(values) > MAX_VALUES:
-        raise UserError(f"the category {name} has more than {MAX_VALUES:,} values; drop it or group them.")
+        raise UserError(
+            f"the category {name} has more than {MAX_VALUES:,} values: drop the column, or group its values."
+        )
     if sum(map(len, values)) > MAX_VALUE_BYTES:
         raise UserError(
-            f"the values of the category {name} take more than {MAX_VALUE_BYTES >> 20} MiB; drop it or group them."
+            f"the values of the category {name} take more than {MAX_VALUE_BYTES >> 20} MiB: drop the column, or group "
+            "its values."
         )
 
 
 def category_values(counts: Counter[str]) -> tuple[str, ...]:
-    """The values in the order of their codes: "" = missing, then sorted, so that no order of shards shows."""
+    """Returns the values in the order of their codes: "" (missing) first, then sorted, so shard order is irrelevant."""
     return "", *sorted(value for value in counts if value)
 
 
 def fixed_width(table: pa.Table, label: str, *, regression: bool = False) -> pa.Table:
-    """The table with every column in its form on disk, strings still as dictionaries.
+    """Converts every column to its type on disk; strings become dictionaries.
 
     Args:
-        regression: Whether the label is a number, float64, and no class.
+        regression: Whether the label is a number, stored as float64, and not a class.
 
     Raises:
-        UserError: a column has no fixed width or an infinite value, or an id or the label is missing somewhere.
+        UserError: A column has no fixed width or holds an infinite value, or an id or the label is missing in a row.
     """
     columns = {
-        name: _number(name, column) if regression and name == label else _fixed(name, column)
+        name: _convert_target(name, column) if regression and name == label else _convert(name, column)
         for name, column in ((name, table[name].combine_chunks()) for name in table.column_names)
     }
     for name, column in columns.items():
         if column.null_count:
-            raise UserError(f"column {name} ({column.type}) may not be missing; {column.null_count} rows are.")
+            raise UserError(
+                f"column {name} ({column.type}) must have a value; it is missing in {column.null_count} rows."
+            )
     for name, column in columns.items():
         if not pa.types.is_dictionary(column.type):
             require_finite(name, elements(column))
@@ -118,18 +121,18 @@ def fixed_width(table: pa.Table, label: str, *, regression: bool = False) -> pa.
     return pa.table(columns)
 
 
-def _number(name: str, label: pa.Array) -> pa.Array:
-    """The label of a regression; null where it is not known."""
+def _convert_target(name: str, label: pa.Array) -> pa.Array:
+    """Converts the label of a regression to float64; null = unknown."""
     if not (pa.types.is_floating(label.type) or pa.types.is_integer(label.type) or pa.types.is_boolean(label.type)):
-        raise UserError(f"the label {name} is of type {label.type}: a regression predicts a number.")
+        raise UserError(f"the label {name} has the type {label.type}: a regression predicts a number.")
     number = label.cast(pa.int8() if pa.types.is_boolean(label.type) else label.type).cast(pa.float64(), safe=False)
     return pc.if_else(pc.is_nan(number), None, number)
 
 
-def _fixed(name: str, column: pa.Array) -> pa.Array:
+def _convert(name: str, column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _fixed(name, column.cast(kind.value_type))
+        return _convert(name, column.cast(kind.value_type))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
     if pa.types.is_floating(kind):
@@ -139,7 +142,7 @@ def _fixed(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_list(kind):
         return column
     raise UserError(
-        f"column {name} is of type {kind}, which has no fixed width: make numbers, strings or vectors of it."
+        f"column {name} has the type {kind}, which has no fixed width: convert it to numbers, strings or vectors."
     )
 
 
@@ -149,15 +152,15 @@ def require_finite(name: str, values: NDArray[np.generic]) -> None:
 
 
 def sketches(table: pa.Table, label: str, train: bool) -> dict[str, Sketch]:
-    """Figures of a table of `fixed_width`; of a split other than train only which values occur."""
+    """Returns the statistics of each column of a `fixed_width` table; outside the train split only the categories."""
     return {name: sketch(table[name].combine_chunks(), name == label, train) for name in table.column_names}
 
 
 def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] | None = None) -> Sketch:
-    """Figures of one column.
+    """Returns the statistics of one column.
 
     Args:
-        values: Of a category that comes as codes.
+        values: The values of a category that is given as codes.
     """
     if values is not None:
         column = pa.DictionaryArray.from_arrays(column, pa.array(values, pa.string()))
@@ -170,7 +173,7 @@ def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] 
         codes, n = np.unique(column.to_numpy(), return_counts=True)
         by_code = dict(zip(map(str, codes.tolist()), n.tolist(), strict=True)) if train else {}
         return Sketch("label", column.type, count=len(column) if train else 0, counts=Counter(by_code))
-    if is_label and pa.types.is_float64(column.type):  # other floats are float32 by now
+    if is_label and pa.types.is_float64(column.type):  # fixed_width makes all other floats float32
         number = Sketch("label", column.type)
         return _with_moments(number, elements(column)) if train and len(column) else number
     if pa.types.is_integer(column.type):
@@ -182,12 +185,12 @@ def sketch(column: pa.Array, is_label: bool, train: bool, values: Sequence[str] 
 
 
 def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
-    kept = values[~np.isnan(values)] if np.isnan(values.min()) else values
-    sketch.count, sketch.missing = len(kept), len(values) - len(kept)
-    if len(kept):
-        # + 0.0: which of 0.0 and -0.0, that are equal, the least is depends on how many a processor compares at once.
-        sketch.minimum, sketch.maximum = float(kept.min()) + 0.0, float(kept.max()) + 0.0
-        numbers = kept.astype(np.float64)  # a copy, in which the rest is computed
+    known = values[~np.isnan(values)] if np.isnan(values.min()) else values
+    sketch.count, sketch.missing = len(known), len(values) - len(known)
+    if len(known):
+        # + 0.0 turns -0.0 into 0.0: which of the two `min` returns depends on the processor's vector width.
+        sketch.minimum, sketch.maximum = float(known.min()) + 0.0, float(known.max()) + 0.0
+        numbers = known.astype(np.float64)  # a copy, changed in place below
         sketch.mean = float(numbers.mean())
         numbers -= sketch.mean
         sketch.squares = float(np.square(numbers, out=numbers).sum())
@@ -195,7 +198,7 @@ def _with_moments(sketch: Sketch, values: NDArray[np.generic]) -> Sketch:
 
 
 def elements(column: pa.Array) -> NDArray[np.generic]:
-    """A fixed-width column as numpy: (rows,), or (rows, width) for vectors; bytes become uint8."""
+    """Returns a fixed-width column as numpy: (rows,), or (rows, width) for vectors; bytes become uint8."""
     if pa.types.is_fixed_size_list(column.type):
         return _numbers(column.flatten()).reshape(len(column), column.type.list_size)
     if pa.types.is_fixed_size_binary(column.type):
@@ -206,7 +209,7 @@ def elements(column: pa.Array) -> NDArray[np.generic]:
 
 
 def _numbers(column: pa.Array) -> NDArray[np.generic]:
-    """`to_numpy` imports pandas wherever it is installed: a third of a second, in each of a machine's processes."""
+    """Converts to numpy without `to_numpy` where possible, which imports pandas (0.3 s in each process)."""
     plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     if plain and not column.null_count:
         return np.from_dlpack(column)
@@ -226,7 +229,7 @@ BINS = 10
 
 
 def bin_edges(values: NDArray[np.generic]) -> NDArray[np.float64]:
-    """The inner edges of tenths of the known values, rising, float64 (at most 9,); fewer where many are equal."""
+    """Returns the inner edges of the tenths of the known values, rising, float64 (at most 9,); equal edges once."""
     numbers = values.astype(np.float64)
     known = numbers[~np.isnan(numbers)]
     if not len(known):
@@ -235,11 +238,11 @@ def bin_edges(values: NDArray[np.generic]) -> NDArray[np.float64]:
 
 
 def bins(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bin of each value, int64 (N,), from 0; the last, len(inner) + 1, is for missing ones."""
+    """Returns the bin of each value, int64 (N,), from 0; bin len(inner) + 1 is for missing values."""
     numbers = values.astype(np.float64)
     return np.where(np.isnan(numbers), len(inner) + 1, np.searchsorted(inner, numbers, side="right"))
 
 
 def tally(values: NDArray[np.generic], inner: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Values by bin, int64 (len(inner) + 2,)."""
+    """Returns the number of values in each bin, int64 (len(inner) + 2,)."""
     return np.bincount(bins(values, inner), minlength=len(inner) + 2)

@@ -1,7 +1,7 @@
-"""The folder that a preparation may write to: empty, or a prepared dataset of ours that it replaces.
+"""The output folder of a preparation, its scratch folder below TMPDIR, and messages for full or read-only disks.
 
-Folders for what a preparation puts aside, below TMPDIR: removed at its end, and after a kill by the next one; and
-what is said of a disk that does not take it.
+The output folder must be empty or hold a prepared dataset, which is replaced. A preparation removes its scratch folder
+at its end; after a kill the next preparation removes it.
 """
 
 import errno
@@ -20,7 +20,7 @@ from vgp.base.exits import UserError
 from vgp.base.storage import files, storage
 from vgp.protocol import manifest
 
-#: Marks a folder in which a preparation has begun and not ended.
+#: The file that marks a folder in which a preparation has begun and not ended.
 UNFINISHED = "UNFINISHED"
 
 
@@ -30,7 +30,7 @@ class Destination:
 
     @classmethod
     def checked(cls, path: str | Path) -> "Destination":
-        """Raises UserError before any work if the folder cannot be written, or holds something else."""
+        """Returns the destination. Raises UserError if the folder cannot be written or holds other files."""
         if storage.is_remote(str(path)):
             raise UserError(f"{path}: the output must be a folder, such as /gcs/BUCKET/NAME where it is mounted.")
         folder = Path(path)
@@ -43,10 +43,10 @@ class Destination:
 
     @contextmanager
     def writing(self, names: Sequence[str] = ()) -> Iterator[Path]:
-        """The emptied folder; a failure inside leaves nothing of what was written.
+        """Empties the folder and yields it; if the block fails, removes all that it wrote.
 
         Args:
-            names: Of files as they are that will be written, below the folder.
+            names: Paths of copied input files that the block will write, below the folder.
         """
         created = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ class Destination:
             path.unlink()
 
     def _listed(self) -> list[str]:
-        """Files as they are, of a preparation before: of one that ended, and of one that did not."""
+        """Returns the copied input files of an earlier preparation, finished or not."""
         names = []
         if (self.folder / manifest.HIDDEN_NAME).is_file():
             names += [source.path for source in manifest.load(self.folder).sources]
@@ -82,11 +82,13 @@ class Destination:
         except FileNotFoundError:
             pass
         except ValueError:
-            raise UserError(f"{self.folder}/{UNFINISHED} is not ours: choose an empty or new folder.") from None
+            raise UserError(
+                f"{self.folder}/{UNFINISHED} was not written by a preparation: choose an empty or new folder."
+            ) from None
         return names
 
     def _remove(self, names: Sequence[str]) -> None:
-        """The files, and the folders that were made for them. A name of a list may not lead out of the folder."""
+        """Removes the files and their empty parent folders; ignores names that lead out of the folder."""
         home = self.folder.resolve()
         paths = [self.folder / name for name in names]
         inside = [path for path in paths if path.parent.resolve().is_relative_to(home)]
@@ -94,7 +96,7 @@ class Destination:
             path.unlink(missing_ok=True)
         parents = {parent for path in inside for parent in path.parents if parent.is_relative_to(self.folder)}
         for parent in sorted(parents - {self.folder}, key=lambda parent: -len(parent.parts)):
-            with suppress(OSError):  # it holds something else
+            with suppress(OSError):  # not empty
                 parent.rmdir()
 
 
@@ -103,7 +105,7 @@ def _check_writable(folder: Path) -> None:
     while not existing.exists():
         existing = existing.parent
     if not existing.is_dir():
-        raise UserError(f"the output {folder} cannot be made: {existing} is a file.")
+        raise UserError(f"the output {folder} cannot be created: {existing} is a file.")
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
@@ -112,24 +114,24 @@ def _check_writable(folder: Path) -> None:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Anything may lie in a folder of ours, but a folder with the user's files and none of ours is left alone."""
-    held = sorted(path.name for path in folder.iterdir())
-    if held and not {manifest.FILE_NAME, manifest.HIDDEN_NAME, UNFINISHED} & set(held):
+    """Raises UserError if the folder holds files and neither a dataset nor an unfinished preparation."""
+    names = sorted(path.name for path in folder.iterdir())
+    if names and not {manifest.FILE_NAME, manifest.HIDDEN_NAME, UNFINISHED} & set(names):
         raise UserError(
-            f"the output {folder} holds other files ({', '.join(held[:3])}): choose an empty or new folder."
+            f"the output {folder} holds other files ({', '.join(names[:3])}): choose an empty or new folder."
         )
 
 
 PREFIX = "prepare-"
-#: The errors of a file system that are the user's to mend.
+#: The errors of a file system that the user can fix.
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EFBIG}
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder that is this process's as long as it holds the lock beside it."""
+    """Yields an empty folder that belongs to this process as long as it holds the lock file beside the folder."""
     home = Path(tempfile.gettempdir())
-    _remove_left(home)
+    _remove_leftovers(home)
     with tempfile.NamedTemporaryFile(prefix=PREFIX, suffix=".lock", dir=home) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = Path(lock.name).with_suffix("")
@@ -140,27 +142,27 @@ def scratch_folder() -> Iterator[Path]:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove_left(home: Path) -> None:
-    """Removes the folders of processes that are no more."""
+def _remove_leftovers(home: Path) -> None:
+    """Removes the scratch folders of dead processes of this user."""
     for path in home.glob(f"{PREFIX}*.lock"):
         with suppress(OSError), open(path, "r+b") as lock:
-            if path.lstat().st_uid == os.getuid() and _free(lock):
+            if path.lstat().st_uid == os.getuid() and _is_abandoned(lock):
                 shutil.rmtree(path.with_suffix(""))
                 path.unlink(missing_ok=True)
 
 
-def _free(lock: IO[bytes]) -> bool:
+def _is_abandoned(lock: IO[bytes]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    # A process that has made the file, and not locked it yet, has no folder yet: a file without one is left alone.
+    # A lock file without a folder belongs to a process that has created the file and not locked it yet.
     return Path(lock.name).with_suffix("").is_dir()
 
 
 @contextmanager
 def disk_errors_named() -> Iterator[None]:
-    """Raises UserError with the fix for an error of a disk."""
+    """Turns an OSError of a disk inside the block into a UserError with the fix."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What an engine does with a table's expressions, wherever it runs them, and the columns that all engines give."""
+"""The interface of an engine that runs a table's expressions, and the names of the columns that all engines return."""
 
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from vgp.data.events import Events
     from vgp.protocol.manifest import SourceFile
 
-#: A row that a query has read, by column: each value has the type of its column.
+#: A row of a query's result, by column: each value has the type of its column.
 Row: TypeAlias = Mapping[str, Any]
 #: The name of the table or view that holds the declared columns in their canonical types.
 SOURCE = "source"
-#: Columns of a source of files that say where a row came from.
+#: Columns of a source of files: the number of a row's file, and of its record in the file.
 PLACE = ("_file", "_record")
-#: The column of a row's number (`vgp.data.identity`): of its key, else of all columns; some sources have it.
+#: The column of a row's number (`vgp.data.identity`), from its key, else from all columns; some sources have it.
 ID = "_row_id"
-#: The column of the number of what decides a row's split, where declared columns do.
+#: The column of the number of the declared columns that decide a row's split, if any do.
 KIND = "_kind"
 
 
 class Uncomputable(UserError):
-    """An engine can read its source, and not compute what is asked of it.
+    """An expression that an engine refuses or cannot compute, over a source that it can read.
 
     Args:
-        reason: What the engine says, in a line.
+        reason: The engine's error in one line.
     """
 
     def __init__(self, message: str, reason: str):
@@ -37,68 +37,67 @@ class Uncomputable(UserError):
 
 
 class Engine(Protocol):
-    """Runs Ibis expressions over one source. Expressions are unbound: their tables are known by their names.
+    """An engine that runs Ibis expressions over one source. Expressions are unbound: they refer to tables by name.
 
     Canonical types, on every engine: int64, float64, string ("" = missing), boolean, date, timestamp (naive) and
     timestamp('UTC'); null = missing for all but strings.
     """
 
-    #: What `ibis.to_sql` prints for this engine: duckdb or bigquery.
+    #: The SQL dialect for `ibis.to_sql`: duckdb or bigquery.
     dialect: str
 
     @property
     def sources(self) -> "tuple[SourceFile, ...]":
-        """What was read, and its checksums: all that the prepared dataset depends on besides code and options."""
+        """The sources and their checksums: all that the prepared dataset depends on besides code and options."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found in the source and is not usual, one sentence each."""
+        """Unusual facts about the source, one sentence each."""
 
     def source(self) -> ir.Table:
-        """The declared columns in their canonical types. Of files also `_file` and `_record` (int64), which say where
-        a row came from; no expression of a task sees them."""
+        """Returns the table of the declared columns in their canonical types. A source of files also has `_file` and
+        `_record` (int64), which locate a row; no expression of a task sees them."""
 
     def create(self, name: str, expression: ir.Table) -> ir.Table:
-        """Runs the expression and keeps its result until the engine is closed, or one of the same name is made; the
-        unbound table of that name.
+        """Runs the expression, stores its result as a table and returns the unbound table. The table exists until the
+        engine is closed or another one of that name replaces it.
 
         Raises:
-            Uncomputable: the engine refuses the expression, or cannot compute it for some row.
-            UserError: the disk or the memory is full.
+            Uncomputable: The engine refuses the expression, or cannot compute it for a row.
+            UserError: The disk or the memory is full.
         """
 
     def named(self, name: str, expression: ir.Table) -> ir.Table:
-        """What stands for the expression in others, and is computed wherever it stands; of a name that was given
-        before, it is the last one's."""
+        """Returns a view of the expression, computed wherever it is used; replaces a view of that name."""
 
     def looked_back(self, name: str, sums: ir.Table, events: "Events") -> ir.Table:
-        """`vgp.data.events.windowed`, kept as by `create`."""
+        """Computes `vgp.data.events.windowed` and stores the result like `create`."""
 
     def read(self, expression: ir.Table) -> pa.Table:
-        """A small result, at once; its columns have the expression's types. Raises as `create`."""
+        """Returns a small result at once; its columns have the expression's types. Raises the errors of `create`."""
 
     def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
-        """Whether most rows share these columns with another, so that counting by them first saves work."""
+        """Returns whether most rows share these columns with another row, so counting by them first saves work."""
 
     def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
-        """The values of a column of whole numbers that occur more than once, of which none is null; the first ones, in
-        their order. Raises as `create`."""
+        """Returns the smallest `most` values that occur more than once in an integer column without nulls, sorted.
+        Raises the errors of `create`."""
 
     def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
-        """A large result, in the order of the expression, if it has one; close it before asking anything else.
+        """Yields a large result, in the order of the expression if it has one. Close the generator before another call.
 
-        Raises as `create`.
+        Raises the errors of `create`.
         """
 
     def place(self, row: Row) -> str:
-        """Where a row of the source is, for people: "flights.csv, line 12", or "a row of bq://p.d.t with id=7".
+        """Describes where a row of the source is: "flights.csv, line 12", or "a row of bq://p.d.t with id=7".
 
         Args:
-            row: What a query has read of it: `_file` and `_record` where the source has them, else the key.
+            row: `_file` and `_record` if the source has them, else the key.
         """
 
 
 def repeated(rows: ir.Table, column: str, most: int) -> ir.Table:
-    """`Engine.repeated` as a query, of one column."""
+    """Returns the query of `Engine.repeated`, with one column."""
     counted = rows.group_by(column).agg(_rows=rows.count())
     return counted.filter(counted["_rows"] > 1).order_by(column).limit(most).select(column)

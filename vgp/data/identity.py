@@ -1,20 +1,19 @@
-"""One number for each row, the same on every engine: 60 bits of the MD5 of a stated text of its columns.
+"""A number for each row, equal on every engine: 60 bits of the MD5 of a text of the row's columns.
 
-The text of a row is the texts of its columns in their order, "|" between them:
+The text of a row joins the texts of its columns, in their order, with "|":
 
     int64, boolean     the decimal number; true is 1
     date               days since 1970-01-01
     timestamp          microseconds since 1970-01-01 00:00 (in UTC, where it has a zone)
     float64            0 for both zeros, nan, inf, -inf; else "e:m", whole numbers: m * 2**(e - 52), 2**52 <= m < 2**53,
-                       and a "-" before those of a negative number. Engines print floats differently; multiplication
-                       by a power of two is exact on each. DuckDB is given `float_texts` as a function of columns that
-                       stand side by side: Ibis takes minutes to print what says the same of hundreds of columns.
-    string             as it is; before it its length in code points and ":", unless it is the last column
+                       with a "-" in front for a negative number. Engines print floats differently, but multiplication
+                       by a power of two is exact on each. DuckDB calls the Python function `float_texts` once for
+                       adjacent columns, because Ibis takes minutes to print SQL for hundreds of columns.
+    string             unchanged, after its length in code points and ":" unless it is the last column
     null               nothing; a missing string is ""
 
-Rows have the same text only if they are equal. The number is what the last 15 hexadecimal digits of the MD5 say when
-its 32 digits are read backwards: DuckDB shifts the number that `md5_number` gives (its other forms take four times as
-long), BigQuery reverses the text.
+Only equal rows have equal texts. The number is the last 15 hexadecimal digits of the MD5, read backwards: DuckDB shifts
+the result of `md5_number` (other functions take four times as long), BigQuery reverses the text.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,16 +35,16 @@ from vgp.data.schema import FLOAT64_DIGITS
 
 
 def _function(name: str, argument: str, result: str) -> Callable[[ir.Value], ir.Value]:
-    """A function that the engine has."""
+    """Returns a built-in function of an engine as an Ibis function."""
     builtin = ibis.udf.scalar.builtin(lambda value: value, name=name, signature=((argument,), result))
     return cast(Callable[[ir.Value], ir.Value], builtin)
 
 
-#: Of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
+#: Functions of DuckDB; a difference of two moments with a zone takes three times as long as `epoch_us`.
 _md5_number, _epoch_us = _function("md5_number", "string", "uint64"), _function("epoch_us", "timestamp", "int64")
-#: Of ours, in DuckDB.
+#: The Python function that `serve` adds to DuckDB.
 _float_texts = _function("float_texts", "array<float64>", "string")
-#: Of BigQuery.
+#: Functions of BigQuery.
 _md5, _to_hex = _function("MD5", "string", "binary"), _function("TO_HEX", "binary", "string")
 _unix_micros = _function("UNIX_MICROS", "timestamp", "int64")
 
@@ -55,13 +54,13 @@ BITS = 60
 _DIGITS = 0x0F0F0F0F0F0F0F0F
 #: Below this, floats are multiplied by 2**_LIFT first: a power of two large enough for the smallest does not exist.
 _TINY, _LIFT = 2.0**-500, 600
-#: What stands before the mantissa, for each exponent from _LEAST on: of numbers above 0, then of those below.
+#: The text before the mantissa, for each exponent from _LEAST on: of positive numbers, then of negative ones.
 _LEAST, _MOST = -1075, 1024
 _HEADS = pa.array([f"{sign}{exponent}:" for sign in ("", "-") for exponent in range(_LEAST, _MOST)])
 
 
 def serve(connection: duckdb.DuckDBPyConnection) -> None:
-    """Gives a connection the function that `numbered` uses there."""
+    """Registers `float_texts`, which `numbered` and `number` call, in a DuckDB connection."""
     connection.create_function(
         "float_texts", float_texts, ["double[]"], "varchar",
         type=PythonUDFType.ARROW, null_handling=FunctionNullHandling.SPECIAL,
@@ -69,7 +68,7 @@ def serve(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def float_texts(lists: pa.ChunkedArray) -> pa.Array:
-    """Returns the stated texts of lists of float64 values, each list's joined by "|". All lists have one length."""
+    """Returns the text of each list of float64 values, joined by "|". All lists must have the same length."""
     rows, values = len(lists), pc.list_flatten(lists).combine_chunks()
     numbers = pc.fill_null(values, 0.0).to_numpy(zero_copy_only=False)
     plain = np.isfinite(numbers) & (numbers != 0)
@@ -86,20 +85,19 @@ def float_texts(lists: pa.ChunkedArray) -> pa.Array:
 
 
 def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) -> ir.Table:
-    """The rows, and a column `name` (int64): from 0 to 2**60 - 1, the same for the same values of these columns."""
+    """Returns the rows with a column `name` (int64), from 0 to 2**60 - 1, equal for equal values of `columns`."""
     if dialect == "duckdb":
-        kept = (column for column in rows.columns if column != name)
-        return rows.select(*kept, **{name: number(rows, columns)})
+        others = (column for column in rows.columns if column != name)
+        return rows.select(*others, **{name: number(rows, columns)})
     floats = [column for column in columns if rows[column].type().is_floating()]
-    # In stages, since each is named several times in the next, and the SQL would repeat it.
+    # In stages, because each is used several times in the next and the SQL would repeat it.
     staged = rows.mutate(**{f"_size_{i}": _size(rows[column]) for i, column in enumerate(floats)})
     for stage in (_near, _step, _part):
-        made = {f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))}
-        staged = staged.mutate(**made)
+        staged = staged.mutate(**{f"{stage.__name__}_{i}": stage(staged, i) for i in range(len(floats))})
     texts = [
         _float_text(staged, column, floats.index(column))
         if column in floats
-        else _sized(staged[column], dialect, column != columns[-1])
+        else _sized_text(staged[column], dialect, column != columns[-1])
         for column in columns
     ]
     joined = staged.mutate(_text=cast(ir.StringValue, ibis.literal("|")).join(texts))
@@ -109,24 +107,24 @@ def numbered(rows: ir.Table, columns: Sequence[str], dialect: str, name: str) ->
 
 
 def number(rows: ir.Table, columns: Sequence[str]) -> ir.IntegerValue:
-    """Returns the number of each row on DuckDB, which computes once what several numbers of a `select` share."""
+    """Returns the number of each row as a DuckDB expression."""
     return _number(cast(ir.StringValue, ibis.literal("|")).join(_texts(rows, columns)), "duckdb")
 
 
 def _texts(rows: ir.Table, columns: Sequence[str]) -> list[ir.StringValue]:
-    """Returns DuckDB's texts of the columns; floats that stand side by side have one, from one call."""
+    """Returns the texts of the columns on DuckDB; adjacent floats have one common text, from one call."""
     texts: list[ir.StringValue] = []
     for floating, run in groupby(columns, lambda column: rows[column].type().is_floating()):
         if floating:
             values = ibis.array([rows[column].cast("float64") for column in run])
             texts.append(cast(ir.StringValue, _float_texts(values)))
         else:
-            texts += [_sized(rows[column], "duckdb", column != columns[-1]) for column in run]
+            texts += [_sized_text(rows[column], "duckdb", column != columns[-1]) for column in run]
     return texts
 
 
-def _sized(value: ir.Value, dialect: str, sized: bool) -> ir.StringValue:
-    """Returns the text of a value; that of a string begins with its length, where it is `sized`."""
+def _sized_text(value: ir.Value, dialect: str, sized: bool) -> ir.StringValue:
+    """Returns the text of a value; if `sized`, the text of a string begins with its length."""
     text = _text(value, dialect)
     if sized and value.type().is_string():
         return cast(ir.StringValue, text.length().cast("string") + ":" + text)
@@ -139,11 +137,11 @@ def _number(text: ir.StringValue, dialect: str) -> ir.IntegerValue:
         return cast(ir.IntegerValue, (ibis.literal("0x") + digits).cast("int64"))
     value = _md5_number(text)
     swapped = ((value & (_DIGITS >> 8)) << 4) | ((value >> 4) & _DIGITS)
-    return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it is of 128 bits, which Ibis does not know
+    return cast(ir.IntegerValue, swapped.cast("uint64").cast("int64"))  # it has 128 bits, a type that Ibis lacks
 
 
 def whole(value: ir.Value, dialect: str) -> ir.IntegerValue:
-    """A date in days, a moment in microseconds, since 1970-01-01."""
+    """Returns a date in days, or a timestamp in microseconds, since 1970-01-01."""
     kind = value.type()
     if kind.is_date():
         return cast(ir.IntegerValue, value.delta(ibis.date("1970-01-01"), unit="day"))
@@ -164,23 +162,23 @@ def _text(value: ir.Value, dialect: str) -> ir.StringValue:
 
 
 def _size(value: ir.FloatingValue) -> ir.FloatingValue:
-    """The absolute value; 0 of what is not finite."""
+    """Returns the absolute value, or 0 if it is not finite."""
     return cast(ir.FloatingValue, (value.isnan() | value.isinf()).ifelse(0.0, value.cast("float64").abs()))
 
 
 def _near(rows: ir.Table, i: int) -> ir.FloatingValue:
-    """The size, so that its powers of two exist; 1 for 0, which has no logarithm."""
+    """Returns the size, scaled so that its powers of two exist, and 1 for 0, which has no logarithm."""
     size = rows[f"_size_{i}"]
     return cast(ir.FloatingValue, ibis.cases((size >= _TINY, size), (size > 0, size * 2.0**_LIFT), else_=1.0))
 
 
 def _step(rows: ir.Table, i: int) -> ir.IntegerValue:
-    """The exponent, or one more or less: logarithms are not exact."""
+    """Returns the exponent, off by at most one, because logarithms are not exact."""
     return cast(ir.IntegerValue, rows[f"_near_{i}"].log2().floor().cast("int64"))
 
 
 def _part(rows: ir.Table, i: int) -> ir.FloatingValue:
-    """The mantissa, or half or double of it."""
+    """Returns the mantissa, or half or double of it if the exponent is off by one."""
     return cast(ir.FloatingValue, rows[f"_near_{i}"] * ibis.literal(2.0) ** -rows[f"_step_{i}"])
 
 
@@ -200,80 +198,80 @@ def _float_text(rows: ir.Table, column: str, i: int) -> ir.StringValue:
     )  # fmt: skip
 
 
-# ---- the id of every row, and keys that occur twice: one count of the ids tells both
+# ---- the id of every row, and repeated keys: both follow from one count of the ids
 
 
-#: Repeated ids that are looked at; with a key the first is an error, unless two keys share one by chance.
+#: Repeated ids that are checked; with a key the first is an error, unless two keys share an id by chance.
 MOST_REPEATED = 1_000
 
 
 def with_ids(engine: Engine, rows: ir.Table, key: Sequence[str], columns: Sequence[str]) -> ir.Table:
-    """The rows with their `_row_id` (int64): of their key, else of all declared columns.
+    """Returns the rows with unique `_row_id` (int64), computed from the key, else from all declared columns.
 
-    Without a key equal rows are numbered, and all but the first have ids of their number too.
+    Without a key, the second and later copies of equal rows get an id from their copy number too.
 
     Args:
         rows: A source. If it has `_row_id` already, that is the number of the key or of the columns.
         columns: All declared columns.
 
     Raises:
-        UserError: a key occurs twice.
+        UserError: A key occurs twice.
     """
     named = rows if ID in rows.columns else numbered(rows, key or columns, engine.dialect, ID)
     ids = engine.repeated(named, ID, MOST_REPEATED)
     if not ids:
         return named
     if not key:
-        return _copies_numbered(named, engine.dialect)
+        return _number_copies(named, engine.dialect)
     _check(engine, named, key, ids)
-    return _apart(named, key, engine.dialect, ids)
+    return _separate_keys(named, key, engine.dialect, ids)
 
 
-def _copies_numbered(rows: ir.Table, dialect: str) -> ir.Table:
+def _number_copies(rows: ir.Table, dialect: str) -> ir.Table:
     copies = rows.mutate(_copy=ibis.row_number().over(group_by=ID).cast("int64"))
-    return _renumbered(copies, [ID, "_copy"], dialect, copies["_copy"] > 0).drop("_copy")
+    return _renumber(copies, [ID, "_copy"], dialect, copies["_copy"] > 0).drop("_copy")
 
 
-def _apart(rows: ir.Table, key: Sequence[str], dialect: str, ids: Sequence[int]) -> ir.Table:
-    """Different keys that share a number, as two of a billion may, have one of another text."""
+def _separate_keys(rows: ir.Table, key: Sequence[str], dialect: str, ids: Sequence[int]) -> ir.Table:
+    """Gives other ids, from another text, to different keys that share one of `ids` (a chance of two in a billion)."""
     again = rows.mutate(_again=ibis.literal("again"))
-    return _renumbered(again, [*key, "_again"], dialect, again[ID].isin(ids)).drop("_again")
+    return _renumber(again, [*key, "_again"], dialect, again[ID].isin(ids)).drop("_again")
 
 
-def _renumbered(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.BooleanValue) -> ir.Table:
+def _renumber(rows: ir.Table, columns: Sequence[str], dialect: str, where: ir.BooleanValue) -> ir.Table:
     names = [name for name in rows.columns if name != ID]
     other = numbered(rows.mutate(_where=where), columns, dialect, "_other")
-    chosen = cast(ir.IntegerValue, other["_where"].ifelse(other["_other"], other[ID]))
-    return other.select(*names, **{ID: chosen})
+    ids = cast(ir.IntegerValue, other["_where"].ifelse(other["_other"], other[ID]))
+    return other.select(*names, **{ID: ids})
 
 
 def _check(engine: Engine, rows: ir.Table, key: Sequence[str], ids: Sequence[int]) -> None:
     """Raises UserError if two rows of these ids have the same key."""
     place = [name for name in PLACE if name in rows.columns]
-    found = rows.filter(rows[ID].isin(ids)).select(ID, *place, *(name for name in key if name not in place))
+    matches = rows.filter(rows[ID].isin(ids)).select(ID, *place, *(name for name in key if name not in place))
     order = [ID, *key, *place]
-    seen = engine.read(found.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()
-    for _, same in groupby(seen, lambda row: [row[ID], *(_comparable(row[name]) for name in key)]):
-        for first, second in pairwise(same):
-            raise UserError(_repeated(engine, key, first, second))
+    table = engine.read(matches.order_by(order).limit(2 * MOST_REPEATED)).to_pylist()
+    for _, group in groupby(table, lambda row: [row[ID], *(_comparable(row[name]) for name in key)]):
+        for first, second in pairwise(group):
+            raise UserError(_describe_repeat(engine, key, first, second))
 
 
 def _comparable(value: object) -> object:
-    """Both zeros alike, and a NaN like another."""
+    """Returns a value that is equal for 0.0 and -0.0, and for two NaNs."""
     return str(value + 0.0) if isinstance(value, float) else value
 
 
-def _repeated(engine: Engine, key: Sequence[str], first: Row, second: Row) -> str:
-    written = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
+def _describe_repeat(engine: Engine, key: Sequence[str], first: Row, second: Row) -> str:
+    values = ", ".join(f"{name}={listed([str(first[name])])}" for name in key)
     here, there = engine.place(second), engine.place(first)
-    same = f"{here} occurs twice" if here == there else f"{here} repeats the key of {there}"
+    problem = f"{here} occurs twice" if here == there else f"{here} repeats the key of {there}"
     hint = ""
     if rounded := [name for name in key if _may_be_rounded(first[name])]:
         hint = (
-            f" {listed(rounded)} is compared as float64, of which {FLOAT64_DIGITS} digits are exact: if the data has "
+            f" {listed(rounded)} is compared as float64, which is exact to {FLOAT64_DIGITS} digits: if the data has "
             "more, declare pa.int64(), or write it as text and declare pa.string()."
         )
-    return f"{same}: {written}. A key must occur once: keep one of the two.{hint}"
+    return f"{problem}: {values}. A key must occur once: keep one of the two.{hint}"
 
 
 def _may_be_rounded(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Classes of images: the names of their folders, or a table beside them (columns file, label, and maybe split)."""
+"""The classes of images, from folder names or a label table (columns file, label, optional split); decoded pixels."""
 
 import csv
 import hashlib
@@ -25,6 +25,8 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Line:
+    """A line of the label table."""
+
     number: int
     label: str
     split: str
@@ -32,24 +34,26 @@ class Line:
 
 @dataclass(frozen=True)
 class Labels:
-    #: Of the table, below what was given.
+    """The label table of a folder of images."""
+
+    #: The path of the table below the input folder.
     name: str
-    #: By the name of the image, composed.
+    #: The table's lines by the composed name of the image.
     lines: Mapping[str, Line]
 
     @classmethod
-    def read(cls, found: Mapping[str, File]) -> "Labels | None":
-        """The table among the files; None if there is none.
+    def read(cls, files: Mapping[str, File]) -> "Labels | None":
+        """Reads the table among the files; returns None if there is none.
 
         Raises:
-            UserError: there are several, or it is no such table.
+            UserError: There are several tables, or a line is wrong.
         """
-        tables = [name for name in found if name.lower().endswith(".csv")]
+        tables = [name for name in files if name.lower().endswith(".csv")]
         if not tables:
             return None
         if len(tables) > 1:
-            raise UserError(f"{tables[0]} and {tables[1]} could both say the classes: leave one.")
-        name, file = tables[0], found[tables[0]]
+            raise UserError(f"{tables[0]} and {tables[1]} could both be the label table: remove one.")
+        name, file = tables[0], files[tables[0]]
         try:
             text = storage.read(file.path, most=MOST_JSON_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -63,13 +67,13 @@ class Labels:
         return f"{self.name}, line {self.lines[composed(image)].number}"
 
     def require_all(self, images: Iterable[str]) -> None:
-        """Raises UserError for a line whose image is not there."""
-        there = set(map(composed, images))
+        """Raises UserError for a line whose image does not exist."""
+        names = set(map(composed, images))
         for image, line in self.lines.items():
-            if image not in there:
+            if image not in names:
                 raise UserError(
                     f"{self.name}, line {line.number}: there is no image {quoted(image)}; write its path below the "
-                    "folder that was given."
+                    "input folder."
                 )
 
 
@@ -84,101 +88,100 @@ def _lines(name: str, text: str) -> dict[str, Line]:
         for row in rows:
             line = Line(rows.line_num, (row["label"] or "").strip(), (row.get("split") or "").strip())
             image = composed((row["file"] or "").strip())
-            _require_sound(name, image, line, lines)
+            _check_line(name, image, line, lines)
             lines[image] = line
     except csv.Error as error:
         raise UserError(f"{name}, line {rows.line_num}: {error}.") from None
     return lines
 
 
-def _require_sound(name: str, image: str, line: Line, lines: Mapping[str, Line]) -> None:
+def _check_line(name: str, image: str, line: Line, lines: Mapping[str, Line]) -> None:
     if image in lines:
-        raise UserError(f"{name}, line {line.number} names {quoted(image)} as line {lines[image].number} does.")
+        raise UserError(f"{name}, line {line.number} repeats {quoted(image)} of line {lines[image].number}: keep one.")
     if not line.label:
-        raise UserError(f"{name}, line {line.number}: {quoted(image)} has no label; leave the line out if it has none.")
+        raise UserError(f"{name}, line {line.number}: {quoted(image)} has no label; add one, or remove the line.")
     if line.split not in ("", *SPLITS):
         raise UserError(f"{name}, line {line.number}: the split {quoted(line.split)} is none of {', '.join(SPLITS)}.")
 
 
 def composed(name: str) -> str:
-    """A name as most programs write it: Macs take letters with marks apart in names of files (Unicode's NFD), and then
-    two that look alike differ."""
+    """Returns a name in Unicode's NFC. File names from macOS are in NFD, so equal-looking names would differ."""
     return unicodedata.normalize("NFC", name)
 
 
 def folder_of(image: str) -> str:
-    """The class of an image without a table. Raises UserError if no folder is above it."""
+    """Returns the name of an image's folder, its class. Raises UserError if the image is not in a folder."""
     folder = image.rpartition("/")[0].rpartition("/")[2]
     if not folder:
         raise UserError(
-            f"{image} lies in no folder that tells its class: give the folder above the classes' folders, or put a "
-            "table beside the images (columns file, label)."
+            f"{image} is not in a folder named after its class: pass the folder above the class folders, or add a "
+            "label table (columns file, label)."
         )
     return folder
 
 
 def id_of(image: str) -> int:
-    """63 bits of the MD5 of its name."""
+    """Returns 63 bits of the MD5 of the image's name."""
     return int.from_bytes(hashlib.md5(image.encode(), usedforsecurity=False).digest()[:8], "big") >> 1
 
 
-# ---- the pixels of an image file: decoded by pillow, cut to a square, of one size
+# ---- the pixels of an image file: decoded by pillow, cut to a square, scaled to one size
 
 
-#: More in one image are an attack, or a mistake.
+#: A larger image is an attack or a mistake.
 MOST_PIXELS = 200_000_000
 
 
 class Damaged(UserError):
-    """A file that is no image which pillow can decode."""
+    """An image file that pillow cannot decode."""
 
 
 def pixels(name: str, data: bytes, size: int, channels: int) -> bytes:
-    """The middle square of an image, as size * size * channels bytes.
+    """Returns the middle square of an image, as size * size * channels bytes.
 
     Raises:
-        Damaged: it cannot be decoded.
+        Damaged: The image cannot be decoded.
     """
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ModuleNotFoundError:
-        raise UserError("images are decoded by the package pillow: pip install pillow.") from None
-    Image.MAX_IMAGE_PIXELS = None  # we say it in our words
+        raise UserError("decoding images needs the package pillow: pip install pillow.") from None
+    Image.MAX_IMAGE_PIXELS = None  # MOST_PIXELS replaces pillow's own limit
     try:
-        # Warnings are of metadata that nobody reads.
+        # Pillow warns of metadata, which is not used.
         with warnings.catch_warnings(action="ignore"), Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MOST_PIXELS:
-                raise Damaged(f"{name} has {image.width:,} x {image.height:,} pixels; {MOST_PIXELS:,} are the most.")
+                raise Damaged(f"{name} has {image.width:,} x {image.height:,} pixels; the limit is {MOST_PIXELS:,}.")
             upright = ImageOps.exif_transpose(_in_bytes(name, image))
             square = ImageOps.fit(upright.convert("RGB" if channels == 3 else "L"), (size, size), _BILINEAR)
             return square.tobytes()
     except UnidentifiedImageError:
-        kind = "is empty" if not data else "is no image that can be decoded"
-        raise Damaged(f"{name} {kind}: {_FIX}") from None
+        problem = "is empty" if not data else "is not an image that pillow can decode"
+        raise Damaged(f"{name} {problem}: {_FIX}") from None
     except (UserError, MemoryError):
         raise
-    except Exception as error:  # each of pillow's decoders raises what it likes
+    except Exception as error:  # pillow's decoders raise errors of any class
         raise Damaged(f"{name} is damaged: {error}. {_FIX.capitalize()}") from None
 
 
-_FIX = "write it anew, leave it out, or set damaged=drop."
-#: `PIL.Image.Resampling.BILINEAR`; pillow averages over all pixels that become one.
+_FIX = "save it again, leave it out, or set damaged=drop."
+#: `PIL.Image.Resampling.BILINEAR`; when it scales down, pillow averages over all source pixels.
 _BILINEAR = 2
 
 
 def _in_bytes(name: str, image: "Image") -> "Image":
-    """Of 16 bits a pixel the upper eight: pillow itself would make all but the darkest white."""
+    """Converts 16-bit pixels to their upper eight bits; pillow's own conversion would clip most of them to white."""
     from PIL import Image
 
     if image.mode.startswith("I"):
         values = np.asarray(image).astype(np.int64)
         if values.min() < 0 or values.max() > 0xFFFF:
             raise Damaged(
-                f"{name} has pixels of {image.mode} beyond 16 bits: write it with 8 or 16. {_FIX.capitalize()}"
+                f"{name} has pixels of {image.mode} beyond 16 bits: save it with 8 or 16. {_FIX.capitalize()}"
             )
         upright = Image.fromarray((values >> 8).astype(np.uint8))
         upright.info = image.info
         return upright
     if image.mode == "F":
-        raise Damaged(f"{name} has pixels that are fractions: write it with 8 or 16 bits. {_FIX.capitalize()}")
+        raise Damaged(f"{name} has floating-point pixels: save it with 8 or 16 bits. {_FIX.capitalize()}")
     return image

@@ -1,4 +1,4 @@
-"""A task over folders of images: class by folder, or by a table beside them; pixels of one size.
+"""A task over folders of images, with classes from folders or from a label table, and pixels of one size.
 
 flowers/tulip/001.jpg               flowers/001.jpg
 flowers/rose/002.jpg                flowers/labels.csv: file,label,split
@@ -27,18 +27,18 @@ from vgp.data.text import split_of
 from vgp.protocol.manifest import SourceFile
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
-#: Pixels and images of one shard, and files that are read at a time: from a bucket each takes a while.
+#: Bytes of pixels and images of one shard, and files read at once, because a file in a bucket takes time to open.
 SHARD_BYTES, SHARD_IMAGES, READERS = 16 << 20, 512, 16
 MOST_FILE_BYTES = 512 << 20
-#: The label of an image that is only predicted, and whose class nobody knows.
+#: The label of an image of unknown class, in prediction.
 UNKNOWN = -1
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image file, as it was when the shards were cut."""
+    """An image file of a shard, with its version when the shards were cut."""
 
-    #: Its path below what was given.
+    #: The path of the image below the input folder.
     name: str
     file: File
     label: int
@@ -55,10 +55,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Scan:
-    """What shards hold: images, their bytes, a digest for each shard, and how many cannot be decoded."""
+    """The statistics of shards: number of images, bytes, a digest for each shard, and the names of damaged images."""
 
     images: int
-    #: Of each split, 8 bytes of the digest of every file that is kept.
+    #: By split, 8 bytes of the digest of every image that is not dropped.
     prints: Mapping[str, bytes]
     bytes: int
     digests: tuple[str, ...]
@@ -66,14 +66,14 @@ class Scan:
 
 
 class ImageTask(Task):
-    """Which class is the picture of? Declare `classes`, and write `model`, `loss` and `predict`.
+    """A task that predicts the class of an image. Declare `classes`, and write `model`, `loss` and `predict`.
 
-    A row has `image`, uint8 (size * size * channels): lines from the top, in them pixels from the left, cut to a square
-    about the middle. `channels` is 3 (red, green, blue) or 1 (grey). An image that cannot be decoded is an error, or
-    dropped and counted (`damaged`). A split follows from the image's name alone, where no table says it.
+    A row has `image`, uint8 (size * size * channels): lines from top to bottom, pixels from left to right, cut to the
+    middle square. `channels` is 3 (red, green, blue) or 1 (grey). An image that cannot be decoded is an error, or with
+    `damaged=drop` is dropped and counted. The image's name alone decides its split, unless the label table does.
     """
 
-    #: Options and their defaults; a class that has more adds them to these.
+    #: Options and their defaults; a subclass may add its own.
     settings: ClassVar[Options] = {
         "size": 64, "channels": 3, "damaged": "refuse", "test_share": 0.2, "validation_share": 0.05,
     }  # fmt: skip
@@ -82,7 +82,7 @@ class ImageTask(Task):
         super().__init__(options)
         self.chosen = {**ImageTask.settings, **self.settings, **self.options}
         _check(self.chosen)
-        #: What was given as `data`, and of it what is no image.
+        #: The input as the user wrote it, and the files in it that are not images.
         self.given = ""
         self.others: tuple[str, ...] = ()
 
@@ -92,15 +92,15 @@ class ImageTask(Task):
     # ---- preparation
 
     def shards(self, data: str) -> Sequence[tuple[Picture, ...]]:
-        found = {name: storage.versioned(file) for name, file in find_files(data).items()}
-        images = {name: file for name, file in found.items() if name.lower().endswith(SUFFIXES)}
+        files = {name: storage.versioned(file) for name, file in find_files(data).items()}
+        images = {name: file for name, file in files.items() if name.lower().endswith(SUFFIXES)}
         if not images:
-            raise UserError(f"{data or 'no data'} holds no image: their names end in {', '.join(SUFFIXES)}.")
-        labels = Labels.read(found)
+            raise UserError(f"{data or 'no data'} holds no image: names of images end in {', '.join(SUFFIXES)}.")
+        labels = Labels.read(files)
         if labels:
             labels.require_all(images)
         self.given = ",".join(storage.parts(data))
-        self.others = tuple(name for name in found if name not in images and not (labels and name == labels.name))
+        self.others = tuple(name for name in files if name not in images and not (labels and name == labels.name))
         pictures = list(self._pictures(images, labels))
         self.unlabelled = len(images) - len(pictures)
         if not pictures:
@@ -109,7 +109,7 @@ class ImageTask(Task):
         return [tuple(pictures[i : i + count]) for i in range(0, len(pictures), count)]
 
     def _pictures(self, images: Mapping[str, File], labels: Labels | None) -> Iterator[Picture]:
-        """Those that have a class, in the order of their names."""
+        """Yields the images that have a class, in the order of their names."""
         shares = self.chosen["validation_share"], self.chosen["test_share"]
         codes = {composed(title): code for code, title in enumerate(self.classes)}
         for name, file in images.items():
@@ -121,7 +121,7 @@ class ImageTask(Task):
             if code == UNKNOWN and not self.predicting:
                 where = labels.place(name) if labels else name
                 raise UserError(
-                    f"{where}: {quoted(label)} is no class of the task. {did_you_mean(label, self.classes)}"
+                    f"{where}: {quoted(label)} is not a class of the task. {did_you_mean(label, self.classes)}"
                 )
             pinned = (
                 f"{file.path}#{file.generation}" if file.generation and file.path == storage.plain(file.path) else ""
@@ -130,21 +130,21 @@ class ImageTask(Task):
             yield Picture(name, replace(file, path=pinned or file.path), code, split)
 
     def scan(self, shard: tuple[Picture, ...]) -> Scan:
-        """Reads every image; decodes it only if it may be dropped."""
+        """Reads every image of the shard, and with `damaged=drop` decodes it."""
         digest, size, damaged, prints = hashlib.sha256(), 0, [], {split: bytearray() for split in SPLITS}
         for picture, data in _read(shard):
             size += len(data)
-            own = hashlib.sha256(data).digest()
-            digest.update(picture.name.encode() + b"\0" + own)
+            image_digest = hashlib.sha256(data).digest()
+            digest.update(picture.name.encode() + b"\0" + image_digest)
             if self.chosen["damaged"] == "drop":
                 try:
                     self._pixels(picture, data)
                 except Damaged:
                     damaged.append(picture.name)
                     continue
-            prints[picture.split] += own[:8]
-        kept = {split: bytes(made) for split, made in prints.items()}
-        return Scan(len(shard), kept, size, (digest.hexdigest(),), tuple(damaged))
+            prints[picture.split] += image_digest[:8]
+        by_split = {split: bytes(digests) for split, digests in prints.items()}
+        return Scan(len(shard), by_split, size, (digest.hexdigest(),), tuple(damaged))
 
     def merge(self, first: Scan, second: Scan) -> Scan:
         return Scan(
@@ -157,9 +157,9 @@ class ImageTask(Task):
         dropped = {"damaged": len(scan.damaged), "no line in the table": self.unlabelled}
         notes = []
         if scan.damaged:
-            notes.append(f"Cannot be decoded, and were dropped: {_counted(scan.damaged, 'image')}.")
+            notes.append(f"Dropped because they cannot be decoded: {_format_names(scan.damaged, 'image')}.")
         if self.others:
-            notes.append(f"No images by their names, and passed over: {_counted(self.others, 'file')}.")
+            notes.append(f"Ignored because their names are not those of images: {_format_names(self.others, 'file')}.")
         notes += _copies(scan.prints)
         digest = hashlib.sha256("".join(scan.digests).encode()).hexdigest()
         shares = {name: f"{self.chosen[name]:g}" for name in ("test_share", "validation_share")}
@@ -184,10 +184,10 @@ class ImageTask(Task):
         return {split: self._table(pictures) for split, pictures in by_split.items() if pictures}
 
     def inputs(self, rows: Sequence[RawRow], statistics: Statistics) -> pa.Table:
-        """Images as their files are: bytes, or text in base64, each under `image`."""
-        data = [_file_of(row, f"row {number:,}") for number, row in enumerate(rows, 1)]
-        made = [pixels(name, file, self.chosen["size"], self.chosen["channels"]) for name, file in data]
-        return pa.table({"image": pa.array(made, pa.binary(self._width))})
+        """Decodes raw rows, which hold an image file under `image`: bytes, or text in base64."""
+        data = [_decode_row(row, f"row {number:,}") for number, row in enumerate(rows, 1)]
+        images = [pixels(name, file, self.chosen["size"], self.chosen["channels"]) for name, file in data]
+        return pa.table({"image": pa.array(images, pa.binary(self._width))})
 
     def _pixels(self, picture: Picture, data: bytes) -> bytes:
         return pixels(picture.name, data, self.chosen["size"], self.chosen["channels"])
@@ -206,35 +206,35 @@ class ImageTask(Task):
         )
 
 
-def _file_of(row: RawRow, name: str) -> tuple[str, bytes]:
+def _decode_row(row: RawRow, name: str) -> tuple[str, bytes]:
     image = row.get("image")
     try:
         return name, image if isinstance(image, bytes) else base64.b64decode(image or b"", validate=True)
     except (TypeError, ValueError):
-        raise UserError(f"{name}: image must be the bytes of an image file, in base64 where they are text.") from None
+        raise UserError(f"{name}: image must be the bytes of an image file, or their base64 text.") from None
 
 
 def _copies(prints: Mapping[str, bytes]) -> Iterator[str]:
-    """Says how many files lie in the train split too, byte for byte, under other names: they test nothing."""
+    """Yields a sentence for each split that has byte-for-byte copies of train images under other names."""
     train, *others = (np.frombuffer(prints[split], "<u8") for split in SPLITS)
     for split, tested in zip(SPLITS[1:], others, strict=True):
         if count := int(np.isin(tested, train).sum()):
             yield (
                 f"Of the {len(tested):,} images of the {split} split {count:,} are in the train split too, byte for "
-                "byte: leave copies out, or say the splits in a table."
+                "byte, and test nothing: remove the copies, or give the splits in a label table."
             )
 
 
-def _counted(names: Sequence[str], noun: str) -> str:
+def _format_names(names: Sequence[str], noun: str) -> str:
     return f"{len(names):,} {noun}{'s' * (len(names) != 1)} ({listed(names)})"
 
 
 def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:
-    """Each picture and its bytes, in order; some are read ahead."""
+    """Yields each picture and its bytes, in order; threads read ahead."""
     with ThreadPoolExecutor(READERS) as readers:
         for start in range(0, len(pictures), READERS):
-            part = pictures[start : start + READERS]
-            for picture, data in zip(part, readers.map(Picture.read, part), strict=True):
+            group = pictures[start : start + READERS]
+            for picture, data in zip(group, readers.map(Picture.read, group), strict=True):
                 place.at(picture.file.path)
                 yield picture, data
 
@@ -242,11 +242,14 @@ def _read(pictures: Sequence[Picture]) -> Iterator[tuple[Picture, bytes]]:
 def _check(chosen: Options) -> None:
     size, channels = chosen["size"], chosen["channels"]
     if not (isinstance(size, int) and 1 <= size <= 4096):
-        raise UserError(f"size={size!r}: the pixels of a side, a whole number from 1 to 4,096.")
+        raise UserError(f"size={size!r}: it must be the pixels of a side, a whole number from 1 to 4,096.")
     if channels not in (1, 3):
-        raise UserError(f"channels={channels!r}: 3 (red, green, blue) or 1 (grey).")
+        raise UserError(f"channels={channels!r}: it must be 3 (red, green, blue) or 1 (grey).")
     if chosen["damaged"] not in ("refuse", "drop"):
-        raise UserError(f"damaged={chosen['damaged']!r}: refuse or drop.")
+        raise UserError(f"damaged={chosen['damaged']!r}: it must be refuse or drop.")
     shares = [chosen["validation_share"], chosen["test_share"]]
     if not all(isinstance(s, (int, float)) and 0 <= s < 1 for s in shares) or not 0 < shares[1] < 1 - shares[0]:
-        raise UserError(f"validation_share={shares[0]}, test_share={shares[1]}: shares of the images, below 1 in sum.")
+        raise UserError(
+            f"validation_share={shares[0]}, test_share={shares[1]}: they must be shares of the images, with test_share "
+            "above 0 and a sum below 1."
+        )

@@ -1,7 +1,7 @@
-"""A column that tells the label by itself is most often made from it: measured on a sample before training.
+"""Finds columns that predict the label alone, on a sample before training, because most of them leak the outcome.
 
-A class is told by the area under the ROC curve of one column alone; a number by the share of the variance of its rank
-that the column explains, so that neither a few huge values nor the shape of what ties the two matters.
+For classes the measure is the area under the ROC curve of one column alone. For numbers it is the share of the variance
+of the label's rank that the column explains, so neither outliers nor the shape of the relation matters.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -18,17 +18,17 @@ from vgp.data.shares import mixed
 MAX_AUC = 0.995
 #: Share of the variance of a number's rank that one column alone explains, above which it is refused.
 MAX_EXPLAINED = 0.99
-#: The same from which on a column is named wherever the results are: it may be known only after the outcome.
+#: The values of both from which on a warning names a column: it may be known only after the outcome.
 NEAR_AUC, NEAR_EXPLAINED = 0.9, 0.8
-#: Standard errors that such an area is above that of luck, over all columns of a table.
+#: Standard errors above 0.5 from which on an AUC is not luck, over all columns of a table.
 BEYOND_LUCK = 3.7
-#: Columns that the sentence about them names.
+#: Columns that a warning names.
 MOST_NAMED = 8
-#: Rows over all shards that are looked at, and of each class the fewest that allow a verdict.
+#: Rows of the sample over all shards, and the fewest rows of each class for a verdict.
 SAMPLE_ROWS = 100_000
 MIN_OF_EACH_CLASS = 20
 BINS = 256
-#: Of a regression: the fewest rows for a verdict, and for each bin of a column.
+#: The fewest rows of a regression for a verdict, and for each bin of a column.
 MIN_ROWS, MIN_ROWS_OF_BIN = 100, 5
 
 Sample = dict[str, NDArray[np.generic]]
@@ -36,30 +36,30 @@ Counted = NDArray[np.int64] | NDArray[np.float64]
 
 
 def sample(table: pa.Table, number: int, rows: int) -> Sample:
-    """Up to `rows` rows of a shard in an order that is random but always the same: numbers, and hashed strings."""
-    chosen = table.take(pa.array(order(table.num_rows, number)[:rows]))
-    arrays = {name: chosen[name].combine_chunks() for name in chosen.column_names}
+    """Samples up to `rows` rows of the shard `number`, in a fixed random order: numbers, and strings as hashes."""
+    subset = table.take(pa.array(order(table.num_rows, number)[:rows]))
+    arrays = {name: subset[name].combine_chunks() for name in subset.column_names}
     return {
-        name: _hashed(array) if pa.types.is_dictionary(array.type) else array.to_numpy()
+        name: _hash_categories(array) if pa.types.is_dictionary(array.type) else array.to_numpy()
         for name, array in arrays.items()
         if pa.types.is_dictionary(array.type) or pa.types.is_floating(array.type) or pa.types.is_integer(array.type)
     }
 
 
 def order(rows: int, number: int = 0) -> NDArray[np.int64]:
-    """Positions in an order that is random but always the same; another one for each shard `number`."""
+    """Returns the positions 0 to `rows` - 1 in a random order that depends only on the shard `number`."""
     positions = np.arange(rows, dtype=np.uint64) + (np.uint64(number) << np.uint64(32))
     return np.asarray(np.argsort(mixed(positions)))
 
 
 def apart(rows: NDArray[np.int64], groups: NDArray[np.generic]) -> NDArray[np.int64]:
-    """The rows with those of a group beside each other, so that two halves share one group at most."""
+    """Sorts rows by group, in random order of the groups, so two halves share at most one group."""
     codes = np.unique(groups, return_inverse=True)[1].reshape(-1).astype(np.uint64)
     return rows[np.argsort(mixed(codes)[rows], kind="stable")]
 
 
-def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
-    """The same number for the same text in every shard."""
+def _hash_categories(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
+    """Returns a hash of each text, equal for equal texts of all shards."""
     digests = (blake2b(value.encode(), digest_size=8).digest() for value in categories.dictionary.to_pylist())
     return np.asarray(np.frombuffer(b"".join(digests), "<u8")[categories.indices.to_numpy()])
 
@@ -67,74 +67,75 @@ def _hashed(categories: pa.DictionaryArray) -> NDArray[np.uint64]:
 def check(
     columns: Sample, label: str, classes: tuple[str, ...], trusted: Container[str], group: str = ""
 ) -> tuple[str, ...]:
-    """What a reader must know of columns of the sample that nearly tell the label by themselves; nothing if none does.
+    """Returns a warning about columns that nearly predict the label alone; () if there are none.
 
     Args:
-        columns: numbers (float) and hashed categories (uint64), each (rows,), and the label: codes, or floats.
-        trusted: names that are not looked at.
-        group: the column whose rows are never parted; "" or one that is not there if there is none. What is learned
-            from some of a patient's rows tells nothing of the others.
+        columns: The sample: numbers (float) and hashed categories (uint64), each (rows,), and the label: codes, or
+            floats.
+        trusted: Names of columns that are not checked.
+        group: The column whose rows stay together, such as a patient: rows of one patient predict each other. "" or a
+            column that is not in the sample = none.
 
     Raises:
-        UserError: a column tells the label by itself.
+        UserError: A column predicts the label alone.
     """
     if group in columns:
-        together = apart(np.arange(len(columns[label])), columns[group])
-        columns = {name: values[together] for name, values in columns.items()}
+        grouped = apart(np.arange(len(columns[label])), columns[group])
+        columns = {name: values[grouped] for name, values in columns.items()}
     labels = columns[label]
-    number = labels.dtype.kind == "f"
-    bins = min(BINS, max(2, len(labels) // 2 // MIN_ROWS_OF_BIN)) if number else BINS
+    is_number = labels.dtype.kind == "f"
+    bins = min(BINS, max(2, len(labels) // 2 // MIN_ROWS_OF_BIN)) if is_number else BINS
     near: list[tuple[float, str]] = []
     for name, values in columns.items():
         if name == label or name in trusted or values.dtype.kind == "i":
             continue
         coded = codes(values, bins)
-        share = explained(coded, labels) if number else 0.0
+        share = explained(coded, labels) if is_number else 0.0
         if share > MAX_EXPLAINED:
             raise UserError(
-                f"the column {name} alone tells the label ({share:.2%} of the variance of its rank on held-out rows "
+                f"the column {name} alone predicts the label ({share:.2%} of the variance of its rank on held-out rows "
                 "of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly known "
                 "beforehand, name it in the task's `trusted`."
             )
         ordered = values.dtype.kind == "f"
-        areas = [] if number else list(_areas(coded, labels, classes, ordered))
+        areas = [] if is_number else list(_areas(coded, labels, classes, ordered))
         for title, held_out, _ in areas:
             if held_out > MAX_AUC:
                 raise UserError(
-                    f"the column {name} alone tells whether the label is {title!r} (AUC {held_out:.4f} on held-out "
-                    "rows of the train split): it leaks the outcome. Leave it out of the features, or, if it is known "
-                    f"beforehand, name it in the task's `trusted`."
+                    f"the column {name} alone predicts the label {title!r} (AUC {held_out:.4f} on held-out "
+                    "rows of the train split): it leaks the outcome. Leave it out of the features, or, if it is truly "
+                    "known beforehand, name it in the task's `trusted`."
                 )
-        strength, words = (
-            _nearly_number(coded, labels, ordered, share) if number else _nearly_class(areas, labels, classes)
+        strength, figures = (
+            _nearly_number(coded, labels, ordered, share) if is_number else _nearly_class(areas, labels, classes)
         )
-        near += [(strength, f"{name} ({words})")] if words else []
-    return _named([words for _, words in sorted(near, key=lambda pair: -pair[0])])
+        near += [(strength, f"{name} ({figures})")] if figures else []
+    return _warn([text for _, text in sorted(near, key=lambda pair: -pair[0])])
 
 
-def _named(near: list[str]) -> tuple[str, ...]:
+def _warn(near: list[str]) -> tuple[str, ...]:
     if not near:
         return ()
     several, rest = len(near) > 1, len(near) - MOST_NAMED
-    said = (
-        f"{'Columns' if several else 'A column'} alone nearly tell{'' if several else 's'} the label: "
+    warning = (
+        f"{'Columns' if several else 'A column'} alone nearly predict{'' if several else 's'} the label: "
         f"{', '.join(near[:MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''}. If "
         f"{'one of them is' if several else 'it is'} known only after the outcome, it leaks, and the model is worth "
         "less than its figures: leave it out of the features, or name it in the task's `trusted`."
     )
-    return (said,)
+    return (warning,)
 
 
 def nearly(
     codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], *, ordered: bool
 ) -> tuple[float, str]:
-    """How well a column alone tells the label, and that in words; "" below `NEAR_AUC` and `NEAR_EXPLAINED`, or where it
-    may be luck.
+    """Returns how well a column alone predicts the label, and a text with the figure: "" below `NEAR_AUC` and
+    `NEAR_EXPLAINED`, or if the figure may be luck.
 
     Args:
-        codes: Of the column, as `codes` gives them.
-        labels: Codes of classes, or numbers where there are no classes.
-        ordered: Whether the codes are those of a number.
+        codes: The column's values, coded by `codes`.
+        labels: Codes of classes, or numbers if `classes` is empty.
+        ordered: Whether the column is a number.
     """
     if not classes:
         return _nearly_number(codes, labels, ordered, explained(codes, labels))
@@ -165,8 +166,8 @@ def _nearly_class(
 def _areas(
     codes: NDArray[np.int64], labels: NDArray[np.generic], classes: Sequence[str], ordered: bool
 ) -> Iterator[tuple[str, float, float]]:
-    """Each class, its area under the ROC curve on held-out rows, and that of few rows too, which is 0.5 where it may be
-    luck. Of two classes each is told as well as the other."""
+    """Yields each class with two AUCs: on held-out rows, and one that also uses small samples and is 0.5 if it may be
+    luck. Two classes have equal AUCs, so only the first is measured."""
     for code, title in enumerate(classes[: 1 if len(classes) == 2 else None]):
         positive = labels == code
         held_out = separation(codes, positive)
@@ -188,7 +189,7 @@ def _beyond_luck(codes: NDArray[np.int64], positive: NDArray[np.bool_], ordered:
 
 
 def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
-    """Of Hanley and McNeil 1982 (https://doi.org/10.1148/radiology.143.1.7063747)."""
+    """Returns the 95% interval of Hanley and McNeil 1982 (https://doi.org/10.1148/radiology.143.1.7063747)."""
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = auc * (1 - auc) + (hits - 1) * (first - auc**2) + (rest - 1) * (second - auc**2)
     error = 1.96 * (max(0.0, variance) / (hits * rest)) ** 0.5
@@ -196,8 +197,8 @@ def _interval(auc: float, hits: int, rest: int) -> tuple[float, float]:
 
 
 def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
-    """Share of the variance of the label's rank that its mean among equal codes explains, on the second half of the
-    rows by means of the first; 0 where rows are few."""
+    """Returns the share of the variance of the label's rank on the second half of the rows that the mean rank of equal
+    codes in the first half explains; 0 for few rows."""
     half = len(codes) // 2
     if half < MIN_ROWS:
         return 0.0
@@ -211,16 +212,16 @@ def explained(codes: NDArray[np.int64], label: NDArray[np.generic]) -> float:
 
 
 def ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
-    """The place of each value among all, from 0 on; equal values share the mean of theirs."""
+    """Returns the rank of each value, from 0; equal values share their mean rank."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - counts / 2)[place.reshape(-1)])
 
 
 def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int = MIN_OF_EACH_CLASS) -> float:
-    """AUC on the second half of the rows of the score "rate of positives among equal codes in the first half".
+    """Returns the AUC, on the second half of the rows, of the rate of positives among equal codes in the first half.
 
-    Two halves, so that a column of many values is not credited with having learnt them by heart.
-    Returns 0.5 where a half has fewer than `least` of either class.
+    Two halves, because a column of many distinct values would fit its own rows perfectly.
+    Returns 0.5 if a half has fewer than `least` rows of either class.
     """
     half = len(codes) // 2
     learn, judge = slice(0, half), slice(half, None)
@@ -237,13 +238,13 @@ def separation(codes: NDArray[np.int64], positive: NDArray[np.bool_], least: int
 
 
 def _area(hits: Counted, misses: Counted) -> float:
-    """The area under the ROC curve of a score, by the counts of both classes for each of its values."""
+    """Returns the area under the ROC curve of a score, from the counts of both classes for each of its values."""
     below = np.cumsum(misses) - misses
     return float((hits * (below + misses / 2)).sum() / (hits.sum() * misses.sum()))
 
 
 def codes(values: NDArray[np.generic], bins: int = BINS) -> NDArray[np.int64]:
-    """Codes from 0: one for each category, or for each of so many quantiles of a number and one for missing."""
+    """Returns codes from 0: one for each category, or one for each quantile bin of a number and one for missing."""
     if values.dtype.kind == "u":
         if values.max(initial=0) < len(values):  # codes already
             return values.astype(np.int64)

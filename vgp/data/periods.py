@@ -1,4 +1,4 @@
-"""Time windows as people write them: the one place that reads them.
+"""Parses time windows, such as 2013-01:2013-06 or 4 weeks, and formats them.
 
 A window is one of these, or several of the first four separated by commas:
 
@@ -23,7 +23,7 @@ from vgp.base.exits import UserError
 
 FORMS = "such as 1-6, 2013-01:2013-06, 2013-W27, 2013-01-15:2013-07-14 or '6 months'"
 _EPOCH = date(1970, 1, 1)
-#: A leap year that stands for the data's while only months are known.
+#: A leap year that stands in for the data's year until it is known.
 _ANY_YEAR = 2000
 _END = r"\d{4}-W\d{1,2}|\d{4}-\d{1,2}-\d{1,2}|\d{4}-\d{1,2}|\d{4}|\d{1,2}"
 _RANGE = re.compile(rf"({_END})(?:\s*[:/]\s*({_END}))?")
@@ -35,7 +35,7 @@ Spans = tuple[Span, ...]
 
 
 class Period(NamedTuple):
-    """A day, week, month or year, or a range of days, as people write it."""
+    """A day, week, month or year, or a range of days, with its text."""
 
     text: str
     start: int
@@ -59,25 +59,25 @@ class Length:
 
 @dataclass(frozen=True)
 class Window:
-    """Periods in order of time, or a length; of neither, it follows from the other window and the data."""
+    """Periods in order of time, or a length; without both, the other window and the data decide."""
 
     text: str = ""
     periods: tuple[Period, ...] = ()
     length: Length | None = None
-    #: Whether the periods are months of a year that the data must tell.
+    #: Whether the periods are months without a year, which the data must supply.
     yearless: bool = False
 
     def dated(self, year: int) -> "Window":
-        """The window in the year of the data."""
+        """Returns the window with its months in the given year."""
         months = [date_of(period.start).month for period in self.periods]
         return Window(self.text, tuple(_period("month", date(year, month, 1)) for month in months))
 
 
 def parse(value: object, name: str) -> Window:
-    """The window that is written, in order of time; the option `name` holds it.
+    """Parses the window in the option `name`; its periods are in order of time.
 
     Raises:
-        UserError: it is not written in one of the forms, or names what the calendar does not have.
+        UserError: The value has none of the forms, or names a date that does not exist.
     """
     if not isinstance(value, str | int) or isinstance(value, bool):
         raise UserError(f"{name} = {value!r}: a window is a text, {FORMS}.")
@@ -94,7 +94,7 @@ def parse(value: object, name: str) -> Window:
 
 
 def spoken(spans: Spans) -> str:
-    """`2013-01:2013-06,2013-09` where spans are whole months, else their first and last days; `parse` reads it."""
+    """Formats spans for `parse`: `2013-01:2013-06,2013-09` for whole months, else first and last days."""
     texts = []
     for start, end in spans:
         whole = date_of(start).day == 1 and containing("month", end - 1).end == end
@@ -105,12 +105,12 @@ def spoken(spans: Spans) -> str:
 
 
 def in_days(spans: Sequence[Span]) -> str:
-    """`2013-01-01:2013-06-30,2013-09-01:2013-09-30`: first and last day of each, whatever they are."""
+    """Formats spans as first and last days: `2013-01-01:2013-06-30,2013-09-01:2013-09-30`."""
     return ",".join(f"{date_of(start).isoformat()}:{date_of(end - 1).isoformat()}" for start, end in spans)
 
 
 def spans_of(periods: Sequence[Period]) -> Spans:
-    """The periods' days; those that touch or overlap are one span."""
+    """Returns the days of the periods; periods that touch or overlap are one span."""
     spans: list[Span] = []
     for period in periods:
         if spans and period.start <= spans[-1][1]:
@@ -128,7 +128,7 @@ def date_of(day: int) -> date:
 
 
 def _part(item: str, text: str, name: str) -> tuple[list[Period], bool]:
-    """The periods from one end of a range to the other, and whether they lack a year."""
+    """Returns the periods of a range, and whether they lack a year."""
     match = _RANGE.fullmatch(item) or _MONTHS.fullmatch(item)
     if not match:
         raise UserError(f"{name} {text!r}: {item!r} is not a window, {FORMS}.")
@@ -148,7 +148,7 @@ def _part(item: str, text: str, name: str) -> tuple[list[Period], bool]:
 
 
 def _end(written: str, text: str, name: str) -> tuple[Period, bool]:
-    """The period that one end of a range names, and whether it is a month without a year."""
+    """Returns the period that one end of a range names, and whether it is a month without a year."""
     numbers = [int(number) for number in re.findall(r"\d+", written)]
     try:
         if "W" in written:
@@ -175,7 +175,7 @@ def _period(unit: str, first: date) -> Period:
 
 
 def containing(unit: str, day: int) -> Period:
-    """The month or other unit that a day lies in."""
+    """Returns the year, month, week or day (`unit`) that contains the day."""
     on = date_of(day)
     firsts = {"year": on.replace(month=1, day=1), "month": on.replace(day=1), "day": on}
     return _period(unit, firsts[unit] if unit in firsts else on - timedelta(days=on.weekday()))
@@ -187,7 +187,7 @@ def following(period: Period, yearless: bool) -> Period:
 
 
 def _moved(day: int, count: int, unit: str) -> int:
-    """A day so many units later. Of months that are shorter it is the last day."""
+    """Returns the day `count` units later; in a shorter month its last day."""
     if unit in ("day", "week"):
         return day + count * {"day": 1, "week": 7}[unit]
     on = date_of(day)

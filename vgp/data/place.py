@@ -1,8 +1,7 @@
-"""What a process is at: the file and the record that a message names if it fails, and if it dies.
+"""The file and record that a process works on, for messages about its failure or death.
 
-Run as a program, with a title and the file of `keep`, this file is the witness of a process that works alone: it waits
-for the end of its stdin. It then imports nothing but the standard library, so that it starts in a few hundredths of a
-second.
+Run as a program, this file is the witness of a process: it waits for the end of its stdin and reports the death of the
+process. It imports only the standard library, so it starts in a few hundredths of a second.
 """
 
 import mmap
@@ -19,12 +18,12 @@ _kept: mmap.mmap | None = None
 
 
 def at(file: object, record: object = "") -> None:
-    """Notes what is looked at from now on; a task calls it for every file or record of a shard."""
+    """Records the current file and record; a task calls it for every file or record of a shard."""
     _set(f"{file}, record {record}" if record != "" else str(file))
 
 
 def current() -> str:
-    """The last place noted; "" = none."""
+    """Returns the last recorded place; "" = none."""
     return _current
 
 
@@ -33,7 +32,7 @@ def forget() -> None:
 
 
 def keep(path: Path) -> None:
-    """From now on this process notes its places in a file too, which outlives it."""
+    """Makes this process also record its places in a file, which outlives the process."""
     global _kept
     path.write_bytes(bytes(_BYTES))
     with open(path, "r+b") as file:
@@ -41,7 +40,7 @@ def keep(path: Path) -> None:
 
 
 def last(path: Path) -> str:
-    """What the process that kept its places in that file was at."""
+    """Reads the last place of the process that called `keep` with this path; "" if it recorded none."""
     return path.read_bytes().rstrip(b"\0").decode(errors="replace") if path.exists() else ""
 
 
@@ -57,20 +56,20 @@ def _set(text: str) -> None:
 
 @contextmanager
 def witnessed(title: str, path: Path) -> Iterator[None]:
-    """While the block runs, a small process reports a death of this one on stderr, with its last place.
+    """Starts a small process that reports a death of this process during the block on stderr, with its last place.
 
     Args:
-        title: What this process does meanwhile: "making rows".
+        title: The work of this process, such as "making rows".
         path: A file for its places.
     """
     keep(path)
-    # In a session of its own: what ends this process's group must not end the one that tells of it.
+    # In a session of its own, because a signal to this process's group must not end the witness.
     command = [sys.executable, "-IS", __file__, title, str(path)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
     finally:
-        with suppress(OSError):  # the witness was ended
+        with suppress(OSError):  # the witness has died
             process.communicate(_OVER)
 
 
@@ -80,8 +79,8 @@ def _report_death(title: str, path: str) -> None:
     with suppress(OSError):
         where = f" ({at})" if (at := last(Path(path))) else ""
         print(
-            f"error: the process died while {title}{where}. If nobody stopped it, it lacked memory (try smaller "
-            "shards, or a larger machine), or a library crashed there.",
+            f"error: the process died while {title}{where}. If you did not stop it, it ran out of memory (try smaller "
+            "shards, or a larger machine), or a library crashed.",
             file=sys.stderr,
         )
 

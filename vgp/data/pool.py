@@ -1,4 +1,4 @@
-"""Work on many shards in a pool of processes, and the progress of long work on stderr."""
+"""A pool of processes for the work on many shards, and progress on stderr."""
 
 import multiprocessing
 import os
@@ -33,26 +33,26 @@ Value = TypeVar("Value")
 
 #: With fewer shards for each, starting a process takes longer than it saves.
 SHARDS_PER_WORKER = 4
-#: Between two lines of progress where there is no terminal, as in a log.
+#: Seconds between two lines of progress without a terminal, such as in a log.
 LINE_EVERY_S = 10.0
-#: How long the end of a pool's processes is waited for, once one was killed.
+#: Seconds to wait for the end of a pool's processes after one was killed.
 ENDS_WITHIN_S = 5.0
-#: By which a process ends that does what no machine allows.
+#: Signals of a crash in native code.
 CRASHES = (signal.SIGSEGV, signal.SIGFPE, signal.SIGILL)
 
 
 class ProcessDied(UserError):
-    """A process was killed, as for lack of memory: once more may go well."""
+    """The death of a worker process, such as for lack of memory; a retry may succeed."""
 
 
 class WorkerPool:
-    """Maps functions over shards, in order, with `workers` processes; one worker is this process itself.
+    """A pool of `workers` processes that map functions over shards, in order; one worker is this process itself.
 
-    None = as many as there are cores and shards enough to keep them busy.
+    None = one for each core, if there are enough shards.
     """
 
     def __init__(self, workers: int | None, scratch: Path | None = None):
-        """With a folder `scratch`, a message about a process that died says what it was at (`place.py`)."""
+        """With a folder `scratch`, a message about a dead process names the file that it worked on (`place.py`)."""
         if workers is not None and workers < 1:
             raise UserError(f"workers is {workers}; it must be at least 1.")
         self.workers, self.scratch = workers, scratch
@@ -66,16 +66,16 @@ class WorkerPool:
             self._executor.shutdown(wait=True, cancel_futures=True)
 
     def map(self, title: str, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """The results in the order of `items`, with a progress bar called `title`.
+        """Yields the results in the order of `items`, and shows progress under `title`.
 
         Raises:
-            UserError: raised by `function`, or a worker was killed.
+            UserError: `function` raised it, or a worker was killed.
         """
         workers = self.workers or min(cores(), len(items) // SHARDS_PER_WORKER)
-        alone = self._executor is None and (workers <= 1 or len(items) <= 1)
-        call = partial(_called, title, function)
-        with self._deaths_named(title, workers):
-            if not alone:
+        in_process = self._executor is None and (workers <= 1 or len(items) <= 1)
+        call = partial(_call, title, function)
+        with self._explaining_deaths(title, workers):
+            if not in_process:
                 results = self._pool(workers).map(call, items)
                 yield from progress(title, results, len(items))
                 return
@@ -83,33 +83,33 @@ class WorkerPool:
                 yield from progress(title, map(call, items), len(items))
 
     def call(self, title: str, function: Callable[[Item], Result], item: Item) -> Result:
-        """The function's result for one item, from a process that is not this one even if it is alone.
+        """Returns the function's result for one item, computed in another process.
 
         Raises:
-            ProcessDied: it was killed; the next call has a new one.
+            ProcessDied: The process was killed; the next call starts a new one.
         """
-        with self._deaths_named(title, 1):
+        with self._explaining_deaths(title, 1):
             with _without_main():
-                future = self._pool(1).submit(_called, title, function, item)
+                future = self._pool(1).submit(_call, title, function, item)
             return future.result()
 
     @contextmanager
-    def _deaths_named(self, title: str, workers: int) -> Iterator[None]:
+    def _explaining_deaths(self, title: str, workers: int) -> Iterator[None]:
         try:
             yield
         except BrokenProcessPool:
             processes = dict(getattr(self._executor, "_processes", None) or {})
             self._executor = None
-            died = self._died(processes.values())
-            places = [place.last(self.scratch / f"place-{process.pid}") for process in died] if self.scratch else []
-            where = f" ({'; '.join(told)})" if (told := sorted({text for text in places if text})) else ""
-            raise ProcessDied(f"a process died while {title}{where}, {_why(died, workers)}") from None
+            dead = self._find_dead(processes.values())
+            places = {place.last(self.scratch / f"place-{process.pid}") for process in dead} if self.scratch else set()
+            where = f" ({'; '.join(sorted(places))})" if (places := places - {""}) else ""
+            raise ProcessDied(f"a process died while {title}{where}, {_explain_death(dead, workers)}") from None
 
-    def _died(self, processes: Collection[BaseProcess]) -> list[BaseProcess]:
-        """Those that died by themselves; the others were ended (SIGTERM) when the first was missed. All, where the
-        first was ended so too: nobody can tell it from the others then."""
+    def _find_dead(self, processes: Collection[BaseProcess]) -> list[BaseProcess]:
+        """Returns the processes that died first; the pool then ended the others with SIGTERM. Returns all of them if
+        SIGTERM also ended the first, because it cannot be told apart."""
         deadline = time.monotonic() + ENDS_WITHIN_S
-        # Not join: of two threads that wait for a process one learns how it ended, here or in the pool's own.
+        # Not join: if two threads wait for a process, only one of them learns its exit code.
         while any(process.exitcode is None for process in processes) and time.monotonic() < deadline:
             time.sleep(0.01)
         dead = [process for process in processes if process.exitcode not in (0, None)]
@@ -124,22 +124,22 @@ class WorkerPool:
         return self._executor
 
 
-def _why(died: Collection[BaseProcess], workers: int) -> str:
-    """What its end tells: neither a crash nor a call of `os._exit` is for lack of memory, and more of it no help."""
-    codes = {process.exitcode or 0 for process in died}
+def _explain_death(dead: Collection[BaseProcess], workers: int) -> str:
+    """Returns the likely cause and the fix, from the exit codes: only a SIGKILL suggests a lack of memory."""
+    codes = {process.exitcode or 0 for process in dead}
     if crashes := sorted(signal.Signals(-code).name for code in codes if -code in CRASHES):
-        return f"by {crashes[0]}: a library crashed there, or the task's own code. Leave that out, or have it mended."
-    if ends := sorted(code for code in codes if code > 0):
-        return f"with exit code {ends[0]}: the task's code ended it, or a library that it calls."
+        return f"by {crashes[0]}: a library or the task's own code crashed. Leave that input out, or fix the code."
+    if exit_codes := sorted(code for code in codes if code > 0):
+        return f"with exit code {exit_codes[0]}: the task's code ended it, or a library that it calls."
     if codes == {-signal.SIGTERM}:
-        return "by SIGTERM: somebody ended it, or the task's own code did."
+        return "by SIGTERM, sent from outside or by the task's own code."
     fix = f"try fewer than {workers} workers" if workers > 1 else "try smaller shards, or a larger machine"
     return f"most likely for lack of memory: {fix}."
 
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """A new process imports the main module of its parent: Beam's would cost it 3 s, for nothing that it is asked."""
+    """Hides the main module, because a new process would import it: Beam's takes 3 s and is not needed."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -149,27 +149,29 @@ def _without_main() -> Iterator[None]:
 
 
 class Shared(Generic[Value]):
-    """A value that every worker reads once, from a file, instead of being sent it with every call."""
+    """A value that every worker reads once from a file, instead of receiving it with every call."""
 
     def __init__(self, value: Value, path: Path):
         self.value, self.path = value, path
         path.write_bytes(ForkingPickler.dumps(value))
 
     def __reduce__(self) -> tuple[Callable[[Path], "Received"], tuple[Path]]:
-        return _received, (self.path,)
+        return _receive, (self.path,)
 
 
 @dataclass(frozen=True)
 class Received:
+    """A `Shared` value in a worker."""
+
     value: Any
 
 
 @cache
-def _received(path: Path) -> Received:
+def _receive(path: Path) -> Received:
     return Received(ForkingPickler.loads(path.read_bytes()))
 
 
-def _called(title: str, function: Callable[[Item], Result], item: Item) -> Result:
+def _call(title: str, function: Callable[[Item], Result], item: Item) -> Result:
     place.forget()
     try:
         return function(item)
@@ -188,17 +190,17 @@ def _start_worker(scratch: Path | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     pa.set_cpu_count(1)
     parent = multiprocessing.parent_process()
-    if parent:  # a pool's workers outlive a parent that was killed: end with it
-        threading.Thread(target=partial(_end_with, parent.sentinel), daemon=True).start()
+    if parent:  # a pool's workers would outlive a killed parent
+        threading.Thread(target=partial(_exit_after, parent.sentinel), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _exit_after(sentinel: int) -> None:
     wait([sentinel])
     os._exit(1)
 
 
 def progress(title: str, results: Iterator[Result], total: int) -> Iterator[Result]:
-    """Passes the results on and shows how many there were: a bar on a terminal, else a line now and then."""
+    """Yields the results and shows their number: a bar on a terminal, else a line every `LINE_EVERY_S`."""
     if sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -212,18 +214,20 @@ def progress(title: str, results: Iterator[Result], total: int) -> Iterator[Resu
         yield result
 
 
-# ---- stages of long work: a line that moves on a terminal, else one now and then, as in a log
+# ---- stages of long work: a spinner on a terminal, else a line every LINE_EVERY_S
 
 
 @dataclass
 class Stage:
+    """A stage of long work, and its progress in rows."""
+
     title: str
-    #: Rows that are done, and how many there will be; 0 = unknown.
+    #: Finished rows, and their total; 0 = unknown.
     rows: int = 0
     total: int = 0
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Passes the batches on."""
+        """Yields the batches and counts their rows."""
         for batch in batches:
             yield batch
             self.rows += batch.num_rows
@@ -235,20 +239,20 @@ class Stage:
 
 @contextmanager
 def stage(title: str) -> Iterator[Stage]:
-    """Shows that the stage goes on, for as long as it does."""
+    """Shows the progress of the stage while the block runs."""
     work = Stage(title)
-    show = _on_terminal if sys.stderr.isatty() else _in_log
+    show = _show_spinner if sys.stderr.isatty() else _print_lines
     ended = threading.Event()
-    shown = threading.Thread(target=show, args=(work, ended), daemon=True)
-    shown.start()
+    display = threading.Thread(target=show, args=(work, ended), daemon=True)
+    display.start()
     try:
         yield work
     finally:
         ended.set()
-        shown.join()
+        display.join()
 
 
-def _on_terminal(work: Stage, ended: threading.Event) -> None:
+def _show_spinner(work: Stage, ended: threading.Event) -> None:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -259,7 +263,7 @@ def _on_terminal(work: Stage, ended: threading.Event) -> None:
             line.update(task, description=str(work))
 
 
-def _in_log(work: Stage, ended: threading.Event) -> None:
+def _print_lines(work: Stage, ended: threading.Event) -> None:
     started = time.monotonic()
     while not ended.wait(LINE_EVERY_S):
         print(f"{work} ({time.monotonic() - started:.0f} s)", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""Prepares a dataset: raw input in, fixed-width Parquet shards and a manifest out.
+"""Prepares a dataset: turns raw input into fixed-width Parquet shards and a manifest.
 
-Three ways: files as they are (raw.py), tables by expressions (tables/), everything else by shards (shards.py). None
-touches the destination before everything is known to be good, and the manifest comes last. What is written depends on
-the input and the configuration, not on processes, threads or memory.
+Tables are prepared by expressions (tables/), files as they are by copies (tasks/files.py), and everything else by
+shards (shards.py). The destination changes only after all checks have passed, and the manifest comes last. The output
+depends on the input and the configuration, not on processes, threads or memory.
 """
 
 import signal
@@ -26,7 +26,7 @@ from vgp.protocol import pins as store
 from vgp.protocol.manifest import Manifest
 from vgp.protocol.pins import DataPins
 
-#: The exit codes of a program that was told to stop, from without.
+#: The exit codes of a program that SIGINT or SIGTERM stopped.
 STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
 
 
@@ -36,43 +36,43 @@ def prepare(
     """Prepares the dataset of a task in the folder `destination` and returns its manifest.
 
     Args:
-        task: a shipped task or `module:Class`.
-        data: what the task takes as input; for tables files, folders and globs, local or gs://, separated by
-            commas. "" = the task's own.
-        options: what the task can be told, such as layer sizes or how its rows are split.
-        destination: an empty or new folder, or one that holds a prepared dataset, which is replaced.
-        workers: processes or threads; None = one per core, if there is enough to do.
+        task: A short name such as `table`, or `module:Class`.
+        data: The task's input; for tables files, folders and globs, local or gs://, separated by commas. "" = the
+            task's own input.
+        options: The task's options, such as layer sizes or the split of its rows.
+        destination: An empty or new folder, or one that holds a prepared dataset, which is replaced.
+        workers: Processes or threads; None = one per core, if there is enough work.
 
     Raises:
-        UserError: the task, its options, the input or the destination is wrong. Nothing is left behind.
+        UserError: The task, its options, the input or the destination is wrong. The destination stays unchanged.
     """
     started = time.monotonic()
     if workers is not None and workers < 1:
         raise UserError(f"workers is {workers}; it must be at least 1.")
-    with scratch.disk_errors_named(), _exits_named():
-        work = tasks.load(task, options)
-        if work.as_they_are:
-            return _handed_on(task, work, data, Destination.checked(destination))
-        with scratch.scratch_folder() as work.scratch:
-            made = _prepared(task, work, data, destination, workers)
-    rows = {split: made.rows(split) for split in made.splits}
-    spoken = ", ".join(f"{split} {n:,}" for split, n in rows.items())
+    with scratch.disk_errors_named(), _explaining_exits():
+        loaded = tasks.load(task, options)
+        if loaded.as_they_are:
+            return _copy(task, loaded, data, Destination.checked(destination))
+        with scratch.scratch_folder() as loaded.scratch:
+            dataset = _prepare_rows(task, loaded, data, destination, workers)
+    rows = {split: dataset.rows(split) for split in dataset.splits}
+    by_split = ", ".join(f"{split} {n:,}" for split, n in rows.items())
     seconds = time.monotonic() - started
-    print(f"prepared {sum(rows.values()):,} rows ({spoken}) in {seconds:.1f} s", file=sys.stderr, flush=True)
-    return made
+    print(f"prepared {sum(rows.values()):,} rows ({by_split}) in {seconds:.1f} s", file=sys.stderr, flush=True)
+    return dataset
 
 
-def _handed_on(name: str, task: Task, data: str, target: Destination) -> Manifest:
+def _copy(name: str, task: Task, data: str, target: Destination) -> Manifest:
     started = time.monotonic()
-    made = copy_files(name, task, data, target)
-    size, seconds = sum(source.bytes for source in made.sources), time.monotonic() - started
-    plural = "s" * (len(made.sources) != 1)
-    copied = f"copied {len(made.sources):,} file{plural}, {size:,} bytes, as they are" if made.sources else "no files"
-    print(f"{copied} in {seconds:.1f} s", file=sys.stderr, flush=True)
-    return made
+    dataset = copy_files(name, task, data, target)
+    count, size = len(dataset.sources), sum(source.bytes for source in dataset.sources)
+    seconds = time.monotonic() - started
+    line = f"copied {count:,} file{'s' * (count != 1)}, {size:,} bytes, as they are" if count else "no files"
+    print(f"{line} in {seconds:.1f} s", file=sys.stderr, flush=True)
+    return dataset
 
 
-def _prepared(name: str, task: Task, data: str, destination: str | Path, workers: int | None) -> Manifest:
+def _prepare_rows(name: str, task: Task, data: str, destination: str | Path, workers: int | None) -> Manifest:
     if isinstance(task, TabularTask):
         from vgp.data.tables.preparation import prepare_table
 
@@ -87,8 +87,8 @@ def _prepared(name: str, task: Task, data: str, destination: str | Path, workers
 
 
 @contextmanager
-def _exits_named() -> Iterator[None]:
-    """A task that calls `sys.exit` would end the step in silence, and with 0 as if it had gone well."""
+def _explaining_exits() -> Iterator[None]:
+    """Turns a `sys.exit` of the task into a UserError, because it would end the step in silence, perhaps with 0."""
     try:
         yield
     except SystemExit as error:
@@ -101,14 +101,14 @@ def _exits_named() -> Iterator[None]:
         ) from None
 
 
-# ---- what later steps take from the pins of the data
+# ---- the pins of the data, for later steps
 
 
 def pinned_input(uri: str, task: str) -> tuple[str, Options]:
-    """What the task's `shards` is given, and its options.
+    """Reads the pins and returns the argument of the task's `shards`, and the task's options.
 
     Raises:
-        UserError: the pins are of another task, or the package of its data has another version here.
+        UserError: The pins are of another task, or the package of its data has another version here.
     """
     pins = store.load(uri, DataPins)
     if pins.task != task_names.spec(task):
@@ -119,17 +119,17 @@ def pinned_input(uri: str, task: str) -> tuple[str, Options]:
         return uri, pins.options
     here = tasks.load(task, pins.options).package()
     if here != (pins.package.name, pins.package.version):
-        now = " ".join(here) if here else "nothing that tells its version"
+        now = " ".join(here) if here else "a task without a package"
         raise UserError(
-            f"the data was pinned as {pins.package.name} {pins.package.version}, and here it is {now}: start a run "
-            "that resolves its data anew, or use the image of that run."
+            f"the data was pinned as {pins.package.name} {pins.package.version}, but here it is {now}: start a new run "
+            "that resolves its data again, or use the image of that run."
         )
     return "", pins.options
 
 
 def pins_of_prepared(uri: str, prepared: Manifest, folder: str | Path) -> DataPins:
-    """The pins that the data in the folder was prepared from. Raises UserError if it was not."""
+    """Returns the pins if the data in the folder was prepared from them; raises UserError if not."""
     pins = store.load(uri, DataPins)
     if (pins.task, pins.options) != (prepared.task, prepared.options):
-        raise UserError(f"{folder} was not prepared from {uri}: its task or its options are others.")
+        raise UserError(f"{folder} was not prepared from {uri}: its task or its options differ.")
     return pins

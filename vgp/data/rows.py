@@ -1,8 +1,7 @@
-"""The rows of a prepared dataset, by number: decoded once, then any row at the cost of a memory access.
+"""The rows of a prepared dataset by number, decoded once, so that each access costs only a memory access.
 
-Small splits are held in memory. Large ones are decoded into files of the scratch folder (TMPDIR) that all
-processes of this machine map into memory and share. Who takes the rows once and in order, as evaluation does, reads
-them shard by shard instead (`Shards`).
+Small splits are held in memory. Large ones are decoded into scratch files (TMPDIR) that all processes of this machine
+map into memory and share. Evaluation, which needs the rows once and in order, reads them shard by shard (`Shards`).
 """
 
 import fcntl
@@ -31,10 +30,10 @@ from vgp.protocol import manifest
 from vgp.protocol.manifest import MOST_SHARD_BYTES, Column, Manifest, ShardFile
 
 IN_MEMORY_BYTES = 1 << 30
-#: The type of the label of a regression, which is no code.
+#: The type of the label of a regression; a class label holds integer codes.
 NUMBER_LABEL = "double"
 
-#: Values of one column, of the type that the manifest gives it.
+#: Values of one column, of its type in the manifest.
 Array = NDArray[Any]
 
 
@@ -48,14 +47,14 @@ class Rows:
         return len(next(iter(self.columns.values()), ()))
 
     def take(self, index: Array) -> dict[str, Array]:
-        """The rows with these numbers: index is int (n,), each column (n,) or (n, width)."""
-        # A third faster than column[index], since the numbers are not checked: they are ours, and always good.
+        """Returns the rows with these numbers: index is int (n,), each column (n,) or (n, width)."""
+        # A third faster than column[index], because "clip" skips the check of the numbers, which are always valid.
         return {name: np.asarray(column).take(index, axis=0, mode="clip") for name, column in self.columns.items()}
 
 
 @dataclass(frozen=True)
 class Shards:
-    """The rows of one split in their order, read from their files when they are asked for: memory holds one shard."""
+    """The rows of one split in their order, read from the files on demand, so memory holds one shard."""
 
     folder: Path
     dataset: Manifest
@@ -65,7 +64,7 @@ class Shards:
         return self.dataset.rows(self.split)
 
     def take(self, index: Array) -> dict[str, Array]:
-        """The rows with these numbers, int (n,), which rise."""
+        """Returns the rows with these numbers, int (n,), which must be sorted."""
         parts, start = [], 0
         for shard, values in self._read(self.dataset.columns):
             first, last = np.searchsorted(index, [start, start + shard.rows])
@@ -74,20 +73,20 @@ class Shards:
         return {column.name: np.concatenate([part[column.name] for part in parts]) for column in self.dataset.columns}
 
     def batches(self, rows: int) -> Iterator[dict[str, Array]]:
-        """All rows, so many at a time."""
+        """Yields all rows, `rows` at a time."""
         rest: dict[str, Array] = {}
         for _, values in self._read(self.dataset.columns):
             if rest:
                 values = {name: np.concatenate([rest[name], column]) for name, column in values.items()}
             count = len(next(iter(values.values())))
             for start in range(0, count - count % rows, rows):
-                yield _copied(values, slice(start, start + rows))
-            rest = _copied(values, slice(count - count % rows, count)) if count % rows else {}
+                yield _copy(values, slice(start, start + rows))
+            rest = _copy(values, slice(count - count % rows, count)) if count % rows else {}
         if rest:
             yield rest
 
     def column(self, name: str) -> Array:
-        """All values of one column. Whether the files are the ones that were prepared, `batches` checks."""
+        """Returns all values of one column, without the check of the files' checksums."""
         return np.concatenate([part[name] for _, part in self._read([self.dataset.column(name)], verify=False)])
 
     def _read(self, columns: Sequence[Column], *, verify: bool = True) -> Iterator[tuple[ShardFile, dict[str, Array]]]:
@@ -96,15 +95,15 @@ class Shards:
             yield shard, {column.name: elements(table[column.name].combine_chunks()) for column in columns}
 
 
-def _copied(values: Mapping[str, Array], rows: slice) -> dict[str, Array]:
+def _copy(values: Mapping[str, Array], rows: slice) -> dict[str, Array]:
     return {name: column[rows].copy() for name, column in values.items()}
 
 
 def open_rows(directory: str | Path, split: str) -> Rows:
-    """Opens a split of a prepared dataset, after its files' sizes and checksums have been verified.
+    """Opens a split of a prepared dataset and verifies the sizes and checksums of its files.
 
     Raises:
-        UserError: no such dataset or split, or a file is missing or not as the manifest says.
+        UserError: The dataset or split does not exist, or a file is missing or does not match the manifest.
     """
     folder = Path(directory)
     dataset = manifest.load(folder)
@@ -113,22 +112,22 @@ def open_rows(directory: str | Path, split: str) -> Rows:
     shards, rows = dataset.splits[split], dataset.rows(split)
     if rows * _row_bytes(dataset.columns) <= IN_MEMORY_BYTES:
         arrays: dict[str, Array] = {c.name: np.empty(_shape(c, rows), dtype(c)) for c in dataset.columns}
-        return Rows(_decoded(folder, shards, dataset, arrays))
-    return Rows(_mapped(folder, shards, dataset, rows))
+        return Rows(_decode(folder, shards, dataset, arrays))
+    return Rows(_map_files(folder, shards, dataset, rows))
 
 
 def recode(codes: Array, data: Column, model: Column) -> Array:
-    """Category codes of one dataset as codes of another, by value; int32, the shape of `codes`.
+    """Translates category codes of a dataset to those of a model, by value; int32, the shape of `codes`.
 
-    For a model that was trained on other data: a value that it never saw in training becomes 0.
+    A value without train rows of the model becomes 0.
     """
-    learnt = {value: i for i, value in enumerate(model.values) if model.counts[i]}
-    mapping = np.array([learnt.get(value, 0) for value in data.values], np.int32)
+    code = {value: i for i, value in enumerate(model.values) if model.counts[i]}
+    mapping = np.array([code.get(value, 0) for value in data.values], np.int32)
     return mapping[codes]
 
 
-def _mapped(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows: int) -> dict[str, Array]:
-    """Decodes into scratch files, once per machine: the first process builds, the others wait for it."""
+def _map_files(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows: int) -> dict[str, Array]:
+    """Decodes into scratch files once per machine, while other processes wait, and maps them into memory."""
     key = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()[:32]
     home = Path(tempfile.gettempdir()) / f"prepared-rows-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -152,7 +151,7 @@ def _build(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows:
             )
             for i, column in enumerate(dataset.columns)
         }
-        _decoded(folder, shards, dataset, arrays)
+        _decode(folder, shards, dataset, arrays)
         del arrays
         os.rename(building, ready)
     except BaseException:
@@ -160,7 +159,7 @@ def _build(folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, rows:
         raise
 
 
-def _decoded(
+def _decode(
     folder: Path, shards: tuple[ShardFile, ...], dataset: Manifest, arrays: dict[str, Array]
 ) -> dict[str, Array]:
     start = 0
@@ -173,19 +172,19 @@ def _decoded(
 
 
 def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, verify: bool = True) -> pa.Table:
-    """The columns of a shard's file, once it is known to hold what the manifest says.
+    """Reads columns of a shard's file, and checks the file against the manifest.
 
     Args:
         verify: Whether to read the whole file for its checksum.
 
     Raises:
-        UserError: it is missing, no regular file, or something else than the manifest says.
+        UserError: The file is missing, not a regular file, or does not match the manifest.
     """
     path = folder / shard.path
     try:
         with files.open_file(path, links=False) as stream:
             _check_size(path, stream, shard)
-            source = pa.BufferReader(_verified(path, stream, shard)) if verify else stream
+            source = pa.BufferReader(_read_verified(path, stream, shard)) if verify else stream
             parquet = pq.ParquetFile(source)
             _check_columns(path, parquet, shard, columns)
             table = parquet.read([column.name for column in columns])
@@ -193,7 +192,7 @@ def read_shard(folder: Path, shard: ShardFile, columns: Sequence[Column], *, ver
             return table
     except UserError:
         raise
-    except Exception as error:  # a damaged footer makes the reader fail in any way
+    except Exception as error:  # with a damaged footer the reader may raise any error
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise UserError(f"{path} cannot be read: {reason}. Prepare the data again.") from None
 
@@ -204,15 +203,15 @@ def _check_size(path: Path, stream: BufferedReader, shard: ShardFile) -> None:
         raise UserError(f"{path} has {size} bytes, the manifest says {shard.bytes}: prepare the data again.")
 
 
-def _verified(path: Path, stream: BufferedReader, shard: ShardFile) -> bytes:
+def _read_verified(path: Path, stream: BufferedReader, shard: ShardFile) -> bytes:
     data = stream.read(shard.bytes)
     if hashlib.sha256(data).hexdigest() != shard.sha256:
-        raise UserError(f"{path} is not the file that was prepared (other checksum): prepare the data again.")
+        raise UserError(f"{path} does not have the checksum of the manifest: prepare the data again.")
     return data
 
 
 def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, columns: Sequence[Column]) -> None:
-    """What decoding takes follows from the footer's word, so it is held to the manifest's."""
+    """Checks the footer against the manifest, because the footer decides how much memory decoding takes."""
     if parquet.metadata.num_rows != shard.rows:
         raise UserError(f"{path} has {parquet.metadata.num_rows} rows, the manifest says {shard.rows}.")
     schema = parquet.schema_arrow
@@ -222,13 +221,13 @@ def _check_columns(path: Path, parquet: pq.ParquetFile, shard: ShardFile, column
             raise UserError(f"{path} holds {column.name} as {written}, the manifest says {column.type}.")
     decoded = shard.rows * _row_bytes(columns)
     if decoded > MOST_SHARD_BYTES:
-        raise UserError(f"{path} would take {decoded >> 20} MiB of memory, and may take {MOST_SHARD_BYTES >> 20}.")
+        raise UserError(f"{path} needs {decoded >> 20} MiB of memory; the limit is {MOST_SHARD_BYTES >> 20} MiB.")
 
 
 def _check_values(path: Path, table: pa.Table, columns: Sequence[Column]) -> None:
     for column in columns:
         if table[column.name].null_count:
-            raise UserError(f"{path} lacks values of {column.name}; no shard does.")
+            raise UserError(f"{path} lacks values of {column.name}, which a shard must have: prepare the data again.")
         if column.kind in ("category", "label") and column.type != NUMBER_LABEL and len(table):
             codes = pc.min_max(table[column.name])
             if codes["min"].as_py() < 0 or codes["max"].as_py() >= len(column.values):
@@ -251,13 +250,13 @@ def _shape(column: Column, rows: int) -> tuple[int, ...]:
     return (rows, column.width) if column.kind == "vector" else (rows,)
 
 
-#: numpy's names for the types that Arrow calls otherwise.
+#: numpy's names for Arrow types whose names differ.
 NUMPY_NAMES: Mapping[str, str] = {"float": "float32", "double": "float64", "halffloat": "float16"}
 NUMBERS = re.compile(r"u?int(8|16|32|64)|float(16|32|64)|bool")
 
 
 def dtype(column: Column) -> np.dtype[np.generic]:
-    """The type of an element, from Arrow's text: `int32`, `fixed_size_list<item: float>[64]`..."""
+    """Returns the type of an element, from Arrow's text: `int32`, `fixed_size_list<item: float>[64]`..."""
     text = column.type
     if text.startswith("fixed_size_binary"):
         return np.dtype(np.uint8)
@@ -269,26 +268,27 @@ def dtype(column: Column) -> np.dtype[np.generic]:
 def _element(text: str) -> np.dtype[np.generic]:
     name = NUMPY_NAMES.get(text, text)
     if not NUMBERS.fullmatch(name):
-        raise UserError(f"the manifest names the type {quoted(text)}, which is none of numbers.")
+        raise UserError(f"the manifest names the type {quoted(text)}, which is not a type of numbers.")
     return np.dtype(name)
 
 
-# ---- a bounded sample: the same rows for the same files, at the same cost for any amount of data
+# ---- a bounded sample: equal rows for equal files, at a cost that does not grow with the data
 
 
-#: Files that are read of a split that is larger than the sample.
+#: Files to read of a split that is larger than the sample.
 SAMPLE_SHARDS = 8
 
 
 def read_sample(
     folder: str | Path, files: Sequence[ShardFile], columns: Sequence[Column], rows: int
 ) -> dict[str, Array]:
-    """Evenly spaced rows of evenly spaced shards, by column, in their order; all rows where there are no more.
+    """Returns evenly spaced rows of evenly spaced shards, by column, in their order.
 
     Args:
-        folder: Of the dataset; `files` are the shards of one split, whose checksums are not looked at again.
-        columns: What is read.
-        rows: At most so many.
+        folder: The folder of the dataset.
+        files: The shards of one split; their checksums are not verified.
+        columns: The columns to read.
+        rows: The most rows; a smaller split is returned whole.
     """
     files = [file for file in files if file.rows]
     if not files or not columns:
@@ -309,7 +309,7 @@ def read_sample(
 def read_rows(
     folder: str | Path, files: Sequence[ShardFile], columns: Sequence[Column], rows: Array
 ) -> dict[str, Array]:
-    """The rows with these numbers, int (n,), in any order; only the files that hold one are read."""
+    """Returns the rows with these numbers, int (n,), in any order; reads only files that hold one of them."""
     order = np.argsort(rows, kind="stable")
     rising, start = rows[order], 0
     parts: dict[str, list[Array]] = {column.name: [] for column in columns}
@@ -320,5 +320,5 @@ def read_rows(
             for name in parts:
                 parts[name].append(elements(table[name].combine_chunks())[rising[first:last] - start])
         start += file.rows
-    back = np.argsort(order, kind="stable")
-    return {name: np.concatenate(arrays)[back] for name, arrays in parts.items() if arrays}
+    inverse = np.argsort(order, kind="stable")
+    return {name: np.concatenate(arrays)[inverse] for name, arrays in parts.items() if arrays}

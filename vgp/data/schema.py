@@ -1,4 +1,4 @@
-"""The declared columns of a table: their types on every engine, and what a task over them declares."""
+"""The declared columns of a table, their types on every engine, and the checks of a tabular task's declaration."""
 
 import difflib
 import re
@@ -15,32 +15,32 @@ from vgp.base.exits import UserError
 from vgp.base.text.nearest import did_you_mean
 from vgp.base.text.printable import listed, quoted
 
-#: Column names that a missing one is compared with, and missing ones that get a hint: each comparison takes 10 us.
+#: The most names to compare a missing column with, and missing columns with a hint: each comparison takes 10 us.
 MOST_COMPARED = 1_000
 MOST_HINTS = 10
-#: How alike, from 0 to 1, a name is that may be a slip of another: aera of area, and not arr_delay of dep_delay.
+#: The least similarity, from 0 to 1, of a typing error: aera is one of area, but arr_delay is not one of dep_delay.
 NEAR = 0.75
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column of the input."""
+    """A declared column of the input."""
 
     name: str
     type: pa.DataType
-    #: May be empty (or NA, NULL, NaN). An empty string column reads as "".
+    #: Whether a value may be missing: empty, NA, NULL or NaN. A missing string reads as "".
     nullable: bool = False
-    #: Is its value known before the outcome, or only after it? `features` never sees the latter.
+    #: Whether the value is known before the outcome, or only after it; `features` never sees the latter.
     known: Literal["before", "after"] = "before"
-    #: Where a person can change its type, for messages; "" = in the code of its task.
+    #: The place where the user can change the type, for messages; "" = in the code of the task.
     declared: str = ""
-    #: May the data lack the column? Then it is missing in every row; so of what is known after the outcome, where rows
-    #: are only predicted.
+    #: Whether the data may lack the column, so that its values are missing in every row. Prediction sets this for
+    #: columns known after the outcome.
     optional: bool = False
 
     @property
     def fix(self) -> str:
-        """How a message about a value of another type goes on."""
+        """Returns the fix, for the end of a message about a value of another type."""
         if not self.declared:
             return ""
         return f" Change {self.declared}, or name the text in `missing` there if it stands for a missing value."
@@ -54,14 +54,14 @@ def check_header(source: str, columns: Sequence[str], fields: Iterable[Field]) -
         return
     in_path = [name for name in missing if f"/{name}=" in source]
     hint = (
-        f" {listed(in_path)} stands in its path alone, where partitions have it: write the files without partitions, "
-        "or with a copy of that column."
+        f" {listed(in_path)} is in the partition path only: write the files without partitions, or with a copy of that "
+        "column."
     )
     raise UserError(f"{source} {lacking(columns, missing, {field.name for field in fields})}{hint * bool(in_path)}")
 
 
 def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSet[str] = frozenset()) -> str:
-    """What to say of a header without some of the declared columns, with the nearest names that it has."""
+    """Returns the message about a header that lacks declared columns, with the nearest names in the header."""
     spare = [column for column in columns[:MOST_COMPARED] if column not in declared]
     plain = {_plain(column): column for column in spare}
     near = [(name, plain.get(_plain(name)) or _nearest(name, spare)) for name in missing[:MOST_HINTS]]
@@ -74,7 +74,7 @@ def lacking(columns: Sequence[str], missing: Sequence[str], declared: AbstractSe
 
 
 def _plain(name: str) -> str:
-    """A name without what people write in one way or another."""
+    """Returns the name in lower case, without spaces, `_` and `-`."""
     return re.sub(r"[\s_-]", "", name).casefold()
 
 
@@ -82,33 +82,33 @@ def _nearest(name: str, columns: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, columns, 1, NEAR)), "")
 
 
-# ---- the types that a task's expressions see, the same on every engine, whatever the source stores
+# ---- the canonical types of a task's expressions, equal on every engine and for every source
 
 
-#: Decimals of so many digits are different float64 if they are different (C11, 5.2.4.2.2: DBL_DIG).
+#: Different decimals of up to this many digits are different float64 (C11, 5.2.4.2.2: DBL_DIG).
 FLOAT64_DIGITS = 15
 TYPES = "whole numbers, floats, decimals, strings, booleans, dates and timestamps"
 
 
 def canonical_schema(fields: Sequence[Field]) -> ibis.Schema:
-    """Raises UserError for a field of a type that no engine has."""
+    """Returns the canonical types of the fields. Raises UserError for a type that no engine has."""
     return ibis.schema({field.name: canonical_type(field) for field in fields})
 
 
 def canonical_type(field: Field) -> str:
-    """Raises UserError for a type that no engine has."""
+    """Returns the canonical type of a field. Raises UserError for a type that no engine has."""
     kind = field.type
     if pa.types.is_dictionary(kind):
-        raise UserError(f"the column {field.name} is declared as {kind}: declare what it holds, {kind.value_type}.")
+        raise UserError(f"the column {field.name} is declared as {kind}: declare its value type, {kind.value_type}.")
     if pa.types.is_decimal256(kind):
         raise UserError(
-            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float64()."
+            f"the column {field.name} is declared as {kind}, which cannot be read from text: declare pa.float64()."
         )
     if pa.types.is_integer(kind):
         return "int64"
     if pa.types.is_float16(kind):
         raise UserError(
-            f"the column {field.name} is declared as {kind}, of which no text is read: declare pa.float32()."
+            f"the column {field.name} is declared as {kind}, which cannot be read from text: declare pa.float32()."
         )
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "float64"
@@ -120,11 +120,11 @@ def canonical_type(field: Field) -> str:
         return "date"
     if pa.types.is_timestamp(kind):
         return "timestamp('UTC')" if kind.tz else "timestamp"
-    raise UserError(f"the column {field.name} is declared as {field.type}: a table's columns are {TYPES}.")
+    raise UserError(f"the column {field.name} is declared as {field.type}: a table's columns must be {TYPES}.")
 
 
 def arrow_schema(columns: ibis.Schema) -> pa.Schema:
-    """The columns of an expression as Arrow has them. (Ibis's own way to say it needs a package of its backends.)"""
+    """Returns the Arrow schema of an expression's columns. (Ibis's own conversion needs a package of its backends.)"""
     return pa.schema([pa.field(name, _arrow(kind)) for name, kind in columns.items()])
 
 
@@ -137,12 +137,12 @@ def _arrow(kind: dt.DataType) -> pa.DataType:
     return simple.get(type(kind)) or pa.type_for_alias(str(kind.copy(nullable=True)))
 
 
-# ---- what the class of a tabular task declares about its columns; checked before any file is opened
+# ---- the declaration of a tabular task about its columns, checked before any file is opened
 
 
-#: The column of the day of each row, of a task with a time that groups its rows by it: whole days from 1970-01-01 on.
+#: The column of the day of each row, in whole days from 1970-01-01, for a task with a time that groups its rows by day.
 DAY = "_day"
-#: Columns of our own beside the declared ones, on the way.
+#: Names of columns that a preparation adds to the declared ones.
 RESERVED = re.compile(
     r"_(file|record|row_id|split|label|day|mark|kind|when|past|hour|rows|known|total|asked|text|copy|again|where|other)"
     r"|_(size|near|step|part)_\d+"
@@ -161,10 +161,10 @@ class Declaration:
     #: The first column that the class names as `group`; "" if it names none.
     group: str
     target: str
-    #: Whether the class has methods of its own in place of the columns `time` and `target`.
+    #: Whether the class overrides `days` and `labels`, and so needs no columns `time` and `target`.
     own_days: bool
     own_labels: bool
-    #: Whether the target is a number to predict, and no class.
+    #: Whether the target is a number and not a class.
     regression: bool = False
 
     @property
@@ -178,45 +178,46 @@ class Declaration:
         if not fields:
             raise UserError(f"{self.task} declares no schema: name the columns of the table and their types.")
         if not self.before:
-            raise UserError(
-                f"{self.task}.schema has no column known before the outcome: there is nothing to learn from."
-            )
+            raise UserError(f"{self.task}.schema has no column known before the outcome: a model needs at least one.")
         self._check_names()
         canonical_schema(self.schema)
         for attribute, names in (("key", self.key), ("time", [self.time]), ("target", [self.target])):
             for name in filter(None, names):
                 if name not in fields:
-                    raise UserError(f"{self.task}.{attribute} names {name!r}. {did_you_mean(name, fields)}")
+                    raise UserError(
+                        f"{self.task}.{attribute} names {name!r}, which is not in the schema. "
+                        f"{did_you_mean(name, fields)}"
+                    )
         self._check_target(fields)
         for name in filter(fields.__contains__, (*self.key, self.group)):
             self._check_digits(fields[name])
         for name in filter(None, (*self.key, self.time)):
             if fields[name].nullable:
-                raise UserError(f"{self.task}: {name} is a key or the time and may not be nullable.")
+                raise UserError(f"{self.task}: {name} is part of the key or the time, so it may not be nullable.")
         if self.time and not pa.types.is_temporal(fields[self.time].type) and not self.own_days:
             raise UserError(f"{self.task}.time must be a date or a timestamp; {self.time} is {fields[self.time].type}.")
 
     def _check_names(self) -> None:
-        """Engines do not tell upper from lower case in the names of columns."""
-        spelled = dict[str, str]()
+        """Raises UserError for reserved names and for names that differ in case only, which are equal to engines."""
+        names = dict[str, str]()
         for name in [field.name for field in self.schema]:
-            other = spelled.get(name.lower(), "")
+            other = names.get(name.lower(), "")
             if not name or other == name:
-                raise UserError(f"{self.task}.schema names {name!r}, which is empty or stands there twice.")
+                raise UserError(f"{self.task}.schema names {name!r}, which is empty or a duplicate.")
             if RESERVED.fullmatch(name.lower()):
-                raise UserError(f"{self.task}.schema: {name} is a name that preparing needs itself: rename the column.")
+                raise UserError(f"{self.task}.schema: {name} is a reserved name: rename the column.")
             if other:
                 raise UserError(
                     f"{self.task}.schema has both {other} and {name}: no two names may differ in case only."
                 )
-            spelled[name.lower()] = name
+            names[name.lower()] = name
 
     def _check_digits(self, field: Field) -> None:
-        """Engines compute with decimals as float64."""
+        """Raises UserError for a decimal with too many digits, because engines compute with decimals as float64."""
         if pa.types.is_decimal(field.type) and field.type.precision > FLOAT64_DIGITS:
             raise UserError(
-                f"{self.task}: the key or group {field.name} is {field.type}, computed as float64: two of them of more "
-                f"than {FLOAT64_DIGITS} digits could become one. Declare pa.int64() if it has no fraction; "
+                f"{self.task}: the key or group {field.name} is {field.type}, computed as float64, which is exact to "
+                f"{FLOAT64_DIGITS} digits: two values could become equal. Declare pa.int64() if it has no fraction; "
                 "else write it as text (in a .sql file CAST(... AS STRING)), and declare pa.string()."
             )
 
@@ -227,8 +228,8 @@ class Declaration:
             raise UserError(f"{self.task}: the target {self.target} must be declared with known='after'.")
         if self.regression and self.target and not self.own_labels and not _is_number(fields[self.target].type):
             raise UserError(
-                f"{self.task}: the target {self.target} is {fields[self.target].type}, and `quantiles` make it a "
-                "regression, which predicts a number: declare it as one, name `classes` instead, or write `labels`."
+                f"{self.task}: the target {self.target} is {fields[self.target].type}, but a task with `quantiles` "
+                "predicts a number: declare the target as a number, name `classes` instead, or write `labels`."
             )
 
 

@@ -1,7 +1,7 @@
-"""One shard of a prepared dataset: a pure function from a part of the input to rows and their figures.
+"""One shard of a prepared dataset: pure functions from a part of the input to rows, statistics and Parquet files.
 
-Two passes, because the codes of a category need the values of all shards: `prepare_shard` leaves the rows in
-scratch space and returns what they hold, `write_shard` writes the Parquet files of the dataset.
+Two passes, because the codes of a category need the values of all shards: `prepare_shard` writes the rows to scratch
+space and returns their statistics, `write_shard` writes the Parquet files of the dataset.
 """
 
 import hashlib
@@ -23,21 +23,21 @@ from vgp.data.columns import Sketch, elements, fixed_width, sketches
 from vgp.data.task import Shard, Statistics, Task
 from vgp.protocol.manifest import MOST_SHARD_BYTES, ShardFile
 
-# ---- ids of rows that a task gives itself: unique over the dataset, compared part by part in bounded memory
+# ---- row ids of the task, which must be unique over the dataset: compared part by part in bounded memory
 
 
 Ids = NDArray[np.int64]
-#: Of one shard: its number, what it is called, and some of its ids.
+#: The number of a shard, its title, and some of its ids.
 ShardIds = tuple[int, str, Ids]
 
-#: Ids that are compared at once are about so many.
+#: About the number of ids that are compared at once.
 PART_ROWS = 8 << 20
 #: Odd, so that no two ids have one product (Knuth 1998, 6.4); its upper bits choose the part.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def id_parts(ids: Ids, count: int) -> list[Ids]:
-    """The ids cut into `count` parts, equal ids of all shards into the same one."""
+    """Cuts the ids into `count` parts; equal ids of all shards go to the same part."""
     number = (ids.astype(np.uint64) * _MULTIPLIER >> np.uint64(32)) % np.uint64(count)
     order = np.argsort(number, kind="stable")
     edges = np.searchsorted(number[order], np.arange(1, count, dtype=np.uint64))
@@ -46,17 +46,17 @@ def id_parts(ids: Ids, count: int) -> list[Ids]:
 
 def require_unique_ids(shards: Iterable[ShardIds]) -> None:
     """Raises UserError if an id occurs twice in one part of all shards."""
-    named: Sequence[ShardIds] = sorted(shards, key=lambda shard: shard[0])
-    if not named:
+    parts: Sequence[ShardIds] = sorted(shards, key=lambda shard: shard[0])
+    if not parts:
         return
-    ids = np.concatenate([shard[2] for shard in named])
+    ids = np.concatenate([shard[2] for shard in parts])
     order = np.argsort(ids, kind="stable")
-    same = np.flatnonzero(ids[order][1:] == ids[order][:-1])
-    if not len(same):
+    repeats = np.flatnonzero(ids[order][1:] == ids[order][:-1])
+    if not len(repeats):
         return
-    owner = np.repeat(np.arange(len(named)), [len(shard[2]) for shard in named])
-    first, second = (named[owner[order[same[0] + i]]] for i in (0, 1))
-    value = ids[order[same[0]]]
+    owner = np.repeat(np.arange(len(parts)), [len(shard[2]) for shard in parts])
+    first, second = (parts[owner[order[repeats[0] + i]]] for i in (0, 1))
+    value = ids[order[repeats[0]]]
     where = f"twice in shard {first[0]} ({first[1]})"
     if first is not second:
         where = f"in shard {first[0]} ({first[1]}) and in shard {second[0]} ({second[1]})"
@@ -64,9 +64,9 @@ def require_unique_ids(shards: Iterable[ShardIds]) -> None:
 
 
 ROW_ID = "row_id"
-#: Looked at, to tell whether the values of a column repeat.
+#: Rows from which `_repeats` decides whether the values of a column repeat.
 SAMPLE_ROWS = 4096
-#: It becomes a part of file names.
+#: The form of a split's name, which becomes a part of file names.
 SPLIT_NAME = re.compile(r"[\w-]{1,100}")
 
 
@@ -74,22 +74,22 @@ SPLIT_NAME = re.compile(r"[\w-]{1,100}")
 class Prepared:
     """The statistics of one shard."""
 
-    #: Where its rows lie until they are written: what the paths of their files begin with.
+    #: The prefix of the scratch files that hold its rows.
     path: str
     rows: dict[str, int] = field(default_factory=dict)
     columns: dict[str, Sketch] = field(default_factory=dict)
     #: The rows of each class, by split.
     classes: dict[str, Counter[int]] = field(default_factory=dict)
     sample: leaks.Sample = field(default_factory=dict)
-    #: What is remembered of its groups, by split; of a task that names a group.
+    #: Hashes of its groups, by split, if the task names a group.
     groups: dict[str, shares.Marks] = field(default_factory=dict)
-    #: The ids of its rows, where the task gives them.
+    #: The ids of its rows, if the task sets them.
     ids: Ids | None = None
 
 
 @dataclass(frozen=True)
 class Order:
-    """What `write_shard` is to write: the file of each split, and the row id of its first row."""
+    """The input of `write_shard`: the file of each split, and the row id of its first row."""
 
     source: str
     files: Mapping[str, str]
@@ -99,20 +99,20 @@ class Order:
 def prepare_shard(
     task: Task, number: int, shard: Shard, statistics: Statistics, sample_rows: int, scratch: str
 ) -> Prepared:
-    """Makes the rows of one shard and leaves them in the folder `scratch`, here or in a bucket."""
+    """Makes the rows of one shard, writes them to the folder `scratch` (local or gs://), returns their statistics."""
     prepared = Prepared(f"{scratch}/rows-{number}")
     ids = []
     for split, table in task.rows(shard, statistics).items():
         if not SPLIT_NAME.fullmatch(split):
-            raise UserError(f"{type(task).__name__}.rows names a split {split!r}: letters, digits, _ and - only.")
+            raise UserError(f"{type(task).__name__}.rows names a split {split!r}: use letters, digits, _ and - only.")
         rows = fixed_width(table, task.label, regression=task.regression)
         if rows.nbytes > MOST_SHARD_BYTES:
             raise UserError(
-                f"the rows of one shard take {rows.nbytes >> 30} GiB, and may take {MOST_SHARD_BYTES >> 30}: have "
+                f"the rows of one shard take {rows.nbytes >> 30} GiB; the limit is {MOST_SHARD_BYTES >> 30} GiB. Let "
                 f"{type(task).__name__}.shards cut the input into smaller parts."
             )
         prepared.rows[split] = rows.num_rows
-        prepared.classes[split] = _classes(rows, task.label)
+        prepared.classes[split] = _count_classes(rows, task.label)
         _merge(prepared, sketches(rows, task.label, split == "train"))
         if split == "train":
             prepared.sample = leaks.sample(rows, number, sample_rows)
@@ -121,12 +121,12 @@ def prepare_shard(
         if ROW_ID in rows.column_names:
             ids.append(elements(rows[ROW_ID].combine_chunks()))
         if rows.num_rows:
-            _leave(_scratch(prepared.path, split), rows)
+            _write_scratch(_scratch_path(prepared.path, split), rows)
     prepared.ids = np.concatenate(ids).astype(np.int64) if ids else None
     return prepared
 
 
-def _leave(path: str, rows: pa.Table) -> None:
+def _write_scratch(path: str, rows: pa.Table) -> None:
     sink = pa.BufferOutputStream() if storage.is_remote(path) else pa.OSFile(path, "wb")
     with sink, pa.ipc.new_file(sink, rows.schema) as ipc:
         ipc.write_table(rows)
@@ -134,7 +134,7 @@ def _leave(path: str, rows: pa.Table) -> None:
         objects.replace(path, sink.getvalue())
 
 
-def _left(path: str) -> pa.Table:
+def _read_scratch(path: str) -> pa.Table:
     source = pa.py_buffer(objects.read(path)) if storage.is_remote(path) else pa.memory_map(path)
     return pa.ipc.open_file(source).read_all().combine_chunks()
 
@@ -149,7 +149,7 @@ def _merge(prepared: Prepared, columns: dict[str, Sketch]) -> None:
         sketch.merge(columns[name])
 
 
-def _classes(rows: pa.Table, label: str) -> Counter[int]:
+def _count_classes(rows: pa.Table, label: str) -> Counter[int]:
     if label not in rows.column_names or not pa.types.is_integer(rows[label].type):
         return Counter()
     codes, counts = np.unique(rows[label].to_numpy(), return_counts=True)
@@ -157,12 +157,12 @@ def _classes(rows: pa.Table, label: str) -> Counter[int]:
 
 
 def write_shard(order: Order, values: Mapping[str, tuple[str, ...]], folder: str) -> dict[str, ShardFile]:
-    """Writes a prepared shard's rows as Parquet into the folder, one file a split, with the codes of `values`."""
+    """Writes a prepared shard's rows as Parquet, one file for each split, with category codes by `values`."""
     return {split: _write(order, split, f"{folder}/{name}", values) for split, name in order.files.items()}
 
 
 def _write(order: Order, split: str, path: str, values: Mapping[str, tuple[str, ...]]) -> ShardFile:
-    rows = _left(_scratch(order.source, split))
+    rows = _read_scratch(_scratch_path(order.source, split))
     for name, known in values.items():
         position = rows.column_names.index(name)
         rows = rows.set_column(position, name, coded(rows[name].combine_chunks(), known))
@@ -179,16 +179,16 @@ def _write(order: Order, split: str, path: str, values: Mapping[str, tuple[str, 
 
 
 def coded(column: pa.DictionaryArray, known: tuple[str, ...]) -> pa.Array:
-    """The codes of a category in the whole dataset, for its codes in this shard."""
+    """Returns a category's codes in the whole dataset, whose values are `known`."""
     code = {value: i for i, value in enumerate(known)}
     codes = np.array([code[value] for value in column.dictionary.to_pylist()], np.int32)
     return pa.array(codes[column.indices.to_numpy()])
 
 
 def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
-    """In memory first: the checksum costs no second read, and a shard is small.
+    """Encodes rows as a Parquet file in memory, so that its checksum needs no second read.
 
-    What repeats is stored as a dictionary: of a table's numbers that is a third less to write, and to read.
+    Numbers that repeat are stored as dictionaries, which saves a third of a table's bytes.
     """
     sink = pa.BufferOutputStream()
     numbers = [field.name for field in rows.schema if field.name not in categories and _repeats(rows[field.name])]
@@ -199,11 +199,11 @@ def parquet(rows: pa.Table, categories: list[str]) -> pa.Buffer:
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
-    """Whether the first values of a column of numbers are half as many at most as there are rows."""
+    """Returns whether at most half of the first values of a column of numbers are distinct."""
     first = column.slice(0, SAMPLE_ROWS)
     number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
     return number and 2 * len(first.unique()) <= len(first)
 
 
-def _scratch(path: str, split: str) -> str:
+def _scratch_path(path: str, split: str) -> str:
     return f"{path}-{split}.arrow"

@@ -1,8 +1,8 @@
-"""A dataset from a task's `shards`, `scan`, `combine` and `rows`.
+"""Prepares a dataset with a task's `shards`, `scan`, `combine` and `rows`.
 
-Scan all shards, combine what they tell, make the rows, check them, and only then write. What is done with one shard is
-a function of it and of what all shards tell (`shard.py`); a runner says where: in processes here (`processes.py`), or
-on Apache Beam (`beam/`). What is written does not depend on the runner.
+The steps are: scan all shards, combine the scans into statistics, make the rows, check them, and write. `shard.py` has
+the functions of one shard; a runner decides where they run: in processes of this machine (`Processes`), or on Apache
+Beam (`beam/`). The output does not depend on the runner.
 """
 
 from collections import Counter
@@ -39,19 +39,19 @@ from vgp.protocol.manifest import Column, Manifest, ShardFile
 
 
 class Runner(Protocol):
-    """Where the functions of a task run over its shards."""
+    """A place where the functions of a task run over its shards."""
 
     def make(self, name: str, task: Task, shards: Sequence[Shard], target: Destination) -> Manifest:
         """Prepares the dataset of the task called `name` in the folder.
 
         Raises:
-            UserError: the input is wrong. Nothing is left behind.
+            UserError: The input is wrong. The folder holds no partial output.
         """
 
 
 @dataclass
 class Figures:
-    """What neighbouring shards hold together."""
+    """The merged statistics of consecutive shards."""
 
     shards: list[Prepared]
     columns: dict[str, Sketch]
@@ -63,10 +63,10 @@ class Figures:
         return cls([replace(shard, columns={}, groups={})], columns, shard.groups)
 
     def merge(self, other: "Figures") -> "Figures":
-        """These and those of the shards that follow.
+        """Merges the statistics of the following shards into this object and returns it.
 
         Raises:
-            UserError: the shards differ in their columns, or a category has too many values.
+            UserError: The shards differ in their columns, or a category has too many values.
         """
         if self._holds_rows() and other._holds_rows() and (odd := sorted(self.columns.keys() ^ other.columns.keys())):
             raise UserError(f"the shards differ in their columns: {odd[0]} is not in all of them.")
@@ -86,19 +86,19 @@ class Figures:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be written, once the rows of all shards are made and found good."""
+    """The columns and categories of the dataset, after the rows of all shards have passed the checks."""
 
     columns: tuple[Column, ...]
     #: The values of each category, in the order of their codes.
     values: Mapping[str, tuple[str, ...]]
     #: Sentences for the log.
     notes: tuple[str, ...]
-    #: Those of them that the decision needs.
+    #: The notes that the decision shows.
     doubts: tuple[str, ...] = ()
 
 
 def statistics(task: Task, scans: Iterable[Scan]) -> Statistics:
-    """What the scans of all shards, in order, tell."""
+    """Combines the scans of all shards, in order, into statistics."""
     if not merges(task):
         return task.combine(scans)
     whole = merged_in_tree(scans, task.merge)
@@ -106,15 +106,15 @@ def statistics(task: Task, scans: Iterable[Scan]) -> Statistics:
 
 
 def merges(task: Task) -> bool:
-    """Whether the task says how two scans become one."""
+    """Returns whether the task overrides `merge`."""
     return type(task).merge is not Task.merge
 
 
 def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, list[Order]]:
-    """The plan for shards whose rows are made, and what is to be written of each.
+    """Checks the statistics of all shards, and returns the plan and the order of each shard.
 
     Raises:
-        UserError: there is nothing to learn from or to test on, or a column tells the label.
+        UserError: The train or test split has no rows, a class is missing, or a column predicts the label alone.
     """
     notes, prepared, columns = tuple(statistics.get("notes", ())), figures.shards, figures.columns
     counts = {split: sum((shard.classes[split] for shard in prepared if split in shard.classes), Counter[int]())
@@ -131,7 +131,7 @@ def plan(task: Task, figures: Figures, statistics: Statistics) -> tuple[Plan, li
 def manifest_of(
     name: str, task: Task, statistics: Statistics, plan: Plan, files: Iterable[Mapping[str, ShardFile]]
 ) -> Manifest:
-    """The manifest of a dataset whose files are written: those of each shard, in order."""
+    """Builds the manifest of a dataset from the written files of each shard, in order."""
     splits: dict[str, list[ShardFile]] = {}
     for shard in files:
         for split, file in shard.items():
@@ -141,12 +141,12 @@ def manifest_of(
 
 
 def sample_rows(shards: int) -> int:
-    """Rows of each shard that are looked at for leaks."""
+    """Returns the number of rows of each shard in the sample for leaks."""
     return max(64 if shards <= leaks.SAMPLE_ROWS // 64 else 4, leaks.SAMPLE_ROWS // max(1, shards))
 
 
 def named(shard: object) -> str:
-    """A shard, for a message."""
+    """Returns the shard as a short text, for a message."""
     text = printable(repr(shard))
     return text if len(text) <= 2 * MOST_LETTERS else text[: 2 * MOST_LETTERS] + "..."
 
@@ -155,7 +155,7 @@ def _check(
     task: Task, prepared: Sequence[Prepared], columns: Mapping[str, Sketch], notes: Sequence[str],
     counts: finish.Counts,
 ) -> tuple[str, ...]:  # fmt: skip
-    """What is doubtful about the columns."""
+    """Checks rows, labels and leaks; returns warnings about columns that nearly predict the label."""
     rows = {split: sum(shard.rows.get(split, 0) for shard in prepared) for split in ("train", "test")}
     finish.require_rows(rows, notes)
     label = columns.get(task.label)
@@ -170,7 +170,7 @@ def _check(
 
 
 def _sample(prepared: Sequence[Prepared]) -> leaks.Sample:
-    """Rows of the train split, from all shards."""
+    """Returns the sampled rows of the train split, from all shards."""
     samples = [shard.sample for shard in prepared if shard.rows.get("train")]
     return {name: np.concatenate([sample[name] for sample in samples]) for name in samples[0]}
 
@@ -191,17 +191,17 @@ def _orders(prepared: Sequence[Prepared]) -> list[Order]:
     ]
 
 
-# ---- values merged in a tree whose shape depends on their number alone: sums of floats are the same wherever it grows
+# ---- a merge tree whose shape depends on the number of values alone, so sums of floats are equal on every runner
 
 
 Value = TypeVar("Value")
 
-#: Values that are merged one after the other, in order; then the results of so many groups, and so on.
+#: The values that are merged, in order, into one value of the next level.
 FAN_IN = 64
 
 
 def merged_in_tree(values: Iterable[Value], merge: Callable[[Value, Value], Value]) -> Value | None:
-    """All values as one, None of none; holds one value of each level at a time."""
+    """Merges all values into one, and holds only one value of each level; returns None if there are no values."""
     levels: list[tuple[int, Value] | None] = []
     for value in values:
         _add(levels, 0, value, merge)
@@ -217,8 +217,8 @@ def _add(
 ) -> None:
     if height == len(levels):
         levels.append(None)
-    there = levels[height]
-    count, whole = (1, value) if there is None else (there[0] + 1, merge(there[1], value))
+    current = levels[height]
+    count, whole = (1, value) if current is None else (current[0] + 1, merge(current[1], value))
     levels[height] = (count, whole) if count < FAN_IN else None
     if count == FAN_IN:
         _add(levels, height + 1, whole, merge)
@@ -228,56 +228,55 @@ def _add(
 
 
 class Processes:
-    """The runner of `shards.py` that works here; its scratch files lie in the task's scratch folder."""
+    """The runner in processes of this machine, with scratch files in the task's scratch folder."""
 
     def __init__(self, workers: int | None = None):
-        """None = one process per core, if there is enough to do."""
+        """With None, uses one process per core, if there are enough shards."""
         self.workers = workers
 
     def make(self, name: str, task: Task, shards: Sequence[Shard], target: Destination) -> Manifest:
         with WorkerPool(self.workers, task.scratch) as pool:
             shared = Shared(statistics(task, pool.map("scanning", task.scan, shards)), task.scratch / "statistics")
-            make = partial(_prepared, task, shared, sample_rows(len(shards)))
-            figures = _figures(pool.map("making rows", make, list(enumerate(shards))))
+            make = partial(_prepare, task, shared, sample_rows(len(shards)))
+            figures = _merge_figures(pool.map("making rows", make, list(enumerate(shards))))
             _compare_ids(task.scratch, shards, figures.shards, pool)
             planned, orders = plan(task, figures, shared.value)
             finish.say(planned.notes)
             with target.writing() as folder:
                 write = partial(write_shard, values=planned.values, folder=str(folder))
-                made = manifest_of(name, task, shared.value, planned, pool.map("writing", write, orders))
-                manifest.save(made, folder)
-        return made
+                dataset = manifest_of(name, task, shared.value, planned, pool.map("writing", write, orders))
+                manifest.save(dataset, folder)
+        return dataset
 
 
-def _prepared(task: Task, statistics: Shared[Statistics], sample: int, numbered: tuple[int, Shard]) -> Prepared:
-    """A prepared shard; its ids lie in a file, where the task gives them."""
+def _prepare(task: Task, statistics: Shared[Statistics], sample: int, numbered: tuple[int, Shard]) -> Prepared:
+    """Prepares a shard, and writes its ids to a file if the task sets them."""
     number, shard = numbered
     prepared = prepare_shard(task, number, shard, statistics.value, sample, str(task.scratch))
     if prepared.ids is None:
         return prepared
-    np.save(_ids(task.scratch, number), prepared.ids)
+    np.save(_ids_path(task.scratch, number), prepared.ids)
     return replace(prepared, ids=prepared.ids[:0])
 
 
-def _figures(shards: Iterable[Prepared]) -> Figures:
-    """Merged as they come, so that the values of each shard are not held."""
-    whole = merged_in_tree(map(Figures.of, shards), Figures.merge)
-    return whole or Figures([], {})
+def _merge_figures(shards: Iterable[Prepared]) -> Figures:
+    """Merges the statistics as they arrive, so memory does not hold those of all shards."""
+    return merged_in_tree(map(Figures.of, shards), Figures.merge) or Figures([], {})
 
 
 def _compare_ids(scratch: Path, shards: Sequence[Shard], prepared: Sequence[Prepared], pool: WorkerPool) -> None:
-    given = [(n, named(shards[n])) for n, shard in enumerate(prepared) if shard.ids is not None]
-    rows = sum(sum(prepared[n].rows.values()) for n, _ in given)
+    titled = [(n, named(shards[n])) for n, shard in enumerate(prepared) if shard.ids is not None]
+    rows = sum(sum(prepared[n].rows.values()) for n, _ in titled)
     count = -(-rows // PART_ROWS)
-    compare = partial(_compare_part, scratch, given, count)
+    compare = partial(_compare_part, scratch, titled, count)
     for _ in pool.map("comparing ids", compare, range(count)):
         pass
 
 
 def _compare_part(scratch: Path, shards: Sequence[tuple[int, str]], count: int, part: int) -> None:
-    ids: Iterator[ShardIds] = ((n, title, id_parts(np.load(_ids(scratch, n)), count)[part]) for n, title in shards)
+    ids: Iterator[ShardIds] = ((n, title, id_parts(np.load(_ids_path(scratch, n)), count)[part]) for n, title in shards)
     require_unique_ids(ids)
 
 
-def _ids(scratch: Path, number: int) -> Path:
+def _ids_path(scratch: Path, number: int) -> Path:
     return scratch / f"ids-{number}.npy"

@@ -1,9 +1,7 @@
-"""What the ways to split a table have in common: names, shares in per cent, and rows that count.
+"""Parts that all splits share: names of splits, shares in per cent, counts of equal rows, and groups in two splits.
 
-Whether the rows of one group, such as a user, are in the train split and in another one.
-
-Told of a task that makes its rows itself and names a `group`. A part of the groups is remembered: those of the smallest
-hashes, the same ones in every split, so that what they share is what all share, about (Broder 1997, bottom-k sketches).
+For a task that makes its own rows and names a `group`, such as a user, each split keeps the smallest hashes of its
+groups. They estimate the share of groups that are also in the train split (Broder 1997, bottom-k sketches).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,38 +18,38 @@ from vgp.base.exits import UserError
 from vgp.data.engine import Engine
 from vgp.data.periods import Spans
 
-#: The splits of a table; the code of one is its position, and a row of none has -1.
+#: The splits of a table; the code of a split is its position, and a row without a split has -1.
 NAMES = ("train", "validation", "test")
 
 
 class Planned(TypedDict, total=False):
-    """The plan of a split: statistics for the manifest, and with an underscore those that only assigning rows needs."""
+    """The plan of a split: statistics for the manifest, and, with an underscore, values for the assignment of rows."""
 
     split: dict[str, str]
     notes: Sequence[str]
     rows_dropped: dict[str, int]
     validation_days: list[str]
-    #: Of a split by time: the days that train, those that test, and the days that validate.
+    #: For a split by time: the days that train and test, and the days that validate.
     _spans: tuple[Spans, Spans]
     _held_out: list[int]
-    #: Of a split by a hash: the common kinds, and the units of rare classes that the hash would have go elsewhere.
+    #: For a split by a hash: the common kinds, and the units of rare classes that leave the split of their hash.
     _common: tuple[int, ...]
     _moved_kinds: dict[int, list[int]]
     _moved_rows: dict[int, list[int]]
 
 
 def percent(name: str, share: object) -> int:
-    """A share of the rows in whole per cent. Raises UserError for another value of the option `name`."""
+    """Returns a share of the rows in whole per cent. Raises UserError if the option `name` is not such a share."""
     if isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share < 1:
         percents = round(100 * share)
         if abs(100 * share - percents) <= 1e-6:
             return percents
-    raise UserError(f"{name} = {share!r}: a share of the rows in whole per cent, such as 0.2; below 1.")
+    raise UserError(f"{name} = {share!r}: it must be a share of the rows in whole per cent, such as 0.2, below 1.")
 
 
 def require_labelled(labelled: bool, where: str, reason: str) -> None:
     if not labelled:
-        raise UserError(f"{where} has no row with a label ({reason}): there is nothing to learn or to test.")
+        raise UserError(f"{where} has no row with a label ({reason}), so no model can be trained or tested.")
 
 
 def nonzero(counts: dict[str, int]) -> dict[str, int]:
@@ -59,34 +57,34 @@ def nonzero(counts: dict[str, int]) -> dict[str, int]:
 
 
 def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The output function of SplitMix64 (Steele, Lea, Flood 2014, https://doi.org/10.1145/2714064.2660195)."""
+    """Applies the output function of SplitMix64 (Steele, Lea, Flood 2014, https://doi.org/10.1145/2714064.2660195)."""
     z = values + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
-# ---- how often rows are alike: those with the same number, by what decides their split (`identity.numbered`)
+# ---- kinds of rows: rows of one kind have equal values in the columns that decide the split (`identity.numbered`)
 
 
-#: A kind of rows is common if it has more rows than this, and more than this share of all. Kinds that are not common
-#: may go to a split whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two
-#: percentage points, or in a small table by twice what it would be if all its rows differed.
+#: A kind of rows is common if it has more rows than FEW_ROWS, and more than 1 / FEW_SHARE of all. Other kinds go to a
+#: split as a whole: by chance a split of a fifth is then off by at most .4 * sqrt(1 / 400), two percentage points, or
+#: in a small table by twice its error if all rows differed.
 FEW_ROWS = 4
 FEW_SHARE = 400
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """The rows of a table by kind: those that are alike."""
+    """The counts of a table's rows by kind."""
 
     rows: int
     kinds: int = 0
-    #: Rows that are like another.
+    #: Rows of kinds with at least two rows.
     alike: int = 0
-    #: The sum of the squares of the kinds' shares: one over their number, if they are equally frequent.
+    #: The sum of the squares of the kinds' shares: 1 / kinds if they are equally frequent.
     concentration: float = 0.0
-    #: The numbers of the common kinds, sorted, and their rows.
+    #: The numbers of the common kinds, sorted, and the count of their rows.
     common: tuple[int, ...] = ()
     common_rows: int = 0
 
@@ -94,7 +92,7 @@ class Kinds:
 def count_kinds(engine: Engine, rows: ir.Table, column: str) -> Kinds:
     """Counts the rows of each value of an integer column."""
     counted = rows.group_by(kind=rows[column]).agg(rows=rows.count())
-    # How many kinds have so many rows: a short table, and whole numbers, which add up alike on every engine.
+    # The number of kinds of each size: a short table of integers, whose sums are equal on every engine.
     sizes = engine.read(counted.group_by("rows").agg(kinds=counted.count())).to_pylist()
     total = sum(size["rows"] * size["kinds"] for size in sizes)
     many = max(FEW_ROWS, total // FEW_SHARE)
@@ -109,14 +107,14 @@ def count_kinds(engine: Engine, rows: ir.Table, column: str) -> Kinds:
     )
 
 
-#: Groups of each split that are remembered.
+#: The most hashes of groups that each split keeps.
 MOST_MARKS = 4096
-#: Hashes, rising, each once.
+#: Sorted distinct hashes.
 Marks = NDArray[np.uint64]
 
 
 def group_marks(column: pa.ChunkedArray) -> Marks:
-    """Of a column of whole numbers or categories; of others, which name no group, none."""
+    """Returns the smallest hashes of a group column of integers or categories; none for other types."""
     values = column.unique()
     if pa.types.is_dictionary(values.type):
         texts = values.cast(values.type.value_type).to_pylist()
@@ -128,23 +126,23 @@ def group_marks(column: pa.ChunkedArray) -> Marks:
 
 
 def merged_marks(first: Mapping[str, Marks], second: Mapping[str, Marks]) -> dict[str, Marks]:
-    """Those of both, by split."""
-    parts = {split: [held[split] for held in (first, second) if split in held] for split in {**first, **second}}
-    return {split: _smallest(np.concatenate(several)) for split, several in parts.items()}
+    """Merges the hashes of two sets of shards, by split."""
+    parts = {split: [marks[split] for marks in (first, second) if split in marks] for split in {**first, **second}}
+    return {split: _smallest(np.concatenate(marks)) for split, marks in parts.items()}
 
 
 def notes_on_groups(group: str, splits: Mapping[str, Marks]) -> Iterator[str]:
-    """A sentence for each split that shares groups with the train split."""
+    """Yields a sentence for each split that shares groups with the train split."""
     train = splits.get("train", np.zeros(0, np.uint64))
-    for split, own in splits.items():
-        last = min((held[-1] for held in (train, own) if len(held) == MOST_MARKS), default=np.uint64(2**64 - 1))
-        compared = own[own <= last]
+    for split, marks in splits.items():
+        last = min((m[-1] for m in (train, marks) if len(m) == MOST_MARKS), default=np.uint64(2**64 - 1))
+        compared = marks[marks <= last]
         shared = np.count_nonzero(np.isin(compared, train))
         if split != "train" and shared:
             yield (
                 f"Of the values of {group} in the {split} split {shared / len(compared):.1%} are in the train split "
-                f"too: the test says how well rows of a {group} that is known are told. If new ones will come, have "
-                "all rows of one in the same split."
+                f"too: the test measures predictions for a known {group}. If you will predict rows of new values, keep "
+                f"all rows of a {group} in one split."
             )
 
 

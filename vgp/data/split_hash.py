@@ -1,15 +1,12 @@
-"""A split by a hash of what marks rows as alike: the group, else the key, else all columns known before the outcome.
+"""The split by a hash of the group, else of the key, else of all columns known before the outcome.
 
-Never by what is known only after the outcome: rows that differ in their label alone would then go to a split by it,
-and the model would be tested on the opposite of what it learned.
+Columns known only after the outcome never decide: rows that differ only in their label would go to a split by their
+label, and the model would be tested on the opposite of its train rows.
 
-Rare classes over splits by a hash: each has about its shares, where chance may leave a split without it.
-
-What goes to a split as one is a unit: a group, a row without a value of the group, a key, alike rows, or a row of a
-common kind. A class of many units has
-its shares by the hash alone. Of a rarer one as few units as possible leave the split of their hash, those that the hash
-would take next first, until enough of them test, train and validate. So new rows move few of those that are there, and
-of frequent classes none.
+A unit goes to one split as a whole: a group, a row without a group, a key, equal rows, or a row of a common kind. The
+hash alone splits a frequent class. Of a rare class, which chance may leave out of a split, as few units as possible
+leave the split of their hash, nearest hash first, until enough of them test, train and validate. So new rows move few
+existing rows of rare classes, and none of frequent ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,20 +22,20 @@ from vgp.data.schema import DAY, Declaration
 from vgp.data.shares import NAMES, Kinds, Planned, nonzero, percent, require_labelled
 from vgp.data.task import Options
 
-#: Rows that are alike are worth a word from this share of all on.
+#: The share of rows with an equal row from which on a note reports them.
 MANY_ALIKE = 0.05
-#: Below this, splits of whole groups are off by more than .4 * sqrt(1 / 64), five percentage points, by chance.
+#: With fewer groups, splits of whole groups are off by more than .4 * sqrt(1 / 64), five percentage points, by chance.
 ENOUGH_GROUPS = 64
-#: Rows of a common kind go to the splits in steps of a share of this.
+#: The number of positions, chosen by its hash, at which a common kind may start its assignment to splits.
 STEPS = 1000
 
 
 @dataclass(frozen=True)
 class ByHash:
-    """Shares of the groups, keys or rows; the mark of every row is 0."""
+    """The split by shares of the groups, keys or rows; the mark of every row is 0."""
 
-    #: The declared columns that decide: the group, else the key, else all that are known before the outcome. Empty if
-    #: the group is a feature of the task's own making.
+    #: The declared columns that decide: the group, else the key, else all columns known before the outcome. Empty if
+    #: the group is a computed feature.
     columns: tuple[str, ...]
     group: str
     key: tuple[str, ...]
@@ -52,8 +49,8 @@ class ByHash:
         test, validation = (percent(name, options[name]) for name in ("test_share", "validation_share"))
         if not test or test + validation >= 100:
             raise UserError(
-                f"test_share = {test / 100:g}, validation_share = {validation / 100:g}: rows must test and rows must "
-                "train, so test_share is above 0, and both are below 1 in sum."
+                f"test_share = {test / 100:g}, validation_share = {validation / 100:g}: test_share must be above 0 "
+                "and their sum below 1, so that rows test and rows train."
             )
         columns = tuple(name for name in task.key if name in task.before) or task.before
         if task.group:
@@ -62,7 +59,7 @@ class ByHash:
 
     @property
     def counts_kinds(self) -> bool:
-        """Whether rows may be alike in what decides: not with a key, which occurs once."""
+        """Whether rows may be equal in the deciding columns, which a key rules out."""
         return bool(self.columns) and (bool(self.group) or self.columns != self.key)
 
     @property
@@ -100,17 +97,17 @@ class ByHash:
         return codes
 
     def code(self, place: int) -> int:
-        """The split of a row at this place, 0 to 99."""
+        """Returns the split of a row at this place, 0 to 99."""
         return 2 if place < self.test_percent else 1 if place < self.test_percent + self.validation_percent else 0
 
     def _codes(self, places: ir.IntegerValue) -> ir.IntegerValue:
-        """The splits of rows at these places, 0 to 99."""
+        """Returns the splits of rows at these places, 0 to 99."""
         ends = (self.test_percent, self.test_percent + self.validation_percent)
         codes = ibis.cases((places < ends[0], 2), (places < ends[1], 1), else_=0)
         return cast(ir.IntegerValue, codes.cast("int8"))
 
     def _decided_by(self, kinds: Kinds | None) -> tuple[str, tuple[str, ...]]:
-        """What decides the split, and what a reader must know of it."""
+        """Returns the name of the value that decides the split, and notes on it."""
         if self.group:
             few = kinds is not None and kinds.concentration > 1 / ENOUGH_GROUPS
             name = "day" if self.group == DAY else self.group
@@ -119,29 +116,29 @@ class ByHash:
             return "key", ()
         many = len(kinds.common) or kinds.alike > MANY_ALIKE * kinds.rows
         by = "number within the kind" if kinds.common_rows > kinds.rows / 2 else "columns"
-        return by, (self._alike(kinds),) if many else ()
+        return by, (self._describe_equal_rows(kinds),) if many else ()
 
-    def _alike(self, kinds: Kinds) -> str:
+    def _describe_equal_rows(self, kinds: Kinds) -> str:
         where = f"the columns of the key ({', '.join(self.columns)})" if self.key else "all columns"
         text = (
-            f"{kinds.alike:,} of {kinds.rows:,} rows are like another in {where} known before the outcome: there are "
-            f"{kinds.kinds:,} kinds of rows, and no key or group tells which belong together."
+            f"{kinds.alike:,} of {kinds.rows:,} rows are equal to another row in {where} known before the outcome: "
+            f"there are {kinds.kinds:,} kinds of rows, and no key or group that links them."
         )
         if len(kinds.common):
             text += (
                 f" Rows of common kinds ({len(kinds.common):,} kinds, {kinds.common_rows:,} rows) go to the splits one "
-                "by one, by their number within the kind, so that their like may be in train and test."
+                "by one, by their number within the kind, so equal rows may be in train and test."
             )
         if kinds.alike > kinds.common_rows:
             text += f" Rows of {'every other' if len(kinds.common) else 'one'} kind stay together."
-        return text + " A key or a group, if you declare one, decides instead."
+        return text + " If you declare a key or a group, it decides instead."
 
 
 def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
-    """Places by the number of a row within its kind, in the order of its id: each kind has its shares, to a row.
+    """Returns places by the number of a row within its kind, in the order of ids, so each kind has exact shares.
 
-    Where a kind begins follows from its hash, so that small kinds have them together. More rows of a kind move few of
-    the others.
+    The hash of a kind decides the place of its first row, so that small kinds together have their shares. New rows of a
+    kind move few existing ones.
     """
     of_kind = ibis.window(group_by=kind, order_by=rows["_row_id"])
     number = ibis.row_number().over(of_kind)
@@ -150,7 +147,7 @@ def _by_number(rows: ir.Table, kind: ir.IntegerValue) -> ir.IntegerValue:
 
 
 def notes_on_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]:
-    """A sentence on the rows that have no value of the group, if there are any."""
+    """Returns a note on the rows without a value of the group; () if there are none."""
     if not ungrouped:
         return ()
     return (f"{ungrouped:,} of {rows:,} rows have no value of {group}: each of them goes to a split by itself.",)
@@ -158,25 +155,25 @@ def notes_on_ungrouped(group: str, ungrouped: int, rows: int) -> tuple[str, ...]
 
 def _few_groups(group: str, kinds: Kinds) -> str:
     return (
-        f"A group goes to one split as a whole, and few make up most of the {kinds.rows:,} rows ({kinds.kinds:,} "
-        f"values of {group}): the splits may be far from their shares, and a test on few groups says little."
+        f"A group goes to one split as a whole, and few groups hold most of the {kinds.rows:,} rows ({kinds.kinds:,} "
+        f"values of {group}): the splits may be far from their shares, and a test on few groups is not reliable."
     )
 
 
-#: A class of more units is not rare: a fifth of 100 is off by more than 12 once in 500 times.
+#: The most units of a rare class: with 100, the test split of a fifth is off by more than 12 once in 500 times.
 RARE = 100
-#: Units of all rare classes together, which are listed in a query.
+#: The most units of all rare classes, which a query lists.
 MOST_UNITS = 10_000
 
 TRAIN, VALIDATION, TEST = range(len(NAMES))
 
 
 def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) -> Planned:
-    """Where units of rare classes go that the hash would have go elsewhere: `_moved_kinds`, and single rows in
-    `_moved_rows`.
+    """Returns the new splits of units of rare classes that leave the split of their hash: kinds in `_moved_kinds`, and
+    single rows in `_moved_rows`.
 
     Args:
-        rows: With `_label`, codes, `_row_id` and `_kind`.
+        rows: The rows with `_label` (codes), `_row_id` and `_kind`.
     """
     labelled = rows.filter(rows["_label"].notnull())
     counted = engine.read(labelled.group_by(label=labelled["_label"]).agg(rows=labelled.count())).to_pylist()
@@ -198,37 +195,37 @@ def moved(engine: Engine, rows: ir.Table, split: ByHash, kinds: Kinds | None) ->
             rare.append(label)
     if not rare:
         return {}
-    found = engine.read(units.filter(units["label"].isin(rare)).order_by(["label", "unit"])).to_pylist()
-    places = _placed(found, rare, split)
-    single = {row["unit"] for row in found if row["alone"]}
-    kept = {unit: code for unit, code in places.items() if unit in single or code != split.code(unit % 100)}
+    rare_units = engine.read(units.filter(units["label"].isin(rare)).order_by(["label", "unit"])).to_pylist()
+    places = _place(rare_units, rare, split)
+    single = {row["unit"] for row in rare_units if row["alone"]}
+    changes = {unit: code for unit, code in places.items() if unit in single or code != split.code(unit % 100)}
     kinds_moved, rows_moved = (
-        {code: sorted(u for u, c in kept.items() if c == code and (u in single) == is_row) for code in range(3)}
+        {code: sorted(u for u, c in changes.items() if c == code and (u in single) == is_row) for code in range(3)}
         for is_row in (False, True)
     )
     return {"_moved_kinds": kinds_moved, "_moved_rows": rows_moved}
 
 
-def _placed(found: Sequence[Row], rare: Sequence[int], split: ByHash) -> dict[int, int]:
-    """The split of each unit, the rarest class first: one that has units of several counts for each of them."""
+def _place(rows: Sequence[Row], rare: Sequence[int], split: ByHash) -> dict[int, int]:
+    """Returns the split of each unit; places the rarest class first, and counts a unit for each of its classes."""
     places: dict[int, int] = {}
     for label in rare:
-        units = sorted((row["unit"] for row in found if row["label"] == label), key=lambda unit: (unit % 100, unit))
+        units = sorted((row["unit"] for row in rows if row["label"] == label), key=lambda unit: (unit % 100, unit))
         free = [unit for unit in units if unit not in places]
         places |= {unit: split.code(unit % 100) for unit in free}
-        _mend(units, free, places, split)
+        _balance(units, free, places, split)
     return places
 
 
-def _mend(units: Sequence[int], free: Sequence[int], places: dict[int, int], split: ByHash) -> None:
-    """Changes as few places as leave a class units that test, about by its share, that train, and that validate.
+def _balance(units: Sequence[int], free: Sequence[int], places: dict[int, int], split: ByHash) -> None:
+    """Changes as few places as possible so that units of a class test (about by its share), train and validate.
 
     Args:
-        units: Of the class, in the order in which the hash takes them.
-        free: Those of them that no rarer class has placed.
+        units: The units of the class, in the order of their hashes.
+        free: The units that no rarer class has placed.
     """
 
-    def held(code: int) -> int:
+    def count(code: int) -> int:
         return sum(places[unit] == code for unit in units)
 
     def move(target: int, *sources: int, last: bool = False) -> bool:
@@ -237,14 +234,14 @@ def _mend(units: Sequence[int], free: Sequence[int], places: dict[int, int], spl
         return bool(fitting)
 
     share = len(units) * split.test_percent / 100
-    while len(units) > 1 and held(TEST) < max(1, share / 2) and move(TEST, VALIDATION, TRAIN):
+    while len(units) > 1 and count(TEST) < max(1, share / 2) and move(TEST, VALIDATION, TRAIN):
         pass
-    while held(TEST) > 1.5 * share + 1 and move(TRAIN, TEST, last=True):
+    while count(TEST) > 1.5 * share + 1 and move(TRAIN, TEST, last=True):
         pass
-    while 2 * held(TRAIN) < len(units) and (
+    while 2 * count(TRAIN) < len(units) and (
         move(TRAIN, VALIDATION, last=True)
-        or ((held(TEST) > max(1, share / 2) or len(units) == 1) and move(TRAIN, TEST, last=True))
+        or ((count(TEST) > max(1, share / 2) or len(units) == 1) and move(TRAIN, TEST, last=True))
     ):
         pass
-    if not held(VALIDATION) and len(units) * split.validation_percent >= 100:
+    if not count(VALIDATION) and len(units) * split.validation_percent >= 100:
         move(VALIDATION, TRAIN)

@@ -1,8 +1,8 @@
-"""Which rows train, validate and test. The task's class and its options say which of three ways is taken.
+"""The splits of a table into rows that train, validate and test; the task's class and its options choose one of three.
 
 `ByTime`          windows of a time column: `train`, `test`
 split_hash.py     shares by a hash of the group, the key, or the columns known before the outcome: `test_share`
-`ByColumn`        a column of the input that says it
+`ByColumn`        a column of the input with the names of splits
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,101 +31,101 @@ OPTIONS: Options = {"split": "", "train": "", "test": "", "test_share": 0.2, "va
 
 
 class Split(Protocol):
-    """One of the three ways. Rows are split by their marks: whole numbers, which are counted first."""
+    """One of the three splits. A row's mark, an integer, decides its split; marks are counted first."""
 
     @property
     def column(self) -> str:
-        """A column that says the split, and is no feature; "" if there is none."""
+        """The column that holds the split, which is not a feature; "" if there is none."""
 
     @property
     def deciding(self) -> tuple[str, ...]:
-        """Columns, or the one feature, by whose values alone the split is decided; none if the mark says all.
+        """The columns, or the one feature, that decide the split; () if the mark alone decides.
 
-        Their number (`identity.numbered`) is then the column `_kind` of the rows that are split.
+        Their number (`identity.numbered`) is the column `_kind` of the rows.
         """
 
     @property
     def counts_kinds(self) -> bool:
-        """Whether `plan` wants to know how often rows are alike: then all of `deciding` are declared columns."""
+        """Whether `plan` needs the counts of equal rows; then all of `deciding` are declared columns."""
 
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:
-        """The mark of each row; `day` is its day since 1970-01-01, where there is a time.
+        """Returns the mark of each row; `day` is its day since 1970-01-01, for a task with a time.
 
-        Null, or a day that no calendar has, is the mark of a row that cannot be split: `wrong` says why.
+        Null, or a day outside the calendar, marks a row that cannot be split: `wrong` explains it.
         """
 
     def wrong(self, row: Row) -> str:
-        """What is wrong with a row that has no mark; the row has all declared columns."""
+        """Explains why a row has no mark; `row` has all declared columns."""
 
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
-        """The statistics that `assigned` needs, and `split`, `rows_dropped` and `notes` of the manifest.
+        """Returns the plan for `assigned`, with `split`, `rows_dropped` and `notes` of the manifest.
 
         Args:
-            labelled, unlabelled: How many rows have each mark.
-            kinds: How often rows are alike; None where that does not matter.
+            labelled, unlabelled: The number of rows by mark.
+            kinds: The counts of equal rows; None unless `counts_kinds`.
 
         Raises:
-            UserError: the data lacks what the split needs.
+            UserError: The data lacks rows that the split needs.
         """
 
     def assigned(self, rows: ir.Table, planned: Planned) -> ir.IntegerValue:
-        """The split of each row, a position in `shares.NAMES`; -1 for none.
+        """Returns the split of each row, a position in `shares.NAMES`, or -1 for none.
 
         Args:
-            rows: With `_row_id`, `_mark`, and where some columns are `deciding` their `_kind`.
+            rows: The rows with `_row_id`, `_mark`, and `_kind` if `deciding` is not empty.
         """
 
 
 def choose(task: Declaration, unlabelled: str, defaults: Options, options: Options) -> Split:
-    """The way that the task is split.
+    """Returns the split of the task.
 
     Args:
-        unlabelled: Why a row may have no label.
+        unlabelled: The reason why a row may have no label.
         defaults: The options of the task's class.
-        options: What the user gave; a `train` window alone is not tested by the class's own `test` window.
+        options: The user's options; a `train` window without `test` also drops the class's own `test` window.
 
     Raises:
-        UserError: an option is wrong, or means nothing for this way.
+        UserError: An option is wrong, or has no effect on this split.
     """
-    chosen = {**defaults, **options}
+    merged = {**defaults, **options}
     if "train" in options and "test" not in options:
-        chosen["test"] = ""
-    way = chosen["split"] or ("time" if task.time else "hash")
-    _refuse_meaningless(task, way, options)
-    if way == "time":
-        return ByTime.chosen(task, unlabelled, chosen)
-    if way == "hash":
-        return ByHash.chosen(task, unlabelled, chosen)
+        merged["test"] = ""
+    kind = merged["split"] or ("time" if task.time else "hash")
+    _refuse_unused(task, kind, options)
+    if kind == "time":
+        return ByTime.chosen(task, unlabelled, merged)
+    if kind == "hash":
+        return ByHash.chosen(task, unlabelled, merged)
     names = [field.name for field in task.schema]
-    if way not in names:
+    if kind not in names:
         raise UserError(
-            f"{task.task}: split = {way!r} is neither time nor hash nor a column. {did_you_mean(way, names)}"
+            f"{task.task}: split = {kind!r} is neither time nor hash nor a column. {did_you_mean(kind, names)}"
         )
-    return ByColumn.chosen(task, unlabelled, way)
+    return ByColumn.chosen(task, unlabelled, kind)
 
 
-def _refuse_meaningless(task: Declaration, way: str, options: Options) -> None:
-    """Raises UserError for an option that would do nothing."""
-    if way == "time" and not task.time:
+def _refuse_unused(task: Declaration, kind: str, options: Options) -> None:
+    """Raises UserError for an option that has no effect on the split `kind`."""
+    if kind == "time" and not task.time:
         raise UserError(f"{task.task} has no time column, so split = time is not possible.")
-    used = {"time": ("train", "test", "validation_share"), "hash": ("test_share", "validation_share")}.get(way, ())
+    used = {"time": ("train", "test", "validation_share"), "hash": ("test_share", "validation_share")}.get(kind, ())
     ignored = [name for name in OPTIONS if name != "split" and name not in used and options.get(name, "") != ""]
     if ignored:
-        reasons = {"time": "windows of time say which rows test",
+        reasons = {"time": "windows of time decide which rows test",
                    "hash": f"{task.task} {'is split by a hash' if task.time else 'has no time column'}"}  # fmt: skip
-        reason = reasons.get(way, f"the column {way} says which rows test")
+        reason = reasons.get(kind, f"the column {kind} decides which rows test")
         raise UserError(f"{' and '.join(ignored)} would do nothing: {reason}.")
 
 
-# ---- windows of time; of the train window whole days validate
+# ---- the split by windows of time; whole days of the train window validate
 
-#: Days that a row's is compared with one by one.
+#: The most days that a row's day is compared with one by one.
 MOST_COMPARED = 4
 
 
 @dataclass(frozen=True)
 class ByTime:
-    """Windows of days; the mark of a row is its day, counted from 1970-01-01 on."""
+    """The split by windows of days; the mark of a row is its day, counted from 1970-01-01."""
 
     windows: Windows
     validation_percent: int
@@ -150,14 +150,14 @@ class ByTime:
     def plan(self, labelled: Mapping[int, int], unlabelled: Mapping[int, int], kinds: Kinds | None) -> Planned:
         present = labelled.keys() | unlabelled.keys()
         if not present:
-            raise UserError("the input has no rows: there is nothing to learn or to test.")
+            raise UserError("the input has no rows, so no model can be trained or tested.")
         train, test = self.windows.resolve(present)
         for spans in (train, test):
             require_labelled(any(_inside(day, spans) for day in labelled), spoken(spans), self.unlabelled)
         without = sum(n for day, n in unlabelled.items() if _inside(day, (*train, *test)))
         outside = sum(n for days in (labelled, unlabelled) for day, n in days.items()
                       if not _inside(day, (*train, *test)))  # fmt: skip
-        held_out = self._validation([day for day in labelled if _inside(day, train)])
+        held_out = self._choose_validation([day for day in labelled if _inside(day, train)])
         return {
             "split": {"by": f"time ({self.time})", "train": spoken(train), "test": spoken(test)},
             "validation_days": [date_of(day).isoformat() for day in held_out],
@@ -172,8 +172,8 @@ class ByTime:
         codes = ibis.cases((_within(day, test), 2), *held_out, (_within(day, train), 0), else_=-1)
         return cast(ir.IntegerValue, codes.cast("int8"))
 
-    def _validation(self, train_days: Collection[int]) -> list[int]:
-        """The share of the days, at least one of two: those whose hashes are the smallest."""
+    def _choose_validation(self, train_days: Collection[int]) -> list[int]:
+        """Returns the validation share of the days, those with the smallest hashes; at least one if there are two."""
         days: Sequence[int] = sorted(train_days)
         fewest = int(len(days) > 1 and self.validation_percent > 0)
         count = max(len(days) * self.validation_percent // 100, fewest)
@@ -190,20 +190,22 @@ def _within(day: ir.IntegerValue, spans: Sequence[tuple[int, int]]) -> ir.Boolea
 
 
 def _among(day: ir.IntegerValue, days: Sequence[int]) -> ir.BooleanValue:
-    """Whether the day is one of these, which are sorted. Of ten years 182 are held out: halved until few are left, they
-    take a few comparisons of each row, where an engine would join the rows with a list."""
+    """Returns whether the day is one of these sorted days, by a binary search.
+
+    Ten years hold out 182 days: a search takes a few comparisons for each row, where `isin` would join with a list.
+    """
     if len(days) <= MOST_COMPARED:
-        return cast(ir.BooleanValue, ibis.or_(*(day == each for each in days)))
+        return cast(ir.BooleanValue, ibis.or_(*(day == other for other in days)))
     middle = len(days) // 2
     return (day < days[middle]).ifelse(_among(day, days[:middle]), _among(day, days[middle:]))
 
 
-# ---- a split that a column of the input gives: `train`, `validation` or `test`; rows that say nothing are left out
+# ---- the split by a column of the input with `train`, `validation` or `test`; rows with "" are left out
 
 
 @dataclass(frozen=True)
 class ByColumn:
-    """A column of the names of splits; the mark of a row is the code of its split, -1 for none."""
+    """The split by a column of the names of splits; the mark of a row is the code of its split, or -1 for none."""
 
     column: str
     unlabelled: str
@@ -215,7 +217,7 @@ class ByColumn:
         field = next(field for field in task.schema if field.name == column)
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise UserError(f"{task.task}: the split column {column} must be of strings; it is {field.type}.")
+            raise UserError(f"{task.task}: the split column {column} must hold strings; it is {field.type}.")
         return cls(column, unlabelled)
 
     def mark(self, rows: ir.Table, day: ir.IntegerValue | None) -> ir.IntegerValue:

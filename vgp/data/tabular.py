@@ -1,4 +1,4 @@
-"""A task over a table: declare the columns, and what is left to write is what is special about yours.
+"""A task over a table: declare its columns, and override only the methods in which your task differs.
 
 class Churn(TabularTask):
     schema = (
@@ -16,8 +16,8 @@ class Churn(TabularTask):
     def features(self, rows):
         return {"plan": rows.plan, "spend": (rows.spend + 1).ln()}
 
-The methods are Ibis expressions (https://ibis-project.org): they describe columns and compute nothing, and an engine
-runs them where the data lies (`vgp.data.engines`).
+The methods return Ibis expressions (https://ibis-project.org), which describe columns and compute nothing; an engine
+runs them close to the data (`vgp.data.engines`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,37 +42,37 @@ if TYPE_CHECKING:
     from vgp.data.task import Batch
     from vgp.protocol.manifest import Manifest
 
-#: As a `group`: every row counts by itself.
+#: The `group` of a task whose rows are all independent.
 ROW = "row"
-#: How text files are written, where that is not found by itself; and the engine, where the source leaves a choice.
+#: The engine, and the format of text files; "" = chosen automatically.
 OPTIONS: Options = {"engine": "", "separator": "", "quote": "", "encoding": "", "decimal": ""}
 
 
 class TabularTask(Task):
-    """A task over a table. Declare the columns; override `labels`, `events`, `features` where you differ.
+    """A task over a table. Declare the columns, and override `labels`, `events` and `features` where needed.
 
     `rows` is always a table of the declared columns, in these types: int64, float64, string ("" = missing), boolean,
-    date, and timestamp (naive, or in UTC); null is missing for all but strings.
+    date, and timestamp (naive, or in UTC). In all types but string, null = missing.
 
     Raises:
-        UserError: the declaration is inconsistent, or an option or a window is not one.
+        UserError: The declaration is inconsistent, or an option or a window is wrong.
     """
 
-    #: The columns to read; others in the source are ignored.
+    #: The columns to read; other columns of the source are ignored.
     schema: ClassVar[tuple[Field, ...]] = ()
-    #: Columns that together occur once; checked over the whole source.
+    #: Columns whose combined values occur once; checked over the whole source.
     key: ClassVar[tuple[str, ...]] = ()
-    #: Date or timestamp column that the windows `train` and `test` cut; without one, rows are split by a hash of
-    #: `group`, of the key, or of all columns known before the outcome.
+    #: Date or timestamp column for the windows `train` and `test`; without it, rows are split by a hash of `group`, of
+    #: the key, or of all columns known before the outcome.
     time: ClassVar[str] = ""
-    #: Column that holds the outcome: bool, class names, or class codes; with `quantiles` a number. Unneeded if `labels`
-    #: is overridden.
+    #: Column that holds the outcome: bool, class names, or class codes; with `quantiles` a number. Not needed if
+    #: `labels` is overridden.
     target: ClassVar[str] = ""
-    #: What a reader of the results must know, beside what is found in the rows; for the report.
+    #: Sentences for the report that a reader of the results must know.
     remarks: ClassVar[tuple[str, ...]] = ()
-    #: Why a row may have no label, for the report.
+    #: The reason why a row may have no label, for the report.
     unlabelled: ClassVar[str] = "no label"
-    #: Options and their defaults; a task may add its own, and change these (`vgp.data.splits` says what they do).
+    #: Options and their defaults; a task may add its own, and change these (see `vgp.data.splits`).
     settings: ClassVar[Options] = {"hidden": [256, 128], "dropout": 0.1, **splits.OPTIONS, **OPTIONS}
 
     def __init__(self, options: Options | None = None):
@@ -92,44 +92,44 @@ class TabularTask(Task):
         for name in ("dates", "summary", "merge", "shards", "scan", "combine", "rows"):
             if getattr(type(self), name, None) is not getattr(TabularTask, name, None):
                 raise UserError(
-                    f"{type(self).__name__}.{name} is no method of a task over a table: `days`, `labels`, `events` and "
-                    "`features` are, and they are expressions over all its rows (docs/tutorials/your-task.md)."
+                    f"{type(self).__name__}.{name} is not a method of a task over a table. Write `days`, `labels`, "
+                    "`events` or `features`, which return expressions over all its rows (docs/tutorials/your-task.md)."
                 )
 
     def defaults(self) -> Options:
         return {**splits.OPTIONS, **OPTIONS, **self.settings}
 
-    # ---- what a task of its own may override
+    # ---- methods that a task may override
 
     def strange_values(self, sample: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
-        """A sentence for each value that may not be what it seems, such as a number that stands for a missing one.
+        """Yields a sentence for each suspicious value, such as a number that stands for a missing value.
 
         Args:
-            sample: Train rows by feature, numbers and codes.
-            names: The names of each category, by its code, of all rows.
+            sample: Train rows by feature: numbers and codes.
+            names: The values of each category of all rows, by code.
         """
         yield from ()
 
     def default_data(self) -> str:
-        """The input when none is given."""
-        raise UserError(f"{type(self).__name__} has no input of its own: give files, folders or globs, or bq://...")
+        """Returns the input to use when the user names none."""
+        raise UserError(f"{type(self).__name__} has no default input: give files, folders or globs, or bq://...")
 
     def days(self, rows: ir.Table) -> ir.DateValue:
-        """The day of each row, for the windows; `rows` has all columns."""
+        """Returns the day of each row, for the windows; `rows` has all columns."""
         return cast(ir.DateValue, rows[self.time].cast("date"))
 
     def labels(self, rows: ir.Table) -> ir.NumericValue:
-        """The class code of each row, or the number of a regression; null if its outcome is unknown, and the row is
-        left out. `rows` has all columns.
+        """Returns the class code of each row, or the number of a regression. `rows` has all columns.
 
-        A code that is no class's is refused, with its row, and so is an infinite number; not-a-number is unknown.
+        Null or NaN = unknown outcome; the row is left out. A code without a class and an infinite number are errors,
+        and the message names the row.
         """
         target = rows[self.target]
         if self.regression:
             return cast(ir.NumericValue, target.cast("float64"))
         if target.type().is_string():
             codes = [(title, code) for code, title in enumerate(self.classes)]
-            # The code of no class: "" is unknown, and any other text is refused.
+            # -1 is not a class, so a text that names no class is an error; "" is unknown.
             return cast(ir.IntegerValue, target.cases(*codes, ("", None), else_=-1).cast("int64"))
         if target.type().is_floating():
             # A code is a whole number; NaN is unknown.
@@ -141,14 +141,14 @@ class TabularTask(Task):
         return cast(ir.IntegerValue, target.cast("int64"))
 
     def events(self, rows: ir.Table) -> Mapping[str, Events]:
-        """What rows look back on, by name: events of the hours before a row's own. `rows` has all columns."""
+        """Returns, by name, events to sum over the hours before each row's own. `rows` has all columns."""
         return {}
 
     def features(self, rows: ir.Table) -> Mapping[str, ir.Value]:
-        """What the model learns from, by name: numbers, booleans or strings.
+        """Returns the features of the model by name: numbers, booleans or strings.
 
-        `rows` has the columns known before the outcome, and what `events` looked back on: `NAME_count_FIRST_LAST`,
-        `NAME_mean_FIRST_LAST`. By default all columns but those of the key, the time, the group and the split.
+        `rows` has the columns known before the outcome, and the sums of `events`: `NAME_count_FIRST_LAST`,
+        `NAME_mean_FIRST_LAST`. Default: all columns but those of the key, the time, the group and the split.
         """
         spare = {*self.key, self.time, *self.groups, self.split.column}
         return {name: rows[name] for name in rows.columns if name not in spare}
@@ -157,7 +157,7 @@ class TabularTask(Task):
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """As `Task.groups`: with a time its day where none is named, none where `row` is, and `day` is the time's."""
+        """The columns of `Task.groups`. With a time, the default and "day" are the day of the time; "row" = none."""
         named = super().groups
         if named == (ROW,) and all(field.name != ROW for field in self.schema):
             return ()
@@ -182,7 +182,7 @@ class TabularTask(Task):
 
     @property
     def engine(self) -> str:
-        """The option; "" = as the source has it."""
+        """The option `engine`; "" = chosen by the source."""
         return str({**self.defaults(), **self.options}["engine"])
 
     def files(self, data: str) -> Sequence[File]:
@@ -194,7 +194,7 @@ class TabularTask(Task):
     def rows(self, shard: Shard, statistics: Statistics) -> "dict[str, pa.Table]":
         raise AssertionError("a table is prepared by its expressions")
 
-    # ---- a network that fits any table
+    # ---- the default network, for any table
 
     def model(self, data: "Manifest") -> "nn.Module":
         from vgp.networks.tabular import QuantileNetwork, TabularNetwork

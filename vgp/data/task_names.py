@@ -1,4 +1,4 @@
-"""The names of tasks: short ones, `module:Class`, and those of earlier versions. Nothing is imported here."""
+"""The names of tasks: short ones, `module:Class`, and those of earlier versions. Imports no task."""
 
 import importlib
 import pkgutil
@@ -9,17 +9,17 @@ from vgp.base.exits import UserError
 from vgp.base.text.nearest import nearest
 from vgp.base.text.printable import quoted
 
-#: The tasks that the library brings.
+#: The tasks of the library.
 SHIPPED = {"files": "vgp.data.tasks.files:Files", "table": "vgp.data.tasks.table.task:Table"}
 #: The folder of a project whose files have short names: `flights` is the class Flights of training/tasks/flights.py.
 PROJECT = "training.tasks"
-#: What datasets, models and registries of version 0.1 say.
+#: The names in datasets, models and registries of version 0.1.
 _EARLIER = {"training.tasks.files:Files": SHIPPED["files"], "training.tasks.table.task:Table": SHIPPED["table"]}
 _SHORT = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def spec(name: str) -> str:
-    """The full `module:Class` of a short name; other names as they are."""
+    """Returns the full `module:Class` of a short name, and other names unchanged."""
     if name in SHIPPED:
         return SHIPPED[name]
     if _SHORT.fullmatch(name):
@@ -28,48 +28,49 @@ def spec(name: str) -> str:
 
 
 def short(name: str) -> str:
-    """The short name of a task; empty if it has none."""
+    """Returns the short name of a task; "" if it has none."""
     full = spec(name)
-    found = next((each for each, shipped in SHIPPED.items() if shipped == full), "")
+    shipped = next((key for key, value in SHIPPED.items() if value == full), "")
     module = full.partition(":")[0].removeprefix(f"{PROJECT}.")
-    return found or (module if _SHORT.fullmatch(module) and spec(module) == full else "")
+    return shipped or (module if _SHORT.fullmatch(module) and spec(module) == full else "")
 
 
 def trusted(named: str, file: str, chosen: str = "") -> str:
-    """The task that a file names, if it may be loaded: the library's, the project's, chosen or imported by the caller.
+    """Returns the full name of a task that a file names, if it is safe to load.
 
-    A file is not enough to import a module, for that runs its code; and files lie in folders that others may write.
+    Safe are the tasks of the library and of the project, the task `chosen` by the caller, and classes of imported
+    modules. A file alone is not enough, because an import runs code, and others may be able to write the file.
 
     Raises:
-        UserError: it names another task than the chosen one, or one that nobody but the file speaks for.
+        UserError: The file names another task than the chosen one, or one that is not safe to load.
     """
     full = spec(named)
     module, _, member = full.partition(":")
     if chosen and spec(chosen) != full:
-        raise UserError(f"{file} is of the task {quoted(named)}, not of {chosen}.")
+        raise UserError(f"{file} belongs to the task {quoted(named)}, not to {chosen}.")
     if not (
         chosen
         or short(full) in {*SHIPPED, *_in_project()}
         or member in getattr(sys.modules.get(module), "__dict__", {})
     ):
         raise UserError(
-            f"{file} names the task {quoted(named)}, which is neither shipped nor in use here, and a file is not "
-            f"enough to import a module. If you trust it: import {quoted(module)[1:-1]} first, or give the step its "
-            "task (--task)."
+            f"{file} names the task {quoted(named)}, which is neither in the library or the project nor imported; it "
+            "was not imported because that runs its code. If you trust it, import "
+            f"{quoted(module)[1:-1]} first, or pass --task to the step."
         )
     return full
 
 
 def parts(name: str) -> tuple[str, str]:
-    """Module and class of a task's name; nothing is imported.
+    """Returns module and class of a task's name, without importing them.
 
     Raises:
-        UserError: it is neither a short name nor `module:Class`.
+        UserError: The name is neither a short name nor `module:Class`.
     """
     if name.strip().endswith(".toml"):
         raise UserError(
-            f"task {name!r} is a file, which commands read where it lies: --set task=FILE.toml, --task FILE.toml. "
-            "Elsewhere, such as in the console's form, give task = table and the text of the file as the option "
+            f"task {name!r} is a file, which only commands can read: --set task=FILE.toml, --task FILE.toml. "
+            "Elsewhere, such as in the console's form, set task = table and pass the text of the file as the option "
             'declaration: task_options = {"declaration": "..."}.'
         )
     module_name, colon, class_name = spec(name).partition(":")
@@ -84,22 +85,22 @@ def parts(name: str) -> tuple[str, str]:
 
 
 def _in_project() -> list[str]:
-    """The short names that the project in use here has files for."""
+    """Returns the short names of the tasks in the current project."""
     try:
         folder = importlib.import_module(PROJECT).__path__
     except ModuleNotFoundError:
         return []
-    return sorted(each.name for each in pkgutil.iter_modules(folder))
+    return sorted(module.name for module in pkgutil.iter_modules(folder))
 
 
 def _require_file(name: str) -> None:
-    """Raises UserError if the project has no file for a short name."""
-    there = [*SHIPPED, *_in_project()]
-    if name in there:
+    """Raises UserError if neither the library nor the project has a task of that short name."""
+    names = [*SHIPPED, *_in_project()]
+    if name in names:
         return
-    near = nearest(name, there)
+    near = nearest(name, names)
     raise UserError(
         f"task {name!r} is neither a task of the library nor a file in {PROJECT.replace('.', '/')}/ "
-        f"({', '.join(there)}).{f' Did you mean {near}?' if near else ''} Your own can lie anywhere: module:Class, "
-        "such as my_package.my_task:MyTask."
+        f"({', '.join(names)}).{f' Did you mean {near}?' if near else ''} Name your own task in any module as "
+        "module:Class, such as my_package.my_task:MyTask."
     )

@@ -1,4 +1,4 @@
-"""One file of tensors in safetensors format, written and read piece by piece: a part of a checkpoint, or a model.
+"""A file of tensors in safetensors format, written and read piece by piece: a part of a checkpoint, or a model.
 
 Format: https://huggingface.co/docs/safetensors/index#format
 """
@@ -18,12 +18,12 @@ from vgp.base.documents import json_text
 from vgp.base.documents.json_text import JsonObject
 from vgp.base.storage.files import CHECKSUM_BLOCK as BLOCK
 
-#: Memory as uint8.
+#: A block of memory as uint8.
 Bytes = NDArray[np.uint8]
 
 _PIECE = 1 << 20
 
-#: In the order in which the safetensors library writes them: widest first, so that every tensor is aligned.
+#: The types in the order in which the safetensors library writes them: widest first, so that every tensor is aligned.
 _DTYPES = {
     torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64", torch.float32: "F32",
     torch.uint32: "U32", torch.int32: "I32", torch.bfloat16: "BF16", torch.float16: "F16", torch.uint16: "U16",
@@ -32,15 +32,15 @@ _DTYPES = {
 }  # fmt: skip
 _ORDER = {dtype: place for place, dtype in enumerate(_DTYPES)}
 _NAMED = {name: dtype for dtype, name in _DTYPES.items()}
-#: The length of the header, little-endian, comes first.
+#: Bytes of the header's length, little-endian, at the start of the file.
 LENGTH_BYTES = 8
-#: What the safetensors library itself allows.
+#: The limit of the safetensors library.
 MOST_HEADER_BYTES = 100 << 20
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a tensor's rows lie in a part: bytes [start, stop) of the file."""
+    """The place of a tensor in a file: bytes [start, stop)."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -53,16 +53,16 @@ class Entry:
 
 
 def ordered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as they follow each other in a file, so that equal states are equal files."""
+    """Sorts the tensors in the order of the file, so that equal states give equal files."""
     return dict(sorted(tensors.items(), key=lambda item: (_ORDER[item[1].dtype], item[0])))
 
 
 def head(tensors: Mapping[str, Tensor], aliases: Mapping[str, str] | None = None) -> bytes:
-    """What a file of these tensors begins with; of them only the form is looked at.
+    """Encodes the length and header of a file of these tensors, from their types and shapes.
 
     Args:
-        tensors: In their order.
-        aliases: Names of tensors that are left out, and the names that they are there by; noted as the library does.
+        tensors: The tensors in file order.
+        aliases: Names of omitted tensors, and the names of their equals in the file, stored like the library does.
     """
     fields: JsonObject = {"__metadata__": dict(sorted(aliases.items()))} if aliases else {}
     offset = 0
@@ -76,30 +76,30 @@ def head(tensors: Mapping[str, Tensor], aliases: Mapping[str, str] | None = None
 
 
 def encode(tensors: Mapping[str, Tensor]) -> list[Bytes]:
-    """The file of these CPU tensors as uint8 arrays: nothing is copied."""
+    """Encodes a file of CPU tensors as uint8 arrays, without a copy of the tensors."""
     tensors = ordered(tensors)
     return [np.frombuffer(head(tensors), np.uint8), *map(as_bytes, tensors.values())]
 
 
 def as_bytes(tensor: Tensor) -> Bytes:
-    """The memory of a contiguous CPU tensor."""
+    """Returns the memory of a CPU tensor as uint8."""
     memory: Bytes = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
     return memory
 
 
 def header_bytes(length: bytes, size: int) -> int:
-    """How long the header of a file of `size` bytes is. Raises ValueError if it cannot be."""
+    """Returns the length of the header in a file of `size` bytes. Raises ValueError if it is impossible."""
     size_of_header = int.from_bytes(length, "little")
     if not 2 <= size_of_header <= min(size - LENGTH_BYTES, MOST_HEADER_BYTES):
-        raise ValueError(f"a header of {size_of_header} bytes in a file of {size}")
+        raise ValueError(f"the header has {size_of_header} bytes, which does not fit a file of {size}")
     return size_of_header
 
 
 def entries(header: bytes, size: int) -> dict[str, Entry]:
-    """The tensors of a file of `size` bytes. Raises ValueError if the header says what cannot be."""
+    """Reads the tensors' places from the header of a file of `size` bytes. Raises ValueError if they are impossible."""
     fields = json_text.parse_json(header)
     if not isinstance(fields, dict):
-        raise ValueError("the header is no JSON object")
+        raise ValueError("the header is not a JSON object")
     first = LENGTH_BYTES + len(header)
     return {name: _entry(name, value, first, size) for name, value in fields.items() if name != "__metadata__"}
 
@@ -110,21 +110,21 @@ def _entry(name: str, value: JsonObject, first: int, size: int) -> Entry:
         begin, end = value["data_offsets"]
         length = math.prod(shape) * dtype.itemsize
     except (LookupError, TypeError, ValueError):
-        raise ValueError(f"the header says nothing sensible of {name}") from None
+        raise ValueError(f"the header has an invalid entry for {name}") from None
     if any(type(n) is not int or n < 0 for n in (*shape, begin)) or end != begin + length or first + end > size:
         raise ValueError(f"{name} of shape {list(shape)} does not fit into the file")
     return Entry(dtype, shape, first + begin, first + end)
 
 
 class Checksums:
-    """CRC-32C of a file and of each of its blocks, while its bytes go by."""
+    """The CRC-32C of a file and of each of its blocks, computed while the file is written."""
 
     def __init__(self) -> None:
         self.size = self.crc32c = 0
         self.blocks: list[int] = []
 
     def pieces(self, buffers: Iterable[Bytes]) -> Iterator[memoryview]:
-        """The buffers in pieces of at most `_PIECE` bytes, none across the end of a block."""
+        """Yields the buffers in pieces of at most `_PIECE` bytes, none across the end of a block."""
         for buffer in buffers:
             start = 0
             while start < len(buffer):

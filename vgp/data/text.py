@@ -1,4 +1,4 @@
-"""Text files, wherever they lie: listed, split by their names, and cut into passages of whole lines."""
+"""Text files, local or in a bucket: listed, split by their names, and cut into passages of whole lines."""
 
 import hashlib
 import os
@@ -16,15 +16,15 @@ from vgp.base.storage import download, files, finding, pinned, storage
 from vgp.data import place
 from vgp.protocol.manifest import SourceFile
 
-#: A shard holds about this much text; a larger file is cut into passages of this size.
+#: The approximate size of a shard; a larger file is cut into passages of this size.
 SHARD_BYTES = 4 << 20
-#: Folders of the standard library that hold what others wrote, or data of its tests.
+#: Folders of the standard library with third-party packages or tests.
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
 
 
 @dataclass(frozen=True)
 class Text:
-    """A file: `name` is its path below the root that was given, the same on every machine."""
+    """A text file; `name` is its path below the input's root, equal on every machine."""
 
     name: str
     file: storage.File
@@ -43,7 +43,7 @@ class Passage:
     """The lines of a file that begin in the byte range start..end."""
 
     name: str
-    #: On this machine, or gs://bucket/name#generation.
+    #: A local path, or gs://bucket/name#generation.
     path: str
     version: files.Version
     start: int
@@ -52,7 +52,7 @@ class Passage:
     def read(self) -> bytes:
         place.at(storage.plain(self.path), f"bytes {self.start}-{self.end}")
         with self._open() as file:
-            if self.start:  # the line that the cut fell into belongs to the passage before
+            if self.start:  # a line across the cut belongs to the previous passage
                 file.seek(self.start - 1)
                 file.readline()
             if file.tell() >= self.end:
@@ -67,13 +67,13 @@ class Passage:
 
 
 def find(data: str) -> list[Text]:
-    """The files that `data` stands for, sorted by name; "" = the sources of Python's standard library.
+    """Returns the files that `data` names, sorted by name; "" = the sources of Python's standard library.
 
     Args:
-        data: files, folders (with all below them) and globs, local or gs://, separated by commas.
+        data: Files, folders (with all files below them) and globs, local or gs://, separated by commas.
 
     Raises:
-        UserError: a part matches nothing, or two files have the same name below their roots.
+        UserError: A part matches nothing, or two files have the same name below their roots.
     """
     parts = storage.parts(data)
     matches = [text for part in parts for text in _below(part)] if parts else _standard_library()
@@ -90,12 +90,12 @@ def find(data: str) -> list[Text]:
 def _standard_library() -> list[Text]:
     root = Path(sysconfig.get_path("stdlib"))
     names = [path.relative_to(root) for path in root.rglob("*.py")]
-    kept = [name for name in names if not SKIPPED & set(name.parts)]
-    return [Text(name.as_posix(), finding.described(str(root / name))) for name in kept]
+    sources = [name for name in names if not SKIPPED & set(name.parts)]
+    return [Text(name.as_posix(), finding.described(str(root / name))) for name in sources]
 
 
 def _below(part: str) -> list[Text]:
-    """What one file, folder or glob stands for. Its root is the folder, or what comes before the first wildcard."""
+    """Returns the files of one file, folder or glob. The root is the folder, or the part before the first wildcard."""
     if pinned.digest(part):
         return [Text(file.title or storage.plain(file.path), file) for file in storage.find(part)]
     if storage.WILDCARDS & set(part) and not os.path.exists(part):
@@ -118,7 +118,7 @@ def _named(root: str, files: Sequence[storage.File]) -> list[Text]:
 
 
 def split_of(name: str, validation_share: float, test_share: float) -> str:
-    """The split of a file by a hash of its name alone: more files never move one from a split to another."""
+    """Returns the split of a file by a hash of its name alone, so new files never move existing ones."""
     place = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little") / 2**64
     return "test" if place < test_share else "validation" if place < test_share + validation_share else "train"
 
@@ -126,10 +126,10 @@ def split_of(name: str, validation_share: float, test_share: float) -> str:
 def cut(
     texts: Sequence[Text], scratch: Path, *, elsewhere: bool = False
 ) -> tuple[list[tuple[Passage, ...]], tuple[SourceFile, ...]]:
-    """Shards of about `SHARD_BYTES`, and the checksum of every file; remote ones are copied to `scratch` first.
+    """Returns shards of about `SHARD_BYTES`, and the checksum of every file. Copies remote files to `scratch` first.
 
     Args:
-        elsewhere: Whether passages are read on other machines: from the bucket then, and no copy stays here.
+        elsewhere: Whether other machines read the passages, from the bucket; then no copy stays in `scratch`.
     """
     with ThreadPoolExecutor(4) as pool:
         local = list(pool.map(lambda item: _local(item[1], scratch / f"text-{item[0]}", elsewhere), enumerate(texts)))
@@ -148,7 +148,7 @@ def cut(
 
 
 def _local(text: Text, scratch: Path, elsewhere: bool) -> tuple[str, files.Version, SourceFile]:
-    """Where the text is read, as of which version, and its checksum."""
+    """Returns the path to read the text from, its version, and its checksum."""
     path, known, name = Path(text.path), text.file.version, storage.plain(text.path)
     if storage.is_remote(text.path):
         download.copy(text.path, scratch)

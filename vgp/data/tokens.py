@@ -1,4 +1,4 @@
-"""Text to tokens and back: bytes as they are, or byte-level BPE (Sennrich et al. 2016, Radford et al. 2019)."""
+"""Text to tokens and back: raw bytes, or byte-level BPE (Sennrich et al. 2016, Radford et al. 2019)."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,18 +18,18 @@ Ids = NDArray[np.uint16]
 
 
 class Tokens(Protocol):
-    """`size` counts all tokens; the last of them starts every text and fills what is empty."""
+    """A tokenizer. `size` counts all tokens; the last token starts every text and pads rows."""
 
     size: int
 
     def encode(self, text: bytes) -> tuple[Ids, NDArray[np.int64]]:
-        """Tokens of a text, uint16 (n,), and how many bytes each stands for."""
+        """Returns the tokens of a text, uint16 (n,), and the number of bytes of each."""
 
     def decode(self, ids: Iterable[int]) -> str: ...
 
 
 class Bytes:
-    """One token for each byte."""
+    """A tokenizer with one token for each byte."""
 
     size = 257
 
@@ -42,7 +42,7 @@ class Bytes:
 
 @dataclass
 class BytePairs:
-    """Byte pairs as the package `tokenizers` learned them; `vocabulary` is its own JSON."""
+    """A byte-pair tokenizer of the package `tokenizers`; `vocabulary` is the package's JSON."""
 
     vocabulary: Mapping[str, Json]
 
@@ -53,7 +53,7 @@ class BytePairs:
         learned = self.model.get_vocab()
         self.size = len(learned) + 1
         self.widths = np.zeros(len(learned), np.int64)
-        for token, number in learned.items():  # a character of a token is a byte: that is "byte-level"
+        for token, number in learned.items():  # in byte-level BPE, each character of a token is a byte
             self.widths[number] = len(token)
 
     def encode(self, text: bytes) -> tuple[Ids, NDArray[np.int64]]:
@@ -65,11 +65,11 @@ class BytePairs:
 
 
 def learn(texts: Iterable[bytes], size: int) -> JsonObject:
-    """A byte-level BPE vocabulary of at most `size` - 1 tokens, as JSON; the same for the same texts."""
+    """Learns a byte-level BPE vocabulary of at most `size` - 1 tokens, as JSON; equal texts give equal vocabularies."""
     try:
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     except ModuleNotFoundError:
-        raise UserError("a BPE vocabulary needs the package tokenizers: pip install tokenizers.") from None
+        raise UserError("learning a BPE vocabulary needs the package tokenizers: pip install tokenizers.") from None
     model = Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = decoders.ByteLevel()
@@ -80,5 +80,5 @@ def learn(texts: Iterable[bytes], size: int) -> JsonObject:
 
 
 def tokens(vocabulary: Mapping[str, Json]) -> Tokens:
-    """The tokens of a vocabulary as `learn` gives it; an empty one stands for bytes."""
+    """Returns the tokenizer for a vocabulary of `learn`; an empty vocabulary gives `Bytes`."""
     return BytePairs(vocabulary) if vocabulary else Bytes()

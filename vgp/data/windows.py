@@ -1,4 +1,4 @@
-"""Which days train, and which later days test: the two windows of a task, and the data's days."""
+"""Resolves the windows of a task, `train` and `test`, into days of the data."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,11 +20,11 @@ from vgp.data.periods import (
     spoken,
 )  # fmt: skip
 
-#: A table may have no rows at weekends and holidays, where a window in days begins or ends.
+#: Days without rows that are allowed at either end of a window in days, for weekends and holidays.
 MOST_EMPTY_DAYS = 7
 
 
-#: The first and the last day that there is, from 1970-01-01 on.
+#: The first and the last day of the calendar, counted from 1970-01-01.
 CALENDAR = (date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal())
 
 
@@ -35,10 +35,10 @@ class Windows(NamedTuple):
     test: Window
 
     def resolve(self, present: Collection[int]) -> tuple[Spans, Spans]:
-        """The days that train and those that test, in data that has rows on the days `present`.
+        """Returns the days that train and the days that test, for data with rows on the days `present`.
 
         Raises:
-            UserError: a part of a window has no data, or months do not say of which year they are.
+            UserError: A part of a window has no data, or months lack a year in data of several years.
         """
         days = sorted(present)
         train, test = self._dated(days)
@@ -50,22 +50,24 @@ class Windows(NamedTuple):
 
     @property
     def relative(self) -> bool:
-        """Whether the days follow from the data."""
+        """Whether the days depend on the data."""
         return not all(window.periods and not window.yearless for window in self)
 
     def pinned(self, present: Collection[int], last: int) -> tuple[str, str]:
-        """The two windows with their dates, in data that has rows on the days `present`, of which those after `last`
-        are left out, but not all. What people wrote with dates stays as it is. Raises as `resolve`."""
+        """Returns the texts of the two windows with dates, for data with rows on the days `present` up to `last`.
+
+        A window that already has dates keeps its text. At least one day must be left. Raises the errors of `resolve`.
+        """
         days = sorted(day for day in present if day <= last)
         texts = []
         for window, spans in zip(self, self.resolve(days), strict=True):
-            kept = [(max(start, days[0]), min(end, days[-1] + 1)) for start, end in spans]
+            clipped = [(max(start, days[0]), min(end, days[-1] + 1)) for start, end in spans]
             relative = window.yearless or not window.periods
-            texts.append(in_days([(start, end) for start, end in kept if start < end]) if relative else window.text)
+            texts.append(in_days([(start, end) for start, end in clipped if start < end]) if relative else window.text)
         return texts[0], texts[1]
 
     def end(self) -> int:
-        """The day after the last one that windows with dates name; 0 without."""
+        """Returns the day after the last day of windows with dates; 0 without such windows."""
         return max((p.end for window in self if not window.yearless for p in window.periods), default=0)
 
     def _dated(self, days: Sequence[int]) -> "Windows":
@@ -75,17 +77,17 @@ class Windows(NamedTuple):
         if len(years) > 1:
             raise UserError(
                 f"the data spans {_months(days)}, so month {(self.test if self.test.yearless else self.train).text} "
-                f"could be of several years: write the year too, {FORMS}."
+                f"occurs in several years: write the year too, {FORMS}."
             )
         return Windows(*(w.dated(min(years)) if w.yearless else w for w in self))
 
 
 def windows(train: object, test: object) -> Windows:
-    """Reads the two windows. Without `test` the month, week or year after `train` tests; without `train` all days
-    before `test` train; without both the data's last month tests.
+    """Parses the two windows. Without `test`, the month, week or year after `train` tests; without `train`, all days
+    before `test` train; without both, the data's last month tests.
 
     Raises:
-        UserError: no such window; the two overlap; or the test window lies before the end of training.
+        UserError: A window is not valid, the two overlap, or the test window begins before the end of the train window.
     """
     pair = Windows(parse(train, "train"), parse(test, "test"))
     if pair.train.periods and not pair.test.text:
@@ -96,7 +98,7 @@ def windows(train: object, test: object) -> Windows:
 
 
 def dated(options: Mapping[str, object], name: Literal["train", "test"]) -> Spans:
-    """The days of a window that a task's options name; () where they say no dates, or are no windows."""
+    """Returns the days of a window in a task's options; () if the options have no dates, or no valid windows."""
     try:
         both = windows(options.get("train", ""), options.get("test", ""))
     except UserError:
@@ -108,11 +110,11 @@ def dated(options: Mapping[str, object], name: Literal["train", "test"]) -> Span
 def _test_after(train: Window) -> Window:
     last = train.periods[-1]
     if last.unit == "day":
-        raise UserError(f"train {train.text!r} needs a window `test`: its length, such as '2 weeks', or its days.")
+        raise UserError(f"train {train.text!r} needs a window `test`: a length, such as '2 weeks', or days.")
     if train.yearless and last.text == "12":
-        raise UserError("after month 12 comes the next year: give the months with their years.")
+        raise UserError("the test window after month 12 is in the next year: write the months with their years.")
     if last.end > CALENDAR[1]:
-        raise UserError(f"train {train.text!r} reaches to the end of the calendar: no window `test` can lie after it.")
+        raise UserError(f"train {train.text!r} reaches the end of the calendar: there is no day left for `test`.")
     period = following(last, train.yearless)
     return Window(period.text, (period,), yearless=train.yearless)
 
@@ -120,19 +122,19 @@ def _test_after(train: Window) -> Window:
 def _check_order(train: Window, test: Window) -> None:
     both = f"train {train.text!r} and test {test.text!r}"
     if train.yearless != test.yearless:
-        raise UserError(f"{both}: give both with years or neither.")
+        raise UserError(f"{both}: write both with years, or both without.")
     for period in test.periods:
         if any(period.start < other.end and other.start < period.end for other in train.periods):
             raise UserError(f"{both} overlap in {period.text}.")
     if test.periods[0].start < train.periods[-1].end:
         raise UserError(
-            f"test {test.periods[0].text} lies before the end of train, {train.periods[-1].text}: "
-            "a model may not learn from the future of the rows that test it."
+            f"test {test.periods[0].text} begins before the end of train, {train.periods[-1].text}: "
+            "a model may not learn from the future of its test rows."
         )
 
 
 def _test_span(train: Window, test: Window, days: Sequence[int]) -> Spans:
-    """A test window that was given by its length, or not at all."""
+    """Returns the days of a test window without dates: of its length, or the data's last month."""
     if not test.length:
         last_month = containing("month", days[-1])
         return ((last_month.start, last_month.end),)
@@ -144,13 +146,12 @@ def _test_span(train: Window, test: Window, days: Sequence[int]) -> Spans:
 
 
 def _train_span(train: Window, test_start: int, days: Sequence[int]) -> Spans:
-    """A train window that was given by its length, or not at all."""
+    """Returns the days of a train window without dates: of its length, or all days before the test window."""
     if train.length:
         return ((_within_calendar("train", train, train.length.before, test_start), test_start),)
     if days[0] >= test_start:
         raise UserError(
-            f"the data has rows in {_months(days)} only, and none before the test window: a later window must test "
-            "the model."
+            f"the data has rows in {_months(days)} only, and none before the test window: choose a later test window."
         )
     return ((containing("month", days[0]).start, test_start),)
 
@@ -168,14 +169,14 @@ def _require_rows(name: str, window: Window, spans: Spans, days: Sequence[int]) 
     for text, start, end, unit in window.periods or lengths:
         beyond = max(days[0] - start, end - 1 - days[-1]) if unit == "day" else 0
         if beyond >= MOST_EMPTY_DAYS or bisect_left(days, start) == bisect_left(days, end):
-            shown = f" ({window.text})" if window.length else ""
+            length = f" ({window.text})" if window.length else ""
             raise UserError(
-                f"the data does not have {text}, which {name}{shown} asks for; it has rows in {_months(days)}"
+                f"the data has no rows in {text}, which {name}{length} needs; it has rows in {_months(days)}"
                 f"{f', from {date_of(days[0])} to {date_of(days[-1])}' if unit == 'day' else ''}."
             )
 
 
 def _months(days: Sequence[int]) -> str:
-    """The months that have rows."""
+    """Formats the months that have rows."""
     periods = dict.fromkeys(containing("month", day) for day in days)
     return spoken(spans_of(list(periods)))

@@ -37,7 +37,7 @@ OPEN = ("precision", "compile", "deterministic")
 
 
 class TrainConfig(BaseModel):
-    """The settings of a training run, listed in docs/reference/training-settings.md. The defaults suit a small table."""
+    """The settings of a training run (docs/reference/training-settings.md); the defaults suit a small table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 

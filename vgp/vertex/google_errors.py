@@ -121,7 +121,7 @@ def _act_as(account: str, settings: Settings, *, of_a_step: bool) -> str:
         permissions.act_as(account, member, settings.project or "PROJECT"),
     ]
     if account.endswith(permissions.COMPUTE) and not settings.service_account:
-        lines.append("Or name an account that is for this: service_account in pipelines.toml (docs/tutorials/vertex.md, step 2).")
+        lines.append("Or set service_account in pipelines.toml: docs/tutorials/vertex.md.")
     return "\n".join([*lines, f"If it may not exist: gcloud iam service-accounts describe {account}"])
 
 

@@ -66,7 +66,7 @@ def test_a_table_says_classes_and_splits_and_images_without_a_line_are_counted(s
     made = prepare(TASK, str(shapes), tmp_path / "data", workers=1)
     assert {split: made.rows(split) for split in made.splits} == {"test": 39, "train": 20}
     assert made.rows_dropped == {"no line in the table": 1} and made.rows_read == 60
-    assert made.notes == ("No images by their names, and passed over: 1 file (README.txt).",)
+    assert made.notes == ("Ignored because their names are not those of images: 1 file (README.txt).",)
 
 
 @pytest.mark.parametrize("wrong", ["cut", "text", "empty"])
@@ -85,14 +85,14 @@ def test_a_damaged_image_is_named_or_dropped(shapes, tmp_path, wrong):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("labels.csv", "file,label\ncircle/01.png,cirle\n", "labels.csv, line 2: 'cirle' is no class.*mean circle"),
+        ("labels.csv", "file,label\ncircle/01.png,cirle\n", "labels.csv, line 2: 'cirle' is not a class.*mean circle"),
         ("labels.csv", "file,label\ncircle/99.png,circle\n", "labels.csv, line 2: there is no image 'circle/99.png'"),
         ("labels.csv", "image,label\n", "labels.csv has the columns image, label; it needs file and label"),
         ("labels.csv", "file,label\ncircle/01.png,\n", "line 2: 'circle/01.png' has no label"),
-        ("labels.csv", "file,label\ncircle/01.png,circle\ncircle/01.png,square\n", "line 3 names .* as line 2 does"),
+        ("labels.csv", "file,label\ncircle/01.png,circle\ncircle/01.png,square\n", "line 3 repeats .* of line 2"),
         ("labels.csv", "file,label,split\ncircle/01.png,circle,tset\n", "the split 'tset' is none of train"),
-        ("loose.png", "", "loose.png lies in no folder that tells its class"),
-        ("oval/1.png", "", "oval/1.png: 'oval' is no class of the task.*circle, square"),
+        ("loose.png", "", "loose.png is not in a folder named after its class"),
+        ("oval/1.png", "", "oval/1.png: 'oval' is not a class.*circle, square"),
     ],
 )
 def test_a_class_that_cannot_be_told_is_said_with_its_place(shapes, tmp_path, name, text, says):
@@ -166,7 +166,7 @@ def test_images_that_test_what_was_learnt_by_heart_are_counted(shapes, tmp_path)
 
 def test_whatever_a_decoder_raises_is_a_damaged_image_and_its_warnings_are_not_shown():
     flags = struct.pack("<4s7I44x8I", b"DDS ", 124, 4111, 8, 8, 24, 0, 0, 32, 128, 0, 24, 255, 255, 255, 0)
-    with pytest.raises(Damaged, match=r"a.png is damaged: Unknown pixel format flags 128. Write it anew"):
+    with pytest.raises(Damaged, match=r"a.png is damaged: Unknown pixel format flags 128. Save it again"):
         pixels("a.png", flags.ljust(300, b"\0"), 8, 1)
     Image.new("L", (8, 8), 7).save(file := BytesIO(), "TIFF")
     tiff = bytearray(file.getvalue())

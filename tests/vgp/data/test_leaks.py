@@ -18,7 +18,7 @@ def refused(column: np.ndarray) -> bool:
     try:
         check({"x": column, "label": LABEL}, "label", ("no", "yes"), ())
     except UserError as error:
-        assert "the column x alone tells" in str(error)
+        assert "the column x alone predicts" in str(error)
         return True
     return False
 
@@ -65,7 +65,7 @@ def test_a_column_that_nearly_tells_the_label_is_named_with_an_interval_and_stay
         {"fee": NEARLY, "x": HONEST, "code": np.where(DRAW.random(ROWS) < 0.04, 1 - LABEL, LABEL) + np.uint64(7)}
     )
     assert re.match(
-        r"Columns alone nearly tell the label: fee \(AUC 0\.9\d\d, 95% interval 0\.9\d to 0\.9\d\), code \(", said
+        r"Columns alone nearly predict the label: fee \(AUC 0\.9\d\d, 95% interval 0\.9\d to 0\.9\d\), code \(", said
     )
     assert "x (" not in said and "leave it out of the features, or name it in the task's `trusted`" in said
     assert named({"fee": NEARLY}, trusted=("fee",)) == "" == named({"x": HONEST})
@@ -87,7 +87,7 @@ def test_a_column_that_tells_eight_rows_of_many_is_named_and_luck_is_not(kind):
         flag = np.where(label == 1, 3, DRAW.choice(3, rows)).astype(np.uint64)
         leak, honest = flag, [DRAW.integers(0, 30, rows).astype(np.uint64) for _ in range(40)]
     said = named({"leak": leak, **{f"x{i}": column for i, column in enumerate(honest)}}, label)
-    assert "leak (AUC" in said and "x1" not in said and said.startswith("A column alone nearly tells the label")
+    assert "leak (AUC" in said and "x1" not in said and said.startswith("A column alone nearly predicts the label")
 
 
 def test_of_a_regression_and_of_several_classes_too():
@@ -114,7 +114,7 @@ def test_what_some_rows_of_a_group_tell_of_the_others_is_no_leak():
     who = DRAW.permutation(np.repeat(np.arange(200), 20))
     sick, height = (DRAW.random(200) < 0.5).astype(np.int64), DRAW.normal(170, 10, 200)
     columns = {"height": height[who].astype(np.float32), "who": who.astype(np.float32)}
-    with pytest.raises(UserError, match="the column height alone tells"):
+    with pytest.raises(UserError, match="the column height alone predicts"):
         named(columns, sick[who], trusted=("who",))
     assert named(columns, sick[who], trusted=("who",), group="who") == ""
 
@@ -127,7 +127,7 @@ def test_trusted_columns_and_ids_are_not_looked_at():
 def test_each_of_several_classes_is_looked_at():
     label = DRAW.integers(0, 3, ROWS)
     columns = {"x": (label == 2).astype(np.float32), "label": label}
-    with pytest.raises(UserError, match="whether the label is 'c'"):
+    with pytest.raises(UserError, match="predicts the label 'c'"):
         check(columns, "label", ("a", "b", "c"), ())
 
 

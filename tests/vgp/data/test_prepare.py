@@ -74,7 +74,7 @@ def made(visits_folder, tmp_path_factory):
         patch.syspath_prepend(visits_folder)
         patch.setattr(preparation, "SHARD_BYTES", 1_000)
         patch.setattr(sorting, "RANGE_BYTES", 10_000)
-        patch.setattr("vgp.data.pool._in_log", lambda work, ended: stages.append(work.title))
+        patch.setattr("vgp.data.pool._print_lines", lambda work, ended: stages.append(work.title))
         document = prepare("visits_task:Visits", str(source), folder / "data", workers=1)
     return Made(folder / "data", source, document, stages)
 
@@ -246,7 +246,10 @@ def test_a_key_that_occurs_twice_in_different_files_is_named_in_both(visits, wri
 
 @pytest.mark.parametrize(
     ("task", "says"),
-    [("Leaky", "asks for refunded, which is known only after the outcome"), ("Hidden", "the column hint alone tells")],
+    [
+        ("Leaky", "asks for refunded, which is known only after"),
+        ("Hidden", "the column hint alone predicts"),
+    ],
 )
 def test_a_label_that_leaks_is_refused(visits_module, write_csv, tmp_path, task, says):
     with pytest.raises(UserError, match=says):
@@ -278,7 +281,7 @@ def test_without_a_time_rows_of_the_first_group_stay_together_and_the_second_tra
     [
         ({"options": {"train": "13"}}, "no month 13"),
         ({"options": {"train": "1-4", "test": "4"}}, "overlap"),
-        ({"options": {"train": "1-4", "test": "5"}}, "not have 2024-05, which test asks for; .* in 2024-01:2024-04"),
+        ({"options": {"train": "1-4", "test": "5"}}, "no rows in 2024-05, which test needs; .* in 2024-01:2024-04"),
         ({"options": {"droput": 1}}, "no option 'droput'.*dropout"),
         ({"workers": 0}, "workers is 0"),
     ],
@@ -330,7 +333,7 @@ def test_other_peoples_files_are_left_alone(visits, write_csv, tmp_path):
         prepare(visits, str(path), tmp_path, workers=1)
     with pytest.raises(UserError, match="is a file"):
         prepare(visits, str(path), path, workers=1)
-    with pytest.raises(UserError, match="data cannot be made: .*visits.csv is a file"):
+    with pytest.raises(UserError, match="data cannot be created: .*visits.csv is a file"):
         prepare(visits, str(path), path / "data", workers=1)
     with pytest.raises(UserError, match="cannot be written"):
         prepare(visits, str(path), "/proc/nothing/data", workers=1)
@@ -441,7 +444,7 @@ def test_a_split_that_cannot_be_a_file_name_is_refused(split, tmp_path, monkeypa
         def predict(self, model, batch): ...
 
     monkeypatch.setattr("vgp.data.tasks.find", lambda name: Odd)
-    with pytest.raises(UserError, match="Odd.rows names a split .*: letters, digits, _ and - only"):
+    with pytest.raises(UserError, match="Odd.rows names a split .*: use letters, digits, _ and - only"):
         prepare("odd:Odd", "", tmp_path / "data", workers=1)
     assert not (tmp_path / "data").exists()
 
@@ -463,11 +466,13 @@ def test_free_text_is_refused_before_it_fills_the_memory(visits, write_csv, tmp_
 
     monkeypatch.setattr(columns, "MAX_VALUES", 300)
     lines = [line.replace('"home"', f'"home {i}"') for i, line in enumerate(visit_rows())]
-    with pytest.raises(UserError, match="the category page has more than 300 values; drop it or group them"):
+    with pytest.raises(UserError, match="the category page has more than 300 values: drop the column, or group"):
         prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
     monkeypatch.setattr(columns, "MAX_VALUES", 10_000)
     monkeypatch.setattr(columns, "MAX_VALUE_BYTES", 1_000)
-    with pytest.raises(UserError, match="the values of the category page take more than 0 MiB; drop it or group them"):
+    with pytest.raises(
+        UserError, match="the values of the category page take more than 0 MiB: drop the column, or group"
+    ):
         prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
 
 

@@ -112,10 +112,10 @@ def test_labels_of_any_number_type_become_float64(values):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ([1.0, None], "column label .double. may not be missing; 1 rows are"),
-        ([1.0, float("nan")], "may not be missing; 1 rows are"),
+        ([1.0, None], "column label .double. must have a value; it is missing in 1 rows"),
+        ([1.0, float("nan")], "missing in 1 rows"),
         ([1.0, float("inf")], "column label holds infinite values"),
-        (["a", "b"], "the label label is of type string: a regression predicts a number"),
+        (["a", "b"], "the label label has the type string: a regression predicts a number"),
     ],
 )
 def test_a_label_that_is_no_number_is_refused(values, says):
@@ -134,7 +134,7 @@ def told(column: np.ndarray, label: np.ndarray = COST) -> bool:
     try:
         leaks.check({"x": column, "label": label}, "label", (), ())
     except UserError as error:
-        assert "the column x alone tells the label" in str(error)
+        assert "the column x alone predicts the label" in str(error)
         return True
     return False
 

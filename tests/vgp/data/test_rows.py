@@ -71,7 +71,7 @@ def test_shards_give_the_same_rows_in_batches_of_any_size(dataset: Path):
         np.testing.assert_array_equal(values, expected[name][index])
         np.testing.assert_array_equal(rows.column(name), expected[name])
     files[2].write_bytes(files[2].read_bytes()[::-1])
-    with pytest.raises(UserError, match="other checksum"):
+    with pytest.raises(UserError, match="checksum of the manifest"):
         list(rows.batches(7))
 
 
@@ -102,15 +102,15 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
     expected = open_rows(dataset, "test").columns
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(rows, "IN_MEMORY_BYTES", 0)
-    decoded = rows._decoded
+    decoded = rows._decode
 
     def dies(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows, "_decoded", dies)
+    monkeypatch.setattr(rows, "_decode", dies)
     with pytest.raises(KeyboardInterrupt):
         open_rows(dataset, "test")
-    monkeypatch.setattr(rows, "_decoded", decoded)
+    monkeypatch.setattr(rows, "_decode", decoded)
     mapped = open_rows(dataset, "test").columns
     for name, column in expected.items():
         np.testing.assert_array_equal(mapped[name], column)
@@ -121,7 +121,7 @@ def test_mapped_rows_are_equal_and_survive_a_build_that_was_cut_short(dataset: P
     ("damage", "says"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "bytes, the manifest says"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "other checksum"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" * 9), "checksum of the manifest"),
         (lambda path: path.unlink(), "cannot be read: No such file"),
     ],
     ids=["cut off", "changed", "lost"],
@@ -168,7 +168,7 @@ def test_a_shard_of_other_columns_than_the_manifest_says_is_refused(dataset: Pat
     [
         ("page", pa.array([99], pa.int32()), "holds codes of page beyond its 4 values"),
         ("label", pa.array([-1], pa.int64()), "holds codes of label beyond its 2 values"),
-        ("row_id", pa.array([None], pa.int64()), "lacks values of row_id; no shard does"),
+        ("row_id", pa.array([None], pa.int64()), "lacks values of row_id"),
     ],
 )
 def test_a_shard_of_values_that_cannot_be_is_refused(dataset: Path, name, values, says):
@@ -206,7 +206,7 @@ def test_a_shard_that_would_fill_the_memory_is_refused_before_it_is_decoded(data
     table = pq.read_table(dataset / "test-00000.parquet").slice(0, 1)
     monkeypatch.setattr(rows, "MOST_SHARD_BYTES", 1 << 20)
     rewrite(dataset, pa.concat_tables([table] * 50_000).combine_chunks(), rows=50_000)
-    with pytest.raises(UserError, match="test-00000.parquet would take 1 MiB of memory, and may take 1"):
+    with pytest.raises(UserError, match="test-00000.parquet needs 1 MiB of memory; the limit is 1"):
         open_rows(dataset, "test")
 
 
@@ -214,7 +214,7 @@ def test_a_type_that_is_none_is_refused(dataset: Path):
     made = manifest.load(dataset)
     columns = tuple(c.model_copy(update={"type": "object"}) if c.name == "seconds" else c for c in made.columns)
     manifest.save(made.model_copy(update={"columns": columns}), dataset)
-    with pytest.raises(UserError, match="names the type 'object', which is none of numbers"):
+    with pytest.raises(UserError, match="names the type 'object'"):
         open_rows(dataset, "test")
 
 

@@ -218,13 +218,13 @@ def test_rows_that_are_alike_stay_together_unless_their_kind_is_common(placed):
     assert all(len(places) == 1 for places in of_kind.values())
     assert 8 <= common["test"] <= 24 and common["train"] > 40
     (note,) = planned["notes"]
-    assert "680 of 680 rows are like another in all columns known before the outcome: there are 201 kinds" in note
+    assert "680 of 680 rows are equal to another row in all columns known before the outcome: there are 201" in note
     assert (
         "Rows of common kinds (1 kinds, 80 rows) go to the splits one by one, by their number within the kind" in note
     )
     assert (
         "Rows of every other kind stay together" in note
-        and "A key or a group, if you declare one, decides instead." in note
+        and "If you declare a key or a group, it decides instead." in note
     )
 
 
@@ -276,7 +276,7 @@ def test_kinds_of_every_size_have_their_shares_to_a_row(size, tmp_path):
 def test_many_alike_rows_are_said_in_the_output_the_manifest_and_the_report(run, capfd, tmp_path):
     made, _, folder = run(Titanic, NAMES, passengers())
     (note,) = made.notes
-    assert "1,315 of 1,316 rows are like another" in note and "12 kinds" in note
+    assert "1,315 of 1,316 rows are equal to another" in note and "12 kinds" in note
     assert f"note: {note}" in capfd.readouterr().err.splitlines()
     assert made.split["by"] == "number within the kind"
 
@@ -307,7 +307,7 @@ class KeyedByOutcome(Wide):
 def test_a_key_that_holds_the_outcome_decides_without_it(placed):
     rows = [[str(i // 2), *wide(1)[0][:-1], "true" if i % 2 else "false"] for i in range(400)]
     planned, found = placed(KeyedByOutcome, ["id", *WIDE], rows)
-    assert "400 of 400 rows are like another in the columns of the key (id) known before" in planned["notes"][0]
+    assert "400 of 400 rows are equal to another row in the columns of the key (id) known before" in planned["notes"][0]
     assert all(found[i] == found[i + 1] for i in range(0, 400, 2))
 
 

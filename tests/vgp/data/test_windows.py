@@ -48,11 +48,11 @@ def test_windows_of_any_length_become_days(train, test, trains, tests):
         ("2013-06:2013-08", "2013-08", "overlap in 2013-08"),
         ("2013-06:2014-01", "2013-12", "overlap"),
         ("2013-01", "2013-01-31:2013-02-10", "overlap in 2013-01-31:2013-02-10"),
-        ("1,2,9", "7", "test 7 lies before the end of train, 9"),
-        ("2014-01", "2013-12", "lies before the end"),
-        ("1-6", "2013-07", "both with years or neither"),
-        ("12", "", "give the months with their years"),
-        ("2013-01-10:2013-02-09", "", "needs a window `test`: its length, such as '2 weeks', or its days"),
+        ("1,2,9", "7", "test 7 begins before the end of train, 9"),
+        ("2014-01", "2013-12", "before the end"),
+        ("1-6", "2013-07", "write both with years, or both without"),
+        ("12", "", "write the months with their years"),
+        ("2013-01-10:2013-02-09", "", "needs a window `test`: a length, such as '2 weeks', or days"),
     ],
 )
 def test_windows_that_cannot_be_are_refused_before_any_file_is_opened(train, test, says):
@@ -63,15 +63,15 @@ def test_windows_that_cannot_be_are_refused_before_any_file_is_opened(train, tes
 @pytest.mark.parametrize(
     ("train", "test", "days", "says"),
     [
-        ("1-6", "7", day_numbers("2012-12-01", "2013-12-31"), "spans 2012-12:2013-12, so month 7 could be of several"),
+        ("1-6", "7", day_numbers("2012-12-01", "2013-12-31"), "spans 2012-12:2013-12, so month 7 occurs in several"),
         (
             "1-6", "7", [day for day in YEAR_2013 if day not in set(day_numbers("2013-07-01", "2013-07-31"))],
-            "does not have 2013-07, which test asks for; it has rows in 2013-01:2013-06,2013-08:2013-12",
+            "has no rows in 2013-07, which test needs; it has rows in 2013-01:2013-06,2013-08:2013-12",
         ),
-        ("9 months", "2013-07", YEAR_2013, r"not have 2012-10:2013-06, which train \(9 months\) asks for.*from 2013-"),
-        ("1-12", "2014-01-01:2014-01-31", YEAR_2013, "both with years or neither"),
-        ("2013-10:2013-12", "2 weeks", YEAR_2013, "does not have 2014-01-01:2014-01-14"),
-        ("2013-11", "2013-12-01:2014-02-01", YEAR_2013, "does not have 2013-12-01:2014-02-01"),
+        ("9 months", "2013-07", YEAR_2013, r"no rows in 2012-10:2013-06, which train \(9 months\) needs.*from 2013-"),
+        ("1-12", "2014-01-01:2014-01-31", YEAR_2013, "write both with years, or both without"),
+        ("2013-10:2013-12", "2 weeks", YEAR_2013, "has no rows in 2014-01-01:2014-01-14"),
+        ("2013-11", "2013-12-01:2014-02-01", YEAR_2013, "has no rows in 2013-12-01:2014-02-01"),
         ("", "", day_numbers("2013-12-01", "2013-12-31"), "rows in 2013-12 only, and none before the test window"),
         ("9999 years", "2013-07", YEAR_2013, "train '9999 years' reaches beyond the years 1 to 9999"),
     ],
@@ -93,5 +93,5 @@ def test_a_year_that_ends_the_calendar_is_one():
     assert [spoken(spans) for spans in windows("", "").resolve(days)] == ["0001-01:9999-11", "9999-12"]
     train, test = windows("0001", "9999").resolve(days)
     assert (spoken(train), spoken(test)) == ("0001-01:0001-12", "9999-01:9999-12")
-    with pytest.raises(UserError, match="train '9999-12' reaches to the end of the calendar"):
+    with pytest.raises(UserError, match="train '9999-12' reaches the end of the calendar"):
         windows("9999-12", "")

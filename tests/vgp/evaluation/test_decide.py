@@ -52,9 +52,9 @@ def test_a_doubt_about_the_data_is_in_the_reason_whatever_is_decided(save):
     label, day, (new, old) = flights(np.random.default_rng(SURE), skills=(1.5, 0.4), rows=200)
     for first, second in ((new, old), (old, new)):
         result = decide(
-            save(label, first, champion=second, group=day, doubts=("A column alone nearly tells the label.",))
+            save(label, first, champion=second, group=day, doubts=("A column alone nearly predicts the label.",))
         )
-        assert result.reason.endswith(" In doubt: A column alone nearly tells the label.")
+        assert result.reason.endswith(" In doubt: A column alone nearly predicts the label.")
 
 
 def test_an_identical_model_is_not_promoted(save):

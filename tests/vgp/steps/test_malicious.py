@@ -328,7 +328,7 @@ def test_forged_checkpoints_end_a_run_with_one_line(digits, tmp_path):
     curve = {"points": [], "total": 1.0, "count": 1}
     without = {key: value for key, value in content["tensors"].items() if not key.endswith("/exp_avg")}
     assert "learning curve ends at step 4, not 1" in start()
-    assert "the optimizer cannot go on" in start(history=curve, tensors=without)
+    assert "the optimizer cannot resume from" in start(history=curve, tensors=without)
     assert "'many' -> 1" in start(settings=content["settings"] | {"microbatches": "many"}).replace('"', "'")
 
 
@@ -406,7 +406,7 @@ def test_a_card_that_says_something_twice_is_refused(model):
 @pytest.mark.parametrize("hidden", [1 << 50, -3, "wide", [1], {}])
 def test_a_card_with_absurd_options_is_refused_in_one_line(model, hidden):
     forge(model, options={"hidden": hidden})
-    with pytest.raises(UserError, match="describes no model that digits:Digits can build") as caught:
+    with pytest.raises(UserError, match="digits:Digits cannot build the model") as caught:
         bundle.load(model)
     assert "\n" not in str(caught.value)
 
@@ -458,7 +458,7 @@ def test_a_dataset_cannot_have_a_module_imported_by_any_step(dataset, model, evi
         assert line.startswith(f"error: {dataset}/manifest.json names the task") and "\x1b" not in line
         assert "--task" in line or "form module:Class" in line
         line = refused(capfd, call, *arguments, task="digits:Digits")
-        assert line.startswith(f"error: {dataset}/manifest.json is of the task") and "not of digits:Digits" in line
+        assert line.startswith(f"error: {dataset}/manifest.json belongs to the task") and "not to digits:Digits" in line
     assert not (set(sys.modules) - before) & {"this", "antigravity", "evil"}
     assert not (tmp_path / "out").exists() and not (tmp_path / "checkpoints").exists()
 
@@ -477,7 +477,7 @@ def test_the_task_that_a_step_is_given_is_the_one_that_is_run(digits, monkeypatc
     """Also if it was never imported: the caller speaks for it."""
     monkeypatch.delitem(sys.modules, "digits", raising=False)
     assert task_names.trusted("digits:Digits", "manifest.json", "digits:Digits") == "digits:Digits"
-    with pytest.raises(UserError, match="neither shipped nor in use here"):
+    with pytest.raises(UserError, match="neither in the library or the project nor imported"):
         task_names.trusted("digits:Digits", "manifest.json")
     assert task_names.trusted("training.tasks.flights:Flights", "x") == task_names.trusted("flights", "x", "flights")
     with pytest.raises(UserError, match="'flights', not of language_model"):

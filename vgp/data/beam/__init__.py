@@ -1,7 +1,7 @@
-"""Shards prepared on Apache Beam: the same functions, shards and bytes as in processes here.
+"""Preparation on Apache Beam, with the functions, shards and output bytes of a preparation in local processes.
 
-work.py           the functions of a preparation, as a worker calls them
+work.py           the functions of a preparation, for a Beam worker
 graph.py          the pipeline of these functions; imports Beam
 local.py          the pipeline on Beam's local runner
-dataflow.py       a preparation on Dataflow: its job named, found again, or started; the dataset in a bucket
-dataflow_job.py   one job: submitted, followed to its end, or cancelled"""
+dataflow.py       a preparation on Dataflow: starts or resumes its job, and commits the dataset in a bucket
+dataflow_job.py   submits a job, follows it to its end, or cancels it"""

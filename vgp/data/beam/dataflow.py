@@ -1,7 +1,7 @@
-"""A preparation on Google's Dataflow: one job, found again by its name, followed to its end.
+"""A preparation on Google's Dataflow, as one job that a retry of the step finds by its name.
 
-The job's name follows from the run and from what is prepared, so a step that was killed finds its job where it starts
-again. Workers write shards into the dataset's folder; they count once the manifest lies beside them, which is last.
+The job's name is a function of the run and of the dataset, so the retry of a killed step follows the existing job.
+Workers write shards into the dataset's folder; the manifest, which makes them a dataset, comes last.
 """
 
 import hashlib
@@ -32,24 +32,24 @@ from vgp.protocol import environment as variables
 from vgp.protocol import run_folder
 from vgp.protocol.manifest import FILE_NAME, Manifest
 
-#: The image that the step runs in, and the region of a job of Vertex AI, as its environment tells them.
+#: Environment variables with the image of the step, and the region of its job on Vertex AI.
 IMAGE_VARIABLE, REGION_VARIABLE = variables.IMAGE, "CLOUD_ML_REGION"
-#: Whether each shard is worked on in a process of its own, whose death its worker explains.
+#: Whether each shard has a process of its own, whose death its worker explains.
 APART = True
-#: The file in which a job says where its shards go.
+#: The file with the folders of a job.
 PLACE_FILE = "place.json"
-#: States of a job whose shards nobody takes.
+#: States of a job whose shards will not be used.
 LOST = {"FAILED", "CANCELLING", "CANCELLED"}
 
 
 def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Path, settings: Settings) -> Manifest:
-    """Prepares the dataset of the task called `name` in a folder of a bucket, by a job of Dataflow.
+    """Prepares the dataset of the task called `name` in a folder of a bucket, with a job of Dataflow.
 
     Raises:
-        UserError: the input is wrong or on this machine, or so is the destination, a setting or a permission; or there
-            is no room for the job.
-        ProcessFailed: the job failed, or Google could not be reached.
-        Preempted: SIGTERM came; the job is cancelled.
+        UserError: The input, the destination, a setting or a permission is wrong; the input or the destination is on
+            this machine; or quota or capacity is lacking.
+        ProcessFailed: The job failed, or Google could not be reached.
+        Preempted: SIGTERM came, and the job was cancelled.
     """
     require_beam()
     target = Dataset.checked(destination)
@@ -67,7 +67,7 @@ def prepare_on_dataflow(name: str, task: Task, data: str, destination: str | Pat
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job keeps what it works with, and where its shards go."""
+    """The folders of a job: its working folder, and the folder of its shards."""
 
     folder: str
     output: str
@@ -79,7 +79,7 @@ class Dataflow:
     def __init__(
         self, settings: Settings, target: "Dataset", inputs: Sequence[File], environment: Mapping[str, str] = os.environ
     ):
-        """Raises UserError if something is missing that no default tells."""
+        """Raises UserError if the region or the image is neither set nor in the environment."""
         run = run_folder.parse(target.path)
         temp = f"{run.root if run else target.path.rpartition('/')[0]}/dataflow"
         self.settings = settings.model_copy(
@@ -93,56 +93,58 @@ class Dataflow:
         for name, value in (("region", self.settings.region), ("image", self.settings.image)):
             if not value:
                 raise UserError(
-                    f"Dataflow needs {name}: a pipeline has it from {name} in pipelines.toml; by hand it is "
+                    f"Dataflow needs {name}: set {name} in pipelines.toml for a pipeline, or by hand "
                     f'{VARIABLE}=\'{{"dataflow": {{"{name}": ...}}}}\'.'
                 )
         self.inputs = inputs
         self.jobs = Jobs(self.settings.project, self.settings.region)
 
     def make(self, name: str, task: Task, shards: Sequence[Shard], target: "Dataset") -> Manifest:
-        """As `shards.Runner.make`, into a bucket. Raises as `prepare_on_dataflow`."""
+        """Prepares the dataset in a bucket, like `shards.Runner.make`. Raises the errors of `prepare_on_dataflow`."""
         if not shards:
-            raise UserError("the task has cut its input into no shards: there is nothing to prepare.")
+            raise UserError("the task's `shards` returned no shards, so there is nothing to prepare: check its input.")
         title = job_name(name, task, self.inputs, target.path, self.settings.image)
         with cancelling_on_signals() as stop:
-            if (ended := self._finished(title)) is None:
-                job, place = self._running(title, stop) or self._submitted(title, name, task, shards, target, stop)
+            if (finished := self._find_finished(title)) is None:
+                job, place = self._find_running(title, stop) or self._submit(title, name, task, shards, target, stop)
                 self._follow(job, place, len(shards), stop)
-                ended = _made(place), place
-        made, place = ended
+                finished = _read_manifest(place), place
+        dataset, place = finished
         finish.say(json.loads(objects.read(f"{place.folder}/{NOTES_FILE}")))
-        target.commit(made, place.output)
+        target.commit(dataset, place.output)
         _clear(place)
-        return made
+        return dataset
 
-    def _finished(self, title: str) -> tuple[Manifest, Place] | None:
-        """What the newest job of the name has made, if that is there still: a step was killed before it ended."""
+    def _find_finished(self, title: str) -> tuple[Manifest, Place] | None:
+        """Returns the manifest and folders of the newest job of that name, if it is done and its shards still exist,
+        because an earlier try of the step was killed before the commit."""
         newest = next(iter(self.jobs.named(title)), None)
         if newest is None or newest.state != "DONE":
             return None
-        place = _place(self._folder(title, newest))
+        place = _read_place(self._folder(title, newest))
         if place is None or not objects.Folder(place.folder).holds(FILE_NAME):
             return None
-        made = _made(place)
-        if not Dataset(place.output).holds(made):
+        dataset = _read_manifest(place)
+        if not Dataset(place.output).holds(dataset):
             return None
-        _say(f"Dataflow job {title} has ended before: its shards are taken")
-        return made, place
+        _log(f"Dataflow job {title} is already done: using its shards")
+        return dataset, place
 
-    def _running(self, title: str, stop: threading.Event) -> tuple[Job, Place] | None:
+    def _find_running(self, title: str, stop: threading.Event) -> tuple[Job, Place] | None:
         job = uncancelled(self.jobs, title, stop)
         if job is None:
             return None
-        place = _place(self._folder(title, job))
+        place = _read_place(self._folder(title, job))
         if place is None:
             raise UserError(
-                f"a Dataflow job called {title} runs, and is none of this run: cancel it ({self.jobs.link(job)})."
+                f"a Dataflow job called {title} runs, but does not belong to this run: cancel it "
+                f"({self.jobs.link(job)})."
             )
-        _say(f"Dataflow job {title} runs already: {self.jobs.link(job)}")
+        _log(f"Dataflow job {title} is already running: {self.jobs.link(job)}")
         return job, place
 
     def _follow(self, job: Job, place: Place, shards: int, stop: threading.Event) -> None:
-        """As `follow`; nobody takes the rows of a job that has failed or is cancelled, so they are removed."""
+        """Calls `follow`, and removes the rows of a job that has failed or is cancelled."""
         try:
             follow(self.jobs, job, place.folder, shards, self.settings.max_hours, stop)
         except (Preempted, ProcessFailed, UserError):
@@ -151,18 +153,18 @@ class Dataflow:
                     _clear(place)
             raise
 
-    def _submitted(
+    def _submit(
         self, title: str, name: str, task: Task, shards: Sequence[Shard], target: "Dataset", stop: threading.Event
     ) -> tuple[Job, Place]:
         attempt = len(self.jobs.named(title))
         folder = self._folder_of(title, attempt)
         place = Place(folder, f"{folder}/dataset" if target.is_complete() else target.path)
         if not objects.Folder(folder).create(PLACE_FILE, [memoryview(json.dumps(asdict(place)).encode())]):
-            place = _place(folder) or place  # of a step that was killed before its job began, or another's just now
+            place = _read_place(folder) or place  # of a killed step whose job never began, or of a concurrent step
         work = Work(name, task, len(shards), place.folder, place.output, APART)
         marks = {**labels(target.path), "attempt": str(attempt)}
         job = submit(work, shards, title, marks, self.settings, self.jobs, stop)
-        _say(f"Dataflow job {title} was started: {self.jobs.link(job)}")
+        _log(f"Dataflow job {title} was started: {self.jobs.link(job)}")
         return job, place
 
     def _folder(self, title: str, job: Job) -> str:
@@ -173,66 +175,63 @@ class Dataflow:
 
 
 def _clear(place: Place) -> None:
-    """Removes the rows that waited to be written; the manifest stays, for a step that is killed now.
-
-    What workers left of failures lies in a folder below, and stays.
-    """
-    kept = {FILE_NAME, NOTES_FILE, PLACE_FILE}
+    """Removes scratch rows; keeps the manifest, in case this step is killed now, and the folder of failures."""
+    results = {FILE_NAME, NOTES_FILE, PLACE_FILE}
     with suppress(OSError), ThreadPoolExecutor(THREADS) as pool:
         folders = {place.folder, *([place.output] if place.output.startswith(f"{place.folder}/") else [])}
         for folder in map(objects.Folder, folders):
-            list(pool.map(folder.delete, (name for name in folder.names() if name not in kept)))
+            list(pool.map(folder.delete, (name for name in folder.names() if name not in results)))
 
 
-def _place(folder: str) -> Place | None:
-    """What the job that works in the folder says; None if there is none."""
+def _read_place(folder: str) -> Place | None:
+    """Reads the folders of the job that works in `folder`; returns None if there is no such job."""
     try:
         return Place(**json.loads(objects.read(f"{folder}/{PLACE_FILE}")))
     except FileNotFoundError:
         return None
 
 
-def _made(place: Place) -> Manifest:
-    """What the job has made."""
+def _read_manifest(place: Place) -> Manifest:
+    """Reads the manifest of a finished job."""
     path = f"{place.folder}/{FILE_NAME}"
     try:
         return json_text.parse_model(Manifest, objects.read(path))
     except FileNotFoundError:
-        raise ProcessFailed(f"the Dataflow job has ended, and left no {path}: start it again.") from None
+        raise ProcessFailed(f"the Dataflow job has ended without writing {path}: start the step again.") from None
     except ValueError as error:
         raise UserError(f"{path} cannot be read as a dataset manifest: {error}") from None
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# ---- names and labels of Dataflow jobs: they follow from the run and from what is prepared
+# ---- names and labels of Dataflow jobs, from the run and the dataset
 
 
-#: Letters of a job's name that tell the run and the step; it may have 1,024 in all, and shows in lists.
+#: The most letters of run and step in a job's name, which is shown in lists; Dataflow allows 1,024 in all.
 TOLD_LETTERS = 50
 
 
 def job_name(name: str, task: Task, inputs: Sequence[File], destination: str, image: str) -> str:
-    """The name of the job that prepares this dataset for this run, the same in every attempt at the step.
+    """Returns the name of the job that prepares this dataset for this run, equal in every try of the step.
 
     Args:
-        name: Of the task, whose shards are cut.
-        inputs: The files as they are now: others make another job.
+        name: The name of the task, whose shards are already cut.
+        inputs: The current input files; other files give another name.
     """
     files = [[file.path, file.generation, file.bytes] for file in inputs]
     package = task.package() if not inputs else None
     run = run_folder.parse(destination)
-    who = [run.run, run.step] if run else ["prepare", destination]
-    decisive = [*who, finish.fingerprint(name, task, task.sources, {}), files, package, image]
-    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:12]
-    told = re.sub(r"[^a-z0-9]+", "-", "-".join(who if run else who[:1]).lower()).strip("-")
-    return f"{told if told[:1].isalpha() else f'run-{told}'}"[:TOLD_LETTERS].rstrip("-") + f"-{digest}"
+    owner = [run.run, run.step] if run else ["prepare", destination]
+    parts = [*owner, finish.fingerprint(name, task, task.sources, {}), files, package, image]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+    prefix = re.sub(r"[^a-z0-9]+", "-", "-".join(owner if run else owner[:1]).lower()).strip("-")
+    return (prefix if prefix[:1].isalpha() else f"run-{prefix}")[:TOLD_LETTERS].rstrip("-") + f"-{digest}"
 
 
 def labels(destination: str) -> dict[str, str]:
-    """Of the run and the step, for lists and bills."""
+    """Returns the labels of run and step, for lists and bills."""
     run = run_folder.parse(destination)
     return {"run": _label(run.run), "step": _label(run.step)} if run else {}
 
@@ -241,10 +240,10 @@ def _label(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:63]
 
 
-# ---- a dataset in a bucket: shards under their names, and the manifest that makes them one, last
+# ---- a dataset in a bucket: first the shards, then the manifest
 
 
-#: Objects that are copied or deleted at a time.
+#: Objects to copy or delete at once.
 THREADS = 16
 
 
@@ -257,7 +256,7 @@ class Dataset:
 
     @classmethod
     def checked(cls, path: str | Path) -> "Dataset":
-        """Raises UserError before any work if it is not in a bucket, cannot be written, or holds something else."""
+        """Returns the dataset. Raises UserError if the path is not in a bucket, not writable, or holds other files."""
         dataset = cls(storage.uri(path))
         if not storage.is_remote(dataset.path):
             raise UserError(
@@ -265,33 +264,33 @@ class Dataset:
                 "bucket, gs://BUCKET/NAME or /gcs/BUCKET/NAME."
             )
         dataset._folder.require_writable()
-        held = [name for name in dataset._folder.names() if not _is_ours(name)]
-        if held and FILE_NAME not in held:
+        others = [name for name in dataset._folder.names() if not _is_ours(name)]
+        if others and FILE_NAME not in others:
             raise UserError(
-                f"the output {path} holds other files ({', '.join(held[:3])}): choose an empty or new folder."
+                f"the output {path} holds other files ({', '.join(others[:3])}): choose an empty or new folder."
             )
         return dataset
 
     def is_complete(self) -> bool:
-        """Whether it is a dataset, which must stay one until another takes its place."""
+        """Returns whether the folder holds a finished dataset, which must stay intact until it is replaced."""
         return self._folder.holds(FILE_NAME)
 
-    def holds(self, made: Manifest) -> bool:
-        """Whether all shards of the manifest are there, by their sizes."""
-        there = {file.path.rpartition("/")[2]: file.bytes for file in storage.below(self.path)}
-        return all(there.get(file.path) == file.bytes for files in made.splits.values() for file in files)
+    def holds(self, dataset: Manifest) -> bool:
+        """Returns whether all shards of the manifest exist with their sizes."""
+        sizes = {file.path.rpartition("/")[2]: file.bytes for file in storage.below(self.path)}
+        return all(sizes.get(file.path) == file.bytes for files in dataset.splits.values() for file in files)
 
-    def commit(self, made: Manifest, source: str) -> None:
-        """Makes the shards that lie in the folder `source` the dataset; the manifest comes last."""
+    def commit(self, dataset: Manifest, source: str) -> None:
+        """Copies the shards from the folder `source`, removes old ones, and writes the manifest last."""
         if source != self.path and self._folder.holds(FILE_NAME):
-            self._folder.delete(FILE_NAME)  # what follows overwrites its shards
-        names = [file.path for files in made.splits.values() for file in files]
+            self._folder.delete(FILE_NAME)  # before its shards are overwritten
+        names = [file.path for files in dataset.splits.values() for file in files]
         strays = [name for name in self._folder.names() if _is_ours(name) and name not in set(names)]
         with ThreadPoolExecutor(THREADS) as pool:
             if source != self.path:
                 list(pool.map(lambda name: objects.Folder(source).copy(name, self._folder), names))
             list(pool.map(self._folder.delete, strays))
-        text = json.dumps(made.model_dump(), indent=1, sort_keys=True) + "\n"
+        text = json.dumps(dataset.model_dump(), indent=1, sort_keys=True) + "\n"
         self._folder.replace(FILE_NAME, text.encode())
 
     @property
@@ -300,7 +299,7 @@ class Dataset:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether it is a shard, or what a step that was killed left of finding out whether it can write."""
+    """Returns whether the object is a shard, or the probe of a killed step for write access."""
     if name.startswith(objects.PROBE):
         return True
     stem, dot, suffix = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""One job of Dataflow: submitted by Beam's own runner, followed to its end, cancelled, and explained if it failed."""
+"""A job of Dataflow: submits it with Beam's runner, follows it to its end, cancels it, and explains its failure."""
 
 import logging
 import os
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from apache_beam import Pipeline
     from apache_beam.options.pipeline_options import PipelineOptions
 
-#: Seconds between two looks at the job, and between two lines of progress.
+#: Seconds between two requests for the job's state, and between two lines of progress.
 LOOK_EVERY_S, LINE_EVERY_S = 10.0, 60.0
-#: Dataflow tells the reason up to half a minute after the end.
+#: Seconds to wait for the reason of a failure, which Dataflow reports up to half a minute after the end.
 REASON_WITHIN_S = 60.0
-#: Letters of a worker's last words that are shown.
+#: The most letters of a worker's error to show.
 LAST_LETTERS = 2_000
-#: What the service says where a job cannot start, and what to do.
+#: Patterns of the service's errors about a job that cannot start, and their fixes.
 CAUSES = {
-    r"quota|QUOTA_EXCEEDED": "Ask for more quota, or set max_workers or machine to what there is.",
-    r"ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources|stockout": "Take another machine or region.",
+    r"quota|QUOTA_EXCEEDED": "Request more quota, or lower max_workers or machine to fit the quota.",
+    r"ZONE_RESOURCE_POOL_EXHAUSTED|does not have enough resources|stockout": "Choose another machine or region.",
     r"ErrImagePull|ImagePullBackOff|pull.*image|Error syncing pod": (
         "The workers' account must be able to read the image (roles/artifactregistry.reader), and the image needs "
         "Beam's boot program: docs/how-to/dataflow.md."
@@ -45,7 +45,7 @@ CAUSES = {
         "The subnetwork must be in the job's region and have Private Google Access."
     ),
 }
-#: Seconds within which a job must have been created, and those that are left for it once the step is to stop.
+#: Seconds to wait for the creation of a job, and for it after the step got a signal to stop.
 CREATED_WITHIN_S, STOPS_WITHIN_S = 1800.0, 10.0
 
 
@@ -58,12 +58,12 @@ def submit(
     jobs: Jobs,
     stop: threading.Event,
 ) -> Job:
-    """Starts the job called `title`; if one of that name runs, such as after a lost answer, it is that one.
+    """Starts the job called `title` and returns it, or the running job of that name, such as after a lost answer.
 
     Raises:
-        UserError: a permission, a quota or a setting is wrong, in words.
+        UserError: A permission, a quota or a setting is wrong.
         StoreDown: Dataflow or the bucket could not be reached.
-        Preempted: `stop` was set, and no answer had come.
+        Preempted: `stop` was set before an answer came.
     """
     require_beam()
     import apache_beam as beam
@@ -73,26 +73,26 @@ def submit(
 
     pipeline = beam.Pipeline(runner=DataflowRunner(), options=_options(work, title, labels, settings))
     build(pipeline, work, shards)
-    with _quiet(), _refusals_in_words(work.folder), explained(jobs.project, jobs.region, "dataflow.jobs.create"):
-        asking = _Asking(pipeline)
-        asking.start()
-        ends = time.monotonic() + CREATED_WITHIN_S
-        while asking.waits(LOOK_EVERY_S):
-            if (job := _active(jobs, title)) is not None:
+    with _quiet(), _explaining_refusals(work.folder), explained(jobs.project, jobs.region, "dataflow.jobs.create"):
+        request = _Submission(pipeline)
+        request.start()
+        deadline = time.monotonic() + CREATED_WITHIN_S
+        while request.is_waiting(LOOK_EVERY_S):
+            if (job := _find_active(jobs, title)) is not None:
                 return job
-            ends = min(ends, time.monotonic() + STOPS_WITHIN_S) if stop.is_set() else ends
-            if time.monotonic() > ends:
+            deadline = min(deadline, time.monotonic() + STOPS_WITHIN_S) if stop.is_set() else deadline
+            if time.monotonic() > deadline:
                 _give_up(title, stop)
-        if not asking.error:
-            return jobs.get(asking.job_id)
-        # Another step was faster (DataflowJobAlreadyExistsError), or the answer was lost and the job is there.
-        if (job := _active(jobs, title)) is not None:
+        if not request.error:
+            return jobs.get(request.job_id)
+        # Another step was faster (DataflowJobAlreadyExistsError), or the answer was lost and the job exists.
+        if (job := _find_active(jobs, title)) is not None:
             return job
-        raise asking.error
+        raise request.error
 
 
-class _Asking(threading.Thread):
-    """Beam's runner, which sets no limit to how long it waits for an answer: beside it the job is looked for."""
+class _Submission(threading.Thread):
+    """A thread that runs Beam's runner, which waits for an answer without a limit, while `submit` looks for the job."""
 
     def __init__(self, pipeline: "Pipeline"):
         super().__init__(daemon=True)
@@ -105,20 +105,20 @@ class _Asking(threading.Thread):
         except Exception as error:
             self.error = error
 
-    def waits(self, seconds: float) -> bool:
-        """Whether it still does, so many seconds later."""
+    def is_waiting(self, seconds: float) -> bool:
+        """Waits up to `seconds` for the end, and returns whether the runner still waits for an answer."""
         self.join(seconds)
         return self.is_alive()
 
 
 def _give_up(title: str, stop: threading.Event) -> NoReturn:
     if stop.is_set():
-        raise Preempted(f"this step was cancelled before Dataflow had answered that it starts {title}.")
-    raise StoreDown(f"Dataflow has not answered in {CREATED_WITHIN_S / 60:.0f} minutes whether it starts {title}.")
+        raise Preempted(f"this step was cancelled before Dataflow confirmed the start of {title}.")
+    raise StoreDown(f"Dataflow did not confirm the start of {title} within {CREATED_WITHIN_S / 60:.0f} minutes.")
 
 
 def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settings) -> "PipelineOptions":
-    """https://cloud.google.com/dataflow/docs/reference/pipeline-options"""
+    """Returns Beam's options for the job (https://cloud.google.com/dataflow/docs/reference/pipeline-options)."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
     endpoint = os.environ.get(ENDPOINT_VARIABLE, "").replace("//127.0.0.1:", "//localhost:")
@@ -135,18 +135,18 @@ def _options(work: Work, title: str, labels: Mapping[str, str], settings: Settin
         machine_type=settings.machine, disk_size_gb=settings.disk_gb, max_num_workers=settings.max_workers,
         # Each core has a container of its own, and a shard keeps a core busy.
         number_of_worker_harness_threads=1,
-        # Holds even if nobody follows the job.
+        # Limits the job even if no step follows it.
         dataflow_service_options=[f"max_workflow_runtime_walltime_seconds={round(settings.max_hours * 3600)}"],
     )  # fmt: skip
 
 
-def _active(jobs: Jobs, title: str) -> Job | None:
+def _find_active(jobs: Jobs, title: str) -> Job | None:
     return next((job for job in jobs.named(title) if job.active), None)
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Beam logs what is then said in words."""
+    """Silences Beam's log of errors, which this module reports."""
     logger = logging.getLogger("apache_beam")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -157,22 +157,22 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _refusals_in_words(folder: str) -> Iterator[None]:
-    """What the bucket refuses: Beam raises it as an OSError of its own text."""
+def _explaining_refusals(folder: str) -> Iterator[None]:
+    """Turns errors of Beam into UserErrors; it raises an OSError if the bucket refuses a file."""
     try:
         yield
     except OSError as error:
         raise UserError(f"the job's files cannot be written to {folder}: {error}") from None
     except ValueError as error:
-        raise UserError(f"Dataflow's settings are refused: {error}") from None
+        raise UserError(f"Beam refuses the settings of Dataflow: {error}") from None
 
 
-# ---- a job that runs, followed to its end: its progress, its cancellation, and why it failed
+# ---- a running job: its progress, its cancellation, and the reason of its failure
 
 
 @contextmanager
 def cancelling_on_signals() -> Iterator[threading.Event]:
-    """What SIGTERM and SIGINT set, inside; outside they are as they were."""
+    """Yields an event that SIGTERM and SIGINT set, and restores their handlers at the end of the block."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -186,21 +186,20 @@ def cancelling_on_signals() -> Iterator[threading.Event]:
 
 
 def uncancelled(jobs: Jobs, name: str, stop: threading.Event) -> Job | None:
-    """The job of that name that runs, if one does; one that is being cancelled, as by an earlier try, is waited for.
-
-    The service starts no other of its name before it has ended, which takes minutes where workers must stop.
+    """Returns the running job of that name, or None. Waits for the end of a job that is being cancelled, such as by an
+    earlier try, because the service starts no other job of its name before; workers may take minutes to stop.
 
     Raises:
-        Preempted: `stop` was set meanwhile.
+        Preempted: `stop` was set during the wait.
     """
-    said = False
-    while job := next((job for job in jobs.named(name) if job.active), None):
+    logged = False
+    while job := _find_active(jobs, name):
         if job.state != "CANCELLING":
             return job
         if stop.is_set():
             raise Preempted(f"no Dataflow job was started: {name} was still being cancelled.")
-        if not said:
-            said = True
+        if not logged:
+            logged = True
             print(f"Dataflow job {name} is still being cancelled: waiting for its end", file=sys.stderr, flush=True)
         stop.wait(LOOK_EVERY_S)
     return None
@@ -210,26 +209,26 @@ def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, sto
     """Waits until the job is done.
 
     Raises:
-        Preempted: `stop` was set; the job is cancelled, and so with all that follow.
-        UserError: the input is wrong, or the job took too long.
-        ProcessFailed: the job failed.
+        Preempted: `stop` was set; the job is cancelled.
+        UserError: The input is wrong, or the job took too long; the job is cancelled.
+        ProcessFailed: The job failed.
     """
-    ends, said, told = job.created + timedelta(hours=max_hours), -LINE_EVERY_S, ""
+    deadline, printed_at, last_line = job.created + timedelta(hours=max_hours), -LINE_EVERY_S, ""
     while job.active:
         if stop.is_set():
             jobs.cancel(job)
-            raise Preempted(f"the Dataflow job {job.name} was cancelled, as this step was.")
-        if datetime.now(UTC) > ends:
+            raise Preempted(f"the Dataflow job {job.name} was cancelled because this step was cancelled.")
+        if datetime.now(UTC) > deadline:
             jobs.cancel(job)
             raise UserError(
-                f"the Dataflow job {job.name} was cancelled after {max_hours:g} hours, the most that max_hours under "
-                "[steps.prepare.dataflow] allows: set it or max_workers higher."
+                f"the Dataflow job {job.name} was cancelled after {max_hours:g} hours, the limit max_hours in "
+                "[steps.prepare.dataflow]: raise it or max_workers."
             )
         if final := [failure for failure in failures(folder) if failure.final]:
             jobs.cancel(job)
             raise UserError(final[0].words)
-        if time.monotonic() - said >= LINE_EVERY_S and (line := _progress(jobs, job, shards)) != told:
-            said, told = time.monotonic(), line
+        if time.monotonic() - printed_at >= LINE_EVERY_S and (line := _progress(jobs, job, shards)) != last_line:
+            printed_at, last_line = time.monotonic(), line
             print(line, file=sys.stderr, flush=True)
         stop.wait(LOOK_EVERY_S)
         job = jobs.get(job.id)
@@ -239,23 +238,23 @@ def follow(jobs: Jobs, job: Job, folder: str, shards: int, max_hours: float, sto
 
 def _progress(jobs: Jobs, job: Job, shards: int) -> str:
     _, workers = jobs.messages(job)
-    counted = jobs.counters(job)
-    done = ", ".join(f"{title} {counted[title]:,}" for title in ("scanned", "made", "written") if title in counted)
+    counts = jobs.counters(job)
+    done = ", ".join(f"{title} {counts[title]:,}" for title in ("scanned", "made", "written") if title in counts)
     machines = f", {workers} worker{'s' * (workers != 1)}" if workers else ""
     return f"dataflow: {job.state.lower()}{machines}{f'; of {shards:,} shards {done}' if done else ''}"
 
 
 def _explained(jobs: Jobs, job: Job, folder: str) -> Exception:
-    """Why a job has ended that is not done."""
+    """Returns the error of a job that ended without success."""
     known = failures(folder)
     if known and known[0].final:
         return UserError(known[0].words)
-    if job.state == "CANCELLED":  # what else is known, Dataflow was still trying again
-        tried = f" A worker had failed before, which may be why: {known[0].words}" if known else ""
-        return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}.{tried}")
-    words = known[0].words if known else _last_words(_errors(jobs, job))
-    fix = next((fix for pattern, fix in CAUSES.items() if not known and re.search(pattern, words)), "")
-    return ProcessFailed(f"the Dataflow job {job.name} failed: {words} {fix}".rstrip() + f" Its log: {jobs.link(job)}")
+    if job.state == "CANCELLED":  # Dataflow was still retrying a failure that was not final
+        hint = f" A worker had failed before, which may be the reason: {known[0].words}" if known else ""
+        return ProcessFailed(f"the Dataflow job {job.name} was cancelled, not by this step: {jobs.link(job)}.{hint}")
+    reason = known[0].words if known else _last_words(_errors(jobs, job))
+    fix = next((fix for pattern, fix in CAUSES.items() if not known and re.search(pattern, reason)), "")
+    return ProcessFailed(f"the Dataflow job {job.name} failed: {reason} {fix}".rstrip() + f" Its log: {jobs.link(job)}")
 
 
 def _errors(jobs: Jobs, job: Job) -> list[Message]:
@@ -268,7 +267,7 @@ def _errors(jobs: Jobs, job: Job) -> list[Message]:
 
 
 def _last_words(errors: list[Message]) -> str:
-    """The end of a worker's traceback, or else the first that the service says; the last only counts attempts."""
+    """Returns the end of a worker's traceback, or else the service's first error; its last one only counts attempts."""
     if not errors:
         return "the service gave no reason."
     traces = [message.text for message in errors if "Traceback" in message.text]

@@ -1,4 +1,4 @@
-"""The pipeline of a preparation.
+"""The Beam pipeline of a preparation.
 
     shards -> scan -> combine ----.
        |                          v
@@ -6,8 +6,8 @@
                                    |                          ^
                                    '------> compare ids ------'
 
-Nothing depends on the order in which Beam hands elements over: whatever is merged is sorted by its number first. Beam
-reads the annotations here, and checks that what a function gives fits what the next one takes.
+The order in which Beam delivers elements does not matter, because every merge first sorts by number. Beam checks the
+types of elements between functions by the annotations here.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ from vgp.data.task import Shard, Statistics, Task
 from vgp.protocol.manifest import ShardFile
 
 Value = TypeVar("Value")
-#: The number of a shard, and its file of each split.
+#: The number of a shard, and its file for each split.
 Written = tuple[int, dict[str, ShardFile]]
 
 
@@ -62,7 +62,7 @@ def _merged(
     count: int,
     merge: Callable[[Iterable[tuple[int, Value]]], Value],
 ) -> beam.PCollection[tuple[int, Value]]:
-    """One value under the number 0, merged in the tree of `shards.merged_in_tree`."""
+    """Merges all values into one with the number 0, in the tree of `shards.merged_in_tree`."""
     level = 0
     while count > 1:
         level, count = level + 1, -(-count // tree.FAN_IN)
@@ -82,7 +82,7 @@ def _scan(item: Numbered, work: Work) -> NumberedScan:
 
 
 def _count(title: str) -> None:
-    """For the progress that the service shows, and we."""
+    """Counts a shard, for the progress of the service and of this step."""
     Metrics.counter("training", title).inc()
 
 
@@ -105,7 +105,7 @@ def _combine(group: tuple[int, Iterable[NumberedScan]], work: Work) -> Statistic
 
 
 class _MakeRows(beam.DoFn):  # type: ignore[misc]
-    """A shard -> its figures, and under `ids` the ids of its rows."""
+    """A Beam function from a shard to its statistics, and, as `ids`, the ids of its rows."""
 
     def __init__(self, work: Work):
         self.work = work
@@ -124,13 +124,13 @@ def _compare_ids(group: tuple[int, Iterable[ShardIds]], work: Work) -> list[None
 
 
 class _Plan(beam.DoFn):  # type: ignore[misc]
-    """The figures of all shards -> the order of each, and under `plan` the plan."""
+    """A Beam function from the statistics of all shards to the order of each shard, and, as `plan`, the plan."""
 
     def __init__(self, work: Work):
         self.work = work
 
     def process(self, figures: tuple[int, Figures], statistics: Statistics, compared: Iterable[None]) -> Iterator[Any]:
-        list(compared)  # it has been done
+        list(compared)  # waits for the comparison
         plan, orders = self.work.plan(figures[1], statistics)
         yield beam.pvalue.TaggedOutput("plan", plan)
         yield from enumerate(orders)

@@ -1,4 +1,4 @@
-"""A preparation on Beam's local runner: for tests of a task before Dataflow has it, and of ours."""
+"""A preparation on Beam's local runner, for tests of a task before it runs on Dataflow."""
 
 import errno
 import importlib.util
@@ -20,40 +20,40 @@ from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 
 MISSING = (
-    "preparing on Apache Beam needs the package apache-beam, which the extra `beam` brings: pip install '.[beam]' "
-    "(of the image: docs/how-to/dataflow.md)."
+    "preparing on Apache Beam needs the package apache-beam: pip install '.[beam]' (in the image: "
+    "docs/how-to/dataflow.md)."
 )
-#: A full disk, as the text of a worker's error tells it.
+#: The error of a full disk in the text of a worker's error.
 FULL = re.compile(rf"OSError: \[Errno ({errno.ENOSPC}|{errno.EDQUOT})\]")
 
 
 class Local:
-    """The runner of `shards.py` on this machine; workers = 1 is this process itself, in one thread."""
+    """The runner on Beam's local runner; workers = 1 means this process, in one thread."""
 
     def __init__(self, workers: int = 1):
         self.workers = workers
 
     def make(self, name: str, task: Task, shards: Sequence[Shard], target: Destination) -> Manifest:
         if not shards:
-            return Processes(1).make(name, task, shards, target)  # says what is missing
+            return Processes(1).make(name, task, shards, target)  # raises the error about missing rows
         folder = task.scratch / "beam"
         output = folder / "dataset"
         output.mkdir(parents=True)
         work = Work(name, task, len(shards), str(folder), str(output))
         with scratch.disk_errors_named():
             self._run(work, shards)
-            return self._landed(work, target)
+            return self._commit(work, target)
 
-    def _landed(self, work: Work, target: Destination) -> Manifest:
+    def _commit(self, work: Work, target: Destination) -> Manifest:
         folder, output = Path(work.folder), Path(work.output)
-        made = manifest.load(folder)
+        dataset = manifest.load(folder)
         finish.say(json.loads((folder / NOTES_FILE).read_bytes()))
         with target.writing() as destination:
-            for files in made.splits.values():
+            for files in dataset.splits.values():
                 for file in files:
                     shutil.move(output / file.path, destination / file.path)
-            manifest.save(made, destination)
-        return made
+            manifest.save(dataset, destination)
+        return dataset
 
     def _run(self, work: Work, shards: Sequence[Shard]) -> None:
         require_beam()
@@ -65,7 +65,7 @@ class Local:
 
         mode = "multi_processing" if self.workers > 1 else "in_memory"
         options = PipelineOptions(
-            [],  # not the arguments of the program that this is called in
+            [],  # instead of this program's arguments
             direct_running_mode=mode,
             direct_num_workers=self.workers,
             pickle_library="cloudpickle",
@@ -73,7 +73,7 @@ class Local:
         )
         try:
             pipeline = beam.Pipeline(runner=FnApiRunner(), options=options)
-            # In a folder that the next preparation removes after a kill.
+            # The scratch folder, which the next preparation removes after a kill.
             pipeline.local_tempdir = shutil.move(pipeline.local_tempdir, work.folder)
             with pipeline:
                 build(pipeline, work, shards)
@@ -87,10 +87,10 @@ class Local:
 
 
 def require_beam() -> None:
-    """Imports Beam. Raises UserError with the fix where the extra is not installed."""
+    """Imports Beam. Raises UserError with the fix if the extra `beam` is not installed."""
     if importlib.util.find_spec("apache_beam") is None:
         raise UserError(MISSING)
-    logging.disable(logging.WARNING)  # it says which clients of Google it could not find, and needs none of them
+    logging.disable(logging.WARNING)  # Beam warns of missing Google clients, which are not needed
     try:
         importlib.import_module("apache_beam")
     finally:

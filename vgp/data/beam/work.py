@@ -1,7 +1,7 @@
-"""The functions of a preparation, as a worker of Beam calls them: on a shard by its number, with its failure kept.
+"""The functions of a preparation for a Beam worker, on numbered shards, with a file for each failure.
 
-A worker's exception reaches its caller as the text of a traceback, if at all. So each failure is left as a small file
-in the folder of the job, in the words that a person reads.
+The caller gets a worker's exception as the text of a traceback, if at all. So each failure is also written as a file
+with a readable message, in the folder of the job.
 """
 
 import json
@@ -29,41 +29,41 @@ from vgp.protocol.manifest import FILE_NAME, ShardFile
 Result = TypeVar("Result")
 #: A shard and its number.
 Numbered = tuple[int, Shard]
-#: What a task saw in a shard, and the number of the shard.
+#: The number of a shard, and its scan.
 NumberedScan = tuple[int, Scan]
 
-#: What a reader of the log is told.
+#: The file of notes for the log.
 NOTES_FILE = "notes.json"
-#: Where failures lie, in the folder of the job: it is looked at again and again, and holds nothing else.
+#: The folder of failures in the folder of the job, which is polled and holds no other files.
 FAILURES = "failures"
 #: A frame of a traceback, as Python prints it.
 FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
-#: Parts in which ids are compared: as many elements go from each shard.
+#: The most parts in which ids are compared; each shard sends an element for each part.
 MOST_PARTS = 256
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong on a worker."""
+    """A failure on a worker."""
 
     words: str
-    #: Whether it would go wrong again: a fault of the input or of the task.
+    #: Whether a retry would fail too, because the input or the task is wrong.
     final: bool
 
 
 @dataclass(frozen=True)
 class Work:
-    """What workers know of a preparation; it travels to them with the task's class by its name."""
+    """The parameters of a preparation on the workers; pickled with the name of the task's class."""
 
     name: str
     task: Task
-    #: How many there are.
+    #: The number of shards.
     shards: int
-    #: For what waits between two functions, for failures and for the manifest; here or in a bucket.
+    #: The folder for scratch rows, failures and the manifest, local or in a bucket.
     folder: str
-    #: Where the dataset's shards go.
+    #: The folder for the dataset's shards.
     output: str
-    #: Whether a shard is worked on in a process of its own, whose death the worker survives and explains.
+    #: Whether each shard has a process of its own, whose death the worker survives and explains.
     apart: bool = field(default=False, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -77,7 +77,7 @@ class Work:
         return item[0], self._on_shard("scanning", partial(_scan, self.task), item)
 
     def statistics(self, scans: Iterable[NumberedScan]) -> Statistics:
-        """Of all scans, or of the one that they were merged to."""
+        """Combines all scans, or the single merged scan."""
         with self._failures("combining", "all"):
             return self.task.combine(scan for _, scan in sorted(scans, key=_number))
 
@@ -87,7 +87,7 @@ class Work:
         return item[0], self._on_shard("making rows", make, item)
 
     def ids(self, item: Numbered, prepared: Prepared) -> Iterable[tuple[int, ShardIds]]:
-        """The ids that the task gave to the rows of a shard, by part."""
+        """Yields the ids that the task set in the rows of a shard, by part."""
         if prepared.ids is not None:
             for part, ids in enumerate(id_parts(prepared.ids, self.id_parts)):
                 yield part, (item[0], shards.named(item[1]), ids)
@@ -106,12 +106,12 @@ class Work:
             return number, write_shard(order, values, self.output)
 
     def finish(self, statistics: Statistics, plan: Plan, files: Iterable[tuple[int, dict[str, ShardFile]]]) -> None:
-        """Leaves the manifest in the folder of the job: all shards are written."""
+        """Writes notes and manifest to the folder of the job, after all shards are written."""
         with self._failures("finishing", "all"):
             in_order = [shard for _, shard in sorted(files, key=_number)]
-            made = shards.manifest_of(self.name, self.task, statistics, plan, in_order)
+            dataset = shards.manifest_of(self.name, self.task, statistics, plan, in_order)
             leave(f"{self.folder}/{NOTES_FILE}", json.dumps(plan.notes).encode())
-            leave(f"{self.folder}/{FILE_NAME}", made.model_dump_json().encode())
+            leave(f"{self.folder}/{FILE_NAME}", dataset.model_dump_json().encode())
 
     def merge_figures(self, group: Iterable[tuple[int, Figures]]) -> Figures:
         with self._failures("merging figures", "all"):
@@ -132,13 +132,13 @@ class Work:
             with _one_at_a_time:
                 return _child().call(title, function, item)
 
-    def _failures(self, title: str, number: str, shard: str = "") -> "_Kept":
-        return _Kept(f"{self.folder}/{FAILURES}/{title.replace(' ', '-')}-{number}.json", title, shard)
+    def _failures(self, title: str, number: str, shard: str = "") -> "_FailureWriter":
+        return _FailureWriter(f"{self.folder}/{FAILURES}/{title.replace(' ', '-')}-{number}.json", title, shard)
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """Inside, an exception is also left as a file."""
+class _FailureWriter:
+    """A context that also writes an exception of its block to a file."""
 
     path: str
     title: str
@@ -150,24 +150,24 @@ class _Kept:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (Exception, SystemExit)):
             final = isinstance(error, UserError) and not isinstance(error, ProcessDied)
-            with suppress(OSError):  # a disk that is full takes no word of it either
-                leave(self.path, json.dumps({"words": self._words(error), "final": final}).encode())
+            with suppress(OSError):  # a full disk cannot hold the file either
+                leave(self.path, json.dumps({"words": self._describe(error), "final": final}).encode())
 
-    def _words(self, error: BaseException) -> str:
+    def _describe(self, error: BaseException) -> str:
         if isinstance(error, UserError):
             at = f" It was {self.title} {self.shard}." if isinstance(error, ProcessDied) and self.shard else ""
             return f"{error}{at}"
         notes = [note.removeprefix(f"while {self.title}: ") for note in getattr(error, "__notes__", ())]
         where = ", ".join(part for part in (notes[-1] if notes else place.current(), self.shard) if part)
         text = f"{self.title}{f' of {where}' if where else ''}: {type(error).__name__}: {error}"
-        return f"{text} ({_raised_at(error)})"
+        return f"{text} ({_find_line(error)})"
 
 
-def _raised_at(error: BaseException) -> str:
-    """The line that raised it; of one from a pool's process its cause is the text of the traceback there."""
-    told = FRAME.findall(str(error.__cause__ or ""))
+def _find_line(error: BaseException) -> str:
+    """Returns the line that raised the error. An error of a pool's process has the text of its traceback as cause."""
+    frames = FRAME.findall(str(error.__cause__ or ""))
     last = traceback.extract_tb(error.__traceback__)[-1]
-    file, line, name = told[-1] if told else (last.filename, last.lineno, last.name)
+    file, line, name = frames[-1] if frames else (last.filename, last.lineno, last.name)
     return f"{Path(file).name}, line {line}, in {name}"
 
 
@@ -180,7 +180,7 @@ def leave(path: str, data: bytes) -> None:
 
 
 def failures(folder: str) -> list[Failure]:
-    """What workers have left, what is final first."""
+    """Reads the failures of the workers, final ones first."""
     read = [Failure(**json.loads(storage.read(f.path, most=1 << 20))) for f in storage.below(f"{folder}/{FAILURES}")]
     return sorted(read, key=lambda failure: not failure.final)
 
@@ -201,7 +201,7 @@ def _restored(name: str, state: dict[str, object], shards: int, folder: str, out
     kind = tasks.find(name)
     task = kind.__new__(kind)
     vars(task).update(state)
-    if not task.scratch.is_dir():  # of the machine that sent it
+    if not task.scratch.is_dir():  # a folder of the sending machine
         task.scratch = _scratch()
     return Work(name, task, shards, folder, output, apart)
 
@@ -213,7 +213,7 @@ def _scratch() -> Path:
 
 @cache
 def _folder() -> "tempfile.TemporaryDirectory[str]":
-    """Of this process; it goes with it."""
+    """Returns the temporary folder of this process, which is removed at its end."""
     return tempfile.TemporaryDirectory(prefix="worker-")
 
 

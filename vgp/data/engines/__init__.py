@@ -1,7 +1,7 @@
-"""What a table's expressions run on: one engine for each place where data lives.
+"""The engines that run a table's expressions: DuckDB on this machine, or BigQuery.
 
-opening.py           the engine of a source, chosen by where the data lies and the option `engine`
-duckdb.py            files, on this machine; larger than its memory
-stored.py            the rows of files, as one file for DuckDB
-bigquery.py          tables and queries of BigQuery, there
-bigquery_source.py   what such tables and queries are: columns, cost, rows"""
+opening.py           chooses and opens the engine, by the source and the option `engine`
+duckdb.py            DuckDB on this machine, for data larger than its memory
+stored.py            writes the rows of files as one Parquet file for DuckDB
+bigquery.py          BigQuery as an engine, for its tables and queries
+bigquery_source.py   tables and queries of BigQuery: columns, cost, rows"""

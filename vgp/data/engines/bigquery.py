@@ -1,6 +1,6 @@
-"""BigQuery as an engine: expressions run where the tables lie, and only finished rows come here.
+"""BigQuery as an engine: expressions run in BigQuery, and only finished rows are downloaded.
 
-A table is read as it was pinned; a view or a query is computed once, into a table of ours, and read from there.
+A table is read at its pinned moment; a view or a query is computed once, into a temporary table, and read from there.
 """
 
 import re
@@ -30,10 +30,10 @@ from vgp.protocol.manifest import SourceFile
 
 
 class BigQuery:
-    """One preparation's tables and jobs; see `vgp.data.engine.Engine`."""
+    """The tables and jobs of one preparation; see `vgp.data.engine.Engine`."""
 
     dialect = "bigquery"
-    #: As of files.
+    #: None; only files have notes.
     notes: tuple[str, ...] = ()
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
@@ -53,23 +53,23 @@ class BigQuery:
         *,
         values: bool = True,
     ) -> Iterator["BigQuery"]:
-        """The engine over these relations, each of which has the columns of `fields`.
+        """Opens the engine over these relations, each of which must have the columns of `fields`.
 
         Args:
-            values: Whether all values are checked against `fields`, which reads them.
+            values: Whether to check all values against `fields`, which reads them.
 
         Raises:
-            UserError: a relation cannot be read as it was pinned, lacks a column, holds an empty value where there may
-                be none, has no rows, or reading it is more than the settings allow. Nothing was billed but for the
-                last three.
+            UserError: A relation cannot be read at its pinned moment, lacks a column, has a missing value in a column
+                that is not nullable, has no rows, or is larger than the settings allow. Only the last three may have
+                been billed.
         """
         with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
             engine = cls(jobs, sources, fields)
             if values:
                 engine._check_values()
             yield engine
-            said = f"BigQuery: the queries of this step read {size(jobs.read_bytes)}."
-            print(said, file=sys.stderr, flush=True)
+            line = f"BigQuery: the queries of this step read {size(jobs.read_bytes)}."
+            print(line, file=sys.stderr, flush=True)
 
     @property
     def sources(self) -> tuple[SourceFile, ...]:
@@ -79,7 +79,7 @@ class BigQuery:
         return self._source
 
     def create(self, name: str, expression: ir.Table) -> ir.Table:
-        with _refusals_named():
+        with _explaining_refusals():
             table = self._jobs.table(name, self._sql(expression), name)
         self._own[table.table] = table
         return ibis.table(expression.schema(), name=table.table, catalog=table.project, database=table.dataset)
@@ -91,54 +91,54 @@ class BigQuery:
         return self.create(f"{name}_lately", windowed(sums, name, events))
 
     def read(self, expression: ir.Table) -> pa.Table:
-        with _refusals_named():
+        with _explaining_refusals():
             rows = self._jobs.rows("a query of the data", self._sql(expression))
-        return pa.Table.from_batches([_typed(batch, expression) for batch in rows.to_batches()],
+        return pa.Table.from_batches([_cast(batch, expression) for batch in rows.to_batches()],
                                      _schema(expression))  # fmt: skip
 
     def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
-        """Always: each query over the source is billed by the bytes of its columns, and one over few rows by few."""
+        """Returns True, because a query over counts is billed for fewer bytes than one over the source."""
         return True
 
     def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
         return list(self.read(repeated(rows, column, most))[column].to_pylist())
 
     def batches(self, expression: ir.Table) -> Generator[pa.RecordBatch]:
-        """All rows, in no order: where one is needed, it is made here."""
+        """Yields all rows, in no order; the caller sorts them if needed."""
         operation = expression.op()
-        made = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
-        with _refusals_named():
-            table = made or self._jobs.table("rows", self._sql(expression), "rows")
+        existing = self._own.get(operation.name) if isinstance(operation, ops.UnboundTable) else None
+        with _explaining_refusals():
+            table = existing or self._jobs.table("rows", self._sql(expression), "rows")
         rows = stream.open_rows(table.uri, self._jobs.project, table, expression.columns)
         for batch in rows.batches():
             if batch.num_rows:
-                yield _typed(batch, expression)
+                yield _cast(batch, expression)
 
     def place(self, row: Row) -> str:
         return row_of(", ".join(source.name for source in self._relations), row)
 
     def _sql(self, expression: ir.Table) -> str:
-        """The expression's SQL; its source is what the relations are at their moments."""
+        """Returns the expression's SQL, with the relations at their pinned moments as its source."""
         text = str(ibis.to_sql(expression, dialect="bigquery"))
         names = {table.name for table in expression.op().find(ops.UnboundTable)}
         if SOURCE not in names:
             return text
-        first = f"WITH `{SOURCE}` AS (\n{self._source_sql}\n)"
-        with_others = re.match(r"\s*WITH\s", text)
-        return f"{first},\n{text[with_others.end() :]}" if with_others else f"{first}\n{text}"
+        source = f"WITH `{SOURCE}` AS (\n{self._source_sql}\n)"
+        other_ctes = re.match(r"\s*WITH\s", text)
+        return f"{source},\n{text[other_ctes.end() :]}" if other_ctes else f"{source}\n{text}"
 
     def _check_values(self) -> None:
-        """Raises UserError if there is no row, or a value is missing or too large for what the schema says."""
-        wrong = {field.name: _wrong(self._source[field.name], field) for field in self._fields}
-        asked = {name: condition for name, condition in wrong.items() if condition is not None}
+        """Raises UserError if there are no rows, or a value is missing or does not fit its declared type."""
+        wrong = {field.name: _is_wrong(self._source[field.name], field) for field in self._fields}
+        conditions = {name: condition for name, condition in wrong.items() if condition is not None}
         counts = self.read(
             self._source.agg(
-                **{"rows": self._source.count(), **{f"n{i}": c.sum() for i, c in enumerate(asked.values())}}
+                **{"rows": self._source.count(), **{f"n{i}": c.sum() for i, c in enumerate(conditions.values())}}
             )
         ).to_pylist()[0]
         if not counts["rows"]:
             raise NoRows(f"{', '.join(source.name for source in self._relations)}: there are no rows.")
-        for i, (name, condition) in enumerate(asked.items()):
+        for i, (name, condition) in enumerate(conditions.items()):
             if counts[f"n{i}"]:
                 row = self.read(self._source.filter(condition).limit(1)).to_pylist()[0]
                 raise UserError(self._complaint(name, row, counts[f"n{i}"]))
@@ -147,7 +147,7 @@ class BigQuery:
         field = next(field for field in self._fields if field.name == name)
         value = row[name]
         others = {column: value for column, value in row.items() if column != name and value not in (None, "")}
-        more = f" So do {count - 1:,} more." if count > 1 else ""
+        more = f" {count - 1:,} more rows have this problem." if count > 1 else ""
         if value is None or value == "":
             return f"{self.place(others)}: column {name} is empty, {NEVER_EMPTY}{more}"
         fix = " Declare it as pa.float64()." if isinstance(value, float) else ""
@@ -155,8 +155,8 @@ class BigQuery:
 
 
 @contextmanager
-def _refusals_named() -> Iterator[None]:
-    """Raises Uncomputable for what BigQuery, or Ibis in its name, refuses."""
+def _explaining_refusals() -> Iterator[None]:
+    """Turns a query that BigQuery or Ibis refuses into Uncomputable."""
     try:
         yield
     except client.Refused as error:
@@ -166,13 +166,13 @@ def _refusals_named() -> Iterator[None]:
         raise Uncomputable(f"BigQuery cannot compute that: {reason}", reason) from None
 
 
-def _wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:
-    """Whether a value is none that the schema allows; None if every value is."""
+def _is_wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:
+    """Returns whether the schema forbids a value, as an expression; None if it allows every value."""
     conditions = []
     if not field.nullable:
         conditions.append((column == "") if column.type().is_string() else column.isnull())
     if pa.types.is_float32(field.type) or pa.types.is_decimal(field.type):
-        conditions.append(_rounded(column, field.type).fill_null(False))
+        conditions.append(_is_rounded(column, field.type).fill_null(False))
     if pa.types.is_integer(field.type) and field.type.bit_width < 64:
         bits, signed = field.type.bit_width, pa.types.is_signed_integer(field.type)
         least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -182,11 +182,11 @@ def _wrong(column: ir.Value, field: Field) -> ir.BooleanValue | None:
     return conditions[0] if len(conditions) == 1 else conditions[0] | conditions[1]
 
 
-def _rounded(column: ir.FloatingValue, kind: pa.DataType) -> ir.BooleanValue:
-    """Whether files would give another number for a float64, or none: as a float32, or a decimal.
+def _is_rounded(column: ir.FloatingValue, kind: pa.DataType) -> ir.BooleanValue:
+    """Returns whether a float64 changes or overflows as a float32 or a decimal, as it would in files.
 
-    Of a float32 24 bits count: the upper half of Dekker's splitting (Numerische Mathematik 18, 1971) is the number
-    itself if it has no more.
+    A float32 has 24 bits: a number fits if it equals the upper half of Dekker's splitting (Numerische Mathematik 18,
+    1971).
     """
     if pa.types.is_float32(kind):
         bound = float(np.finfo(np.float32).max)
@@ -194,7 +194,7 @@ def _rounded(column: ir.FloatingValue, kind: pa.DataType) -> ir.BooleanValue:
         turned = near * (2.0**29 + 1)
         return cast(ir.BooleanValue, ((turned - (turned - near)) != near) | (column.abs() > bound))
     scale, bound = 10.0**kind.scale, 10.0 ** (kind.precision - kind.scale)
-    # Beyond, a float64 has no digits behind those.
+    # From 2**51 on, a float64 has no digits after the decimal's scale.
     near = ((column * scale).abs() < 2.0**51).ifelse(column, 0.0)
     return cast(ir.BooleanValue, ((near * scale).round() / scale != near) | (column.abs() >= bound))
 
@@ -203,10 +203,12 @@ def _schema(expression: ir.Table) -> pa.Schema:
     return arrow_schema(expression.schema())
 
 
-def _typed(batch: pa.RecordBatch, expression: ir.Table) -> pa.RecordBatch:
-    """The batch in the expression's types and order: BigQuery has one kind of whole number, and one of float, and takes
-    names in other letters for the same."""
-    wanted = _schema(expression)
-    given = {name.lower(): position for position, name in enumerate(batch.schema.names)}
-    columns = [batch.column(given[f.name.lower()]).cast(f.type, safe=not pa.types.is_floating(f.type)) for f in wanted]
-    return pa.record_batch(columns, schema=pa.schema([pa.field(f.name, f.type) for f in wanted]))
+def _cast(batch: pa.RecordBatch, expression: ir.Table) -> pa.RecordBatch:
+    """Casts the batch to the expression's types and order, because BigQuery has one integer and one float type, and
+    ignores the case of names."""
+    schema = _schema(expression)
+    positions = {name.lower(): position for position, name in enumerate(batch.schema.names)}
+    columns = [
+        batch.column(positions[f.name.lower()]).cast(f.type, safe=not pa.types.is_floating(f.type)) for f in schema
+    ]
+    return pa.record_batch(columns, schema=pa.schema([pa.field(f.name, f.type) for f in schema]))

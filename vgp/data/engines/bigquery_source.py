@@ -1,4 +1,4 @@
-"""What BigQuery's tables and queries are to a preparation: their columns checked, their cost told, their rows read."""
+"""Tables and queries of BigQuery as a source: checks their columns, estimates their cost, and reads their rows."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ from vgp.data.sources.files import NoRows
 from vgp.protocol.manifest import SourceFile
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import SchemaField  # takes half a second to import, and is for queries alone
+    from google.cloud.bigquery import SchemaField  # takes half a second to import, and only queries need it
 
-#: BigQuery's types that may stand for a canonical one: as they are, or through a cast that loses nothing that counts.
+#: BigQuery's types for each canonical type, unchanged or through a cast without a loss that matters.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "int64": ("INTEGER", "INT64"),
     "float64": ("FLOAT", "FLOAT64", "INTEGER", "INT64", "NUMERIC", "BIGNUMERIC"),
@@ -36,7 +36,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "timestamp": ("DATETIME",),
     "timestamp('UTC')": ("TIMESTAMP",),
 }
-#: What a query casts a column of another type to.
+#: BigQuery's type for the cast to each canonical type.
 CASTS = {
     "int64": "INT64", "float64": "FLOAT64", "string": "STRING", "boolean": "BOOL", "date": "DATE",
     "timestamp": "DATETIME", "timestamp('UTC')": "TIMESTAMP",
@@ -45,13 +45,13 @@ CASTS = {
 
 @dataclass(frozen=True)
 class Source:
-    """One relation, as it is read: its SELECT at the pinned moments, or the table that holds what it gave."""
+    """A relation to read: its SELECT at the pinned moments, or the temporary table with its result."""
 
     relation: PinnedRelation
     sql: str
     estimate: Estimate
     moments: Mapping[TableName, int]
-    #: The table of ours, of what is no table as it is.
+    #: The temporary table with the result of a view or query.
     made: TableName | None = None
 
     @property
@@ -64,39 +64,39 @@ class Source:
 
     @property
     def columns(self) -> dict[str, "SchemaField"]:
-        """Its columns by their names in lower case: to BigQuery they are the same."""
+        """The columns by their names in lower case, because BigQuery ignores the case of names."""
         return {field.name.lower(): field for field in self.estimate.fields}
 
     def stored(self, field: Field) -> str:
-        """The column's own name, which may have other letters."""
+        """Returns the column's name in BigQuery, which may differ in case."""
         return str(self.columns[field.name.lower()].name)
 
     def check(self, fields: Sequence[Field]) -> None:
-        """Raises UserError if a declared column is missing, or of a type that cannot stand for the declared one."""
+        """Raises UserError if a declared column is missing, or its type cannot be converted to the declared one."""
         present = self.columns
         known = {field.name: present[field.name.lower()] for field in fields if field.name.lower() in present}
         spare = {column.name for column in self.estimate.fields} - {column.name for column in known.values()}
         schema.check_header(self.name, [*known, *sorted(spare)], fields)
         for field in fields:
-            if field.name not in known:  # an optional one
+            if field.name not in known:  # optional
                 continue
             column, kind = known[field.name], canonical_type(field)
-            given = "ARRAY" if column.mode == "REPEATED" else column.field_type
-            if given not in KINDS[kind]:
+            stored = "ARRAY" if column.mode == "REPEATED" else column.field_type
+            if stored not in KINDS[kind]:
                 raise UserError(
-                    f"{self.name}: column {column.name} is of BigQuery's type {given}, and the schema says "
-                    f"{field.type}, which is {CASTS[kind]} there. Declare it as it is, or convert it in a .sql file: "
+                    f"{self.name}: column {column.name} has BigQuery's type {stored}, but the schema declares "
+                    f"{field.type}, which is {CASTS[kind]} there. Declare its type, or convert it in a .sql file: "
                     f"SELECT * REPLACE (CAST({column.name} AS {CASTS[kind]}) AS {column.name}) FROM ..."
                 )
 
     def select(self, fields: Sequence[Field]) -> str:
-        """SQL of the declared columns in their canonical types."""
+        """Returns the SQL that selects the declared columns in their canonical types."""
         inner = f"SELECT * FROM {self.made.sql}" if self.made else self.sql
         columns = ",\n  ".join(f"{self._cast(field)} AS `{field.name}`" for field in fields)
         return f"SELECT\n  {columns}\nFROM (\n{inner}\n)"
 
     def holds(self, field: Field) -> bool:
-        """Whether there is a column for the field, which may be optional."""
+        """Returns whether the source has a column for the field, which may be optional."""
         return field.name.lower() in self.columns
 
     def _cast(self, field: Field) -> str:
@@ -107,13 +107,13 @@ class Source:
         name = f"`{column.name}`"
         if kind == "string":
             return f"COALESCE({name}, '')"
-        if kind == "float64":  # what is no number is missing
-            given = name if column.field_type in ("FLOAT", "FLOAT64") else f"CAST({name} AS FLOAT64)"
-            return f"IF(IS_NAN({given}), NULL, {given})" if given == name else given
+        if kind == "float64":  # NaN = missing
+            is_float = column.field_type in ("FLOAT", "FLOAT64")
+            return f"IF(IS_NAN({name}), NULL, {name})" if is_float else f"CAST({name} AS FLOAT64)"
         return name
 
     def rows(self, jobs: Jobs, fields: Sequence[Field]) -> stream.Rows:
-        """The declared columns, streamed here."""
+        """Opens a stream of the declared columns."""
         table, moment, restriction = self.made, 0, ""
         if not table:
             table = names.parse(self.relation.tables[0].name)
@@ -126,18 +126,20 @@ class Source:
 def opened_sources(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[tuple[Jobs, list[Source]]]:
-    """The relations at their pinned moments, checked; tables of ours go when the work is done, and expire otherwise."""
+    """Opens the relations at their pinned moments and checks them. Drops the temporary tables at the end of the block;
+    after a failure they expire."""
     names.check_one_place(relations, settings.location)
     jobs = Jobs(settings, relations[0].location, owner)
     sources = looked_at(relations, fields, jobs)
     total = check_size(sources, jobs)
-    print(f"BigQuery: reading {', '.join(s.name for s in sources)} once is {size(total)}.", file=sys.stderr, flush=True)
-    yield jobs, [_kept(source, jobs) for source in sources]
+    names_read = ", ".join(source.name for source in sources)
+    print(f"BigQuery: reading {names_read} once takes {size(total)}.", file=sys.stderr, flush=True)
+    yield jobs, [_materialize(source, jobs) for source in sources]
     jobs.drop()
 
 
 def looked_at(relations: Sequence[PinnedRelation], fields: Sequence[Field], jobs: Jobs) -> list[Source]:
-    """The relations with what a dry run tells of each; their columns are checked. Nothing is billed."""
+    """Checks the columns of the relations and estimates their bytes, with dry runs, which are not billed."""
     tables = Lookup(jobs.project)
     moments = tables.moments(relations)
     sources = []
@@ -151,27 +153,27 @@ def looked_at(relations: Sequence[PinnedRelation], fields: Sequence[Field], jobs
 
 
 def check_size(sources: Sequence[Source], jobs: Jobs) -> int:
-    """The bytes of the sources' declared columns. Raises UserError if these are more than the step may read."""
+    """Returns the bytes of the sources' declared columns. Raises UserError if the step may not read so many."""
     total = sum(source.estimate.bytes for source in sources)
     jobs.check(sources[0].name if len(sources) == 1 else f"{len(sources)} sources", total)
     return total
 
 
-def _kept(source: Source, jobs: Jobs) -> Source:
-    """The source; what is no table as it is is computed once, so that all that is asked of it has the same rows."""
+def _materialize(source: Source, jobs: Jobs) -> Source:
+    """Computes a view or query once into a temporary table, so that all later queries see the same rows."""
     if source.relation.plain:
         return source
-    made = jobs.table(source.name, source.sql, "source")
-    return Source(source.relation, source.sql, source.estimate, source.moments, made)
+    table = jobs.table(source.name, source.sql, "source")
+    return Source(source.relation, source.sql, source.estimate, source.moments, table)
 
 
 class TableRows:
-    """Rows of BigQuery for an engine on this machine, in the form of `vgp.data.sources.files.Files`."""
+    """The rows of BigQuery sources for DuckDB, with the interface of `vgp.data.sources.files.Files`."""
 
     def __init__(self, jobs: Jobs, sources: Sequence[Source], fields: Sequence[Field]):
         self._jobs, self._sources, self._fields = jobs, sources, fields
 
-    #: As of files.
+    #: None; only files have notes.
     notes: tuple[str, ...] = ()
 
     @property
@@ -179,30 +181,32 @@ class TableRows:
         return tuple(source.file for source in self._sources)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The declared columns, in no order, with `_file` and `_record`: the source, and the row as it came.
+        """Yields the declared columns, in no order, with `_file` (number of the source) and `_record` (of the row).
 
         Args:
-            columns: Some of the declared ones; None = all.
+            columns: Some of the declared columns; None = all.
 
         Raises:
-            UserError: a value is missing where one must be, or there is no row.
+            UserError: A value is missing in a column that is not nullable, or there are no rows.
         """
         fields = [field for field in self._fields if columns is None or field.name in columns]
         total = 0
         for number, source in enumerate(self._sources):
             record = 0
             for batch in source.rows(self._jobs, fields).batches():
-                yield _placed(source, batch, fields, number, record)
+                yield _with_places(source, batch, fields, number, record)
                 record += batch.num_rows
             total += record
         if not total:
             raise NoRows(f"{', '.join(source.name for source in self._sources)}: there are no rows.")
 
     def place(self, file: int, record: int) -> str:
-        return f"{self._sources[file].name}, row {record + 1:,} as they were read"
+        return f"{self._sources[file].name}, row {record + 1:,} in the order of reading"
 
 
-def _placed(source: Source, batch: pa.RecordBatch, fields: Sequence[Field], number: int, first: int) -> pa.RecordBatch:
+def _with_places(
+    source: Source, batch: pa.RecordBatch, fields: Sequence[Field], number: int, first: int
+) -> pa.RecordBatch:
     columns = [_column(source, batch, field, fields) for field in fields]
     count = batch.num_rows
     places = [pa.array(np.full(count, number, np.int32)), pa.array(np.arange(first, first + count))]
@@ -210,7 +214,7 @@ def _placed(source: Source, batch: pa.RecordBatch, fields: Sequence[Field], numb
 
 
 def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequence[Field]) -> pa.Array:
-    """One column in its declared type. Raises UserError for a value that it has no room for, or that is missing."""
+    """Casts a column to its declared type. Raises UserError for a value that does not fit, or is missing."""
     if not source.holds(field):
         typed = pa.nulls(batch.num_rows, field.type)
         return pc.fill_null(typed, "") if pa.types.is_string(field.type) else typed
@@ -226,27 +230,27 @@ def _column(source: Source, batch: pa.RecordBatch, field: Field, fields: Sequenc
     if not field.nullable:
         position = pc.index(pc.equal(typed, "") if pa.types.is_string(field.type) else pc.is_null(typed), True).as_py()
         if position >= 0:
-            there = [other for other in fields if source.holds(other)]
-            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in there}
+            present = [other for other in fields if source.holds(other)]
+            row = {other.name: batch.column(source.stored(other))[position].as_py() for other in present}
             raise UserError(f"{row_of(source.name, row)}: column {field.name} is empty, {NEVER_EMPTY}")
     return typed
 
 
-#: Columns of a row that are shown to tell which it is.
+#: Columns that identify a row in a message.
 MOST_SHOWN = 6
-NEVER_EMPTY = "and the schema says that it never is. Declare it as nullable, or leave such rows out with a .sql file."
+NEVER_EMPTY = "but the schema does not allow it. Declare it as nullable, or leave out these rows with a .sql file."
 
 
 def row_of(name: str, row: Row) -> str:
-    """Which row of a table: tables have no order, so its first values tell."""
-    shown = [f"{column}={value}" for column, value in row.items() if value not in (None, "") and column[0] != "_"]
-    return f"a row of {name} with {', '.join(shown[:MOST_SHOWN])}"
+    """Describes a row by its first values, because tables have no order."""
+    values = [f"{column}={value}" for column, value in row.items() if value not in (None, "") and column[0] != "_"]
+    return f"a row of {name} with {', '.join(values[:MOST_SHOWN])}"
 
 
 @contextmanager
 def opened_rows(
     relations: Sequence[PinnedRelation], fields: Sequence[Field], settings: Settings, owner: Owner
 ) -> Iterator[TableRows]:
-    """The rows of these relations, for as long as the block runs. Raises as `opened_sources`."""
+    """Opens the rows of these relations for the duration of the block. Raises the errors of `opened_sources`."""
     with stoppable(), opened_sources(relations, fields, settings, owner) as (jobs, sources):
         yield TableRows(jobs, sources, fields)

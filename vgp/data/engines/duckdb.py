@@ -1,7 +1,7 @@
-"""DuckDB, in this process: what is larger than its memory goes to the disk of the scratch folder.
+"""DuckDB as an engine in this process, which spills data larger than its memory to the scratch folder.
 
-Files are read by `vgp.data.sources`, strictly and with their places, and stored in one that DuckDB reads. It opens
-no file outside the scratch folder, loads no extension and asks nobody: an expression cannot make it.
+`vgp.data.sources` reads the files, strictly and with the place of each row, into one Parquet file for DuckDB. No
+expression can make DuckDB open a file outside the scratch folder, load an extension or use the network.
 """
 
 import glob
@@ -31,22 +31,22 @@ from vgp.data.schema import Field, arrow_schema, canonical_schema
 if TYPE_CHECKING:
     from vgp.protocol.manifest import SourceFile
 
-#: Rows of a batch that is read: small, so that a batch costs little memory.
+#: Rows of a batch of results: small, so that a batch takes little memory.
 BATCH_ROWS = 1 << 16
-#: The same of sums by place and hour.
+#: Rows of a batch of sums by place and hour.
 SUMS_ROWS = 1 << 20
-#: So many numbers are sorted in memory, where more are counted in groups, on disk: it takes a fifth of the time.
+#: The most numbers to sort in memory, in a fifth of the time that counting in groups on disk takes.
 MOST_SORTED = 1 << 25
 
-#: Rows that share all that they look back by are counted first where so small a share of them differs.
+#: The share of distinct rows below which counting equal rows first saves work.
 FEW = 0.5
 
-#: Columns by name, over the declared ones, for an engine of this dialect.
+#: A function from the declared columns and the SQL dialect to more columns by name.
 Derived = Callable[[ir.Table, str], Mapping[str, ir.Value]]
 
 
 class Read(Protocol):
-    """Files that are read: `vgp.data.sources.Files`."""
+    """A source of rows, such as `vgp.data.sources.files.Files`."""
 
     @property
     def sources(self) -> "tuple[SourceFile, ...]": ...
@@ -71,7 +71,7 @@ class DuckDB:
         self._files: Read | None = None
         self._rows = 0
         self._source: ir.Table | None = None
-        #: The SQL of what was asked; printing it takes longer than running it on small data.
+        #: A cache of the SQL of expressions: printing it takes longer than running it on small data.
         self._printed = dict[ops.Node, str]() if printed is None else printed
         self._stored = count()
 
@@ -102,11 +102,11 @@ class DuckDB:
         """Reads columns of the files into the source.
 
         Args:
-            numbers: More columns, such as `_row_id`: the number of each row by the columns that are named.
-            derived: More columns, which are kept as well if each is made of its row alone.
+            numbers: Additional columns of row numbers, such as `_row_id`, and the columns that each number identifies.
+            derived: Additional expressions, stored too if each depends on its row alone.
 
         Raises:
-            UserError: as the files do.
+            UserError: A file cannot be read, or its rows do not fit the fields.
         """
         kinds, path = canonical_schema(fields), self._scratch / "source.parquet"
         columns = [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in kinds.items()]
@@ -117,26 +117,26 @@ class DuckDB:
         values = derived(typed, self.dialect) if derived else {}
         more = {name: value for name, value in values.items() if rowwise(value)}
         numbered = {name: number(typed, deciding) for name, deciding in numbers.items()}
-        made = typed.select(**more, **numbered) if more or numbered else typed.drop(*kinds)
-        sql = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(made)}' if made.columns else ""
+        computed = typed.select(**more, **numbered) if more or numbered else typed.drop(*kinds)
+        sql = f'WITH "typed" AS (SELECT {", ".join(columns)} FROM "batch") {_sql(computed)}' if computed.columns else ""
         try:
-            if sql:  # as a view, whose text is parsed once: with every batch it would take a seventh of the time
+            if sql:  # as a view, which is parsed once; parsing it for every batch would take a seventh of the time
                 self._connection.register("batch", arrow_schema(kinds).empty_table())
                 self._run(f'CREATE OR REPLACE TEMP VIEW "derived" AS {sql}')
-            store(batches, path, partial(self._derived, 'FROM "derived"') if sql else None, present)
+            store(batches, path, partial(self._derive, 'FROM "derived"') if sql else None, present)
         except Uncomputable:
             if not more:
                 raise
-            # Whose fault it is, and which row's, is found in rows that are stored.
+            # The caller finds the wrong expression and row in stored rows.
             return self.read_files(files, fields, numbers)
-        own = {**dict.fromkeys(PLACE, "int64"), **made.schema()}
-        columns += [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in own.items()]
+        extra = {**dict.fromkeys(PLACE, "int64"), **computed.schema()}
+        columns += [f"{_cast(name, str(kind))} AS {_quoted(name)}" for name, kind in extra.items()]
         self._run(f'CREATE TEMP VIEW "{SOURCE}" AS SELECT {", ".join(columns)} FROM read_parquet({_file(path)})')
         self._files, self._rows = files, pq.read_metadata(path).num_rows
-        self._source = ibis.table(ibis.schema({**kinds, **own}), name=SOURCE)
+        self._source = ibis.table(ibis.schema({**kinds, **extra}), name=SOURCE)
 
-    def _derived(self, sql: str, batch: pa.RecordBatch) -> pa.Table:
-        """What is computed of the rows, in the order of the batch, which one thread reads."""
+    def _derive(self, sql: str, batch: pa.RecordBatch) -> pa.Table:
+        """Runs the query over a batch; the result has the batch's order, because one thread reads the batch."""
         self._connection.register("batch", batch)
         try:
             return self._read(sql)
@@ -157,10 +157,10 @@ class DuckDB:
 
     def looked_back(self, name: str, sums: ir.Table, events: Events) -> ir.Table:
         places = [_quoted(by) for by in events.by]
-        whole = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in FIGURES)
-        somewhere = " AND ".join(f"{place} IS NOT NULL" for place in places)
+        figures = ", ".join(f'"{figure}"::BIGINT AS "{figure}"' for figure in FIGURES)
+        condition = " AND ".join(f"{place} IS NOT NULL" for place in places)
         order = ", ".join([*places, "_hour"])
-        sql = f"SELECT {order}, {whole} FROM ({self._sql(sums)}) WHERE {somewhere} ORDER BY {order}"
+        sql = f"SELECT {order}, {figures} FROM ({self._sql(sums)}) WHERE {condition} ORDER BY {order}"
         rows = looked_back(self._batches(sql, SUMS_ROWS), name, events)
         if (first := next(rows, None)) is None:
             return self.create(f"{name}_none", windowed(sums, name, events))
@@ -168,34 +168,34 @@ class DuckDB:
         store(chain([first], rows), path)
         self._run(f"CREATE OR REPLACE TEMP VIEW {_quoted(view)} AS SELECT * FROM read_parquet({_file(path)})")
         kinds = {f"_{name}_{i}": sums[by].type() for i, by in enumerate(events.by)}
-        figures = dict.fromkeys(first.schema.names[len(kinds) + 1 :], "float64")
-        return ibis.table(ibis.schema({**kinds, f"_{name}_hour": "int64", **figures}), name=view)
+        windows = dict.fromkeys(first.schema.names[len(kinds) + 1 :], "float64")
+        return ibis.table(ibis.schema({**kinds, f"_{name}_hour": "int64", **windows}), name=view)
 
     def read(self, expression: ir.Table) -> pa.Table:
         return self._read(self._sql(expression))
 
     def few(self, rows: ir.Table, columns: Sequence[str]) -> bool:
-        different = ibis.struct({name: rows[name] for name in columns}).approx_nunique()
-        (counted,) = self.read(rows.agg(different=different, rows=rows.count())).to_pylist()
-        return bool(counted["different"] < FEW * counted["rows"])
+        distinct = ibis.struct({name: rows[name] for name in columns}).approx_nunique()
+        (counts,) = self.read(rows.agg(distinct=distinct, rows=rows.count())).to_pylist()
+        return bool(counts["distinct"] < FEW * counts["rows"])
 
     def repeated(self, rows: ir.Table, column: str, most: int) -> list[int]:
         if self._rows > MOST_SORTED:
             return list(self.read(repeated(rows, column, most))[column].to_pylist())
         chunks = self.read(rows.select(column))[column].chunks
         values = np.concatenate([np.zeros(0, np.int64), *map(np.asarray, chunks)])
-        values.sort()  # in place, as there may be many
+        values.sort()  # in place, to save memory
         return list(np.unique(values[1:][values[1:] == values[:-1]])[:most].tolist())
 
     def _read(self, sql: str) -> pa.Table:
-        with _errors_named():
+        with _explaining_errors():
             return self._connection.sql(sql).to_arrow_table()
 
     def batches(self, expression: ir.Table, rows: int = BATCH_ROWS) -> Generator[pa.RecordBatch]:
         yield from self._batches(self._sql(expression), rows)
 
     def _batches(self, sql: str, rows: int) -> Generator[pa.RecordBatch]:
-        with _errors_named():
+        with _explaining_errors():
             yield from self._connection.sql(sql).to_arrow_reader(rows)
 
     def place(self, row: Row) -> str:
@@ -209,12 +209,12 @@ class DuckDB:
         return self._printed[operation]
 
     def _run(self, sql: str) -> None:
-        with _errors_named():
+        with _explaining_errors():
             self._connection.execute(sql)
 
 
 def connected(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
-    """A new database whose files lie in the scratch folder; what it may do holds for each of its connections."""
+    """Opens a new database with its files in the scratch folder; its limits hold for each of its connections."""
     limit, spill = f"{memory_bytes >> 20}MiB", str(scratch / "spill")
     connection = duckdb.connect(config={"memory_limit": limit, "threads": threads, "temp_directory": spill})
     try:
@@ -230,7 +230,7 @@ def connected(scratch: Path, memory_bytes: int, threads: int) -> duckdb.DuckDBPy
 
 
 def rowwise(value: ir.Value) -> bool:
-    """Whether the value of a row is made of that row alone."""
+    """Returns whether the value of a row depends on that row alone."""
     others = (ops.WindowFunction, ops.Reduction, ops.Analytic, ops.Subquery, ops.Unnest)
     return not value.op().find(others) and len(value.op().find(ops.Relation)) <= 1
 
@@ -246,7 +246,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-#: What DuckDB calls the canonical types. A moment in UTC is kept without its zone, which costs a conversion each time.
+#: DuckDB's names for canonical types that need a cast. Timestamps in UTC are stored without their zone, which would
+#: cost a conversion at each use.
 _NAMES = {"int64": "BIGINT", "float64": "DOUBLE"}
 
 
@@ -255,19 +256,19 @@ def _cast(name: str, kind: str) -> str:
 
 
 def _file(path: Path) -> str:
-    """The path as `read_parquet` takes it, to which `*`, `?` and `[` are patterns."""
+    """Returns the path as an SQL text for `read_parquet`, with `*`, `?` and `[` escaped."""
     return "'" + glob.escape(str(path)).replace("'", "''") + "'"
 
 
 @contextmanager
-def _errors_named() -> Iterator[None]:
-    """Raises UserError for what DuckDB refuses."""
+def _explaining_errors() -> Iterator[None]:
+    """Turns errors of DuckDB into UserErrors."""
     try:
         yield
     except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
         raise UserError(
-            f"DuckDB needs more memory or scratch disk than it may use: {_first_line(error)} Give it more (memory_gb), "
-            "or set TMPDIR to a larger disk."
+            f"DuckDB needs more memory or scratch disk than it may use: {_first_line(error)} Raise memory_gb, or set "
+            "TMPDIR to a larger disk."
         ) from None
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None

@@ -1,7 +1,4 @@
-"""Which engine prepares a table, with the table's source in it.
-
-Where the data lies decides, unless the option `engine` does.
-"""
+"""Chooses the engine for a table, by its source or the option `engine`, and opens it with the source in it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,14 +34,14 @@ ENGINES = ("duckdb", "bigquery")
 
 @dataclass(frozen=True)
 class Source:
-    """What `data` stands for: files, and tables and queries of BigQuery."""
+    """The files, and the tables and queries of BigQuery, that `data` names."""
 
     files: Sequence[File]
     relations: Sequence[PinnedRelation]
 
 
 def resolve_source(task: TabularTask, data: str, allowed: BigQuery) -> Source:
-    """Raises UserError if nothing matches, or what matches cannot be read."""
+    """Returns the source that `data` names. Raises UserError if nothing matches, or a match cannot be read."""
     if pinned.digest(data):
         document = pinned.of_data(data, storage.read(data, most=pinned.MOST_BYTES))
         files = task.files(data) if document.objects or document.files else ()
@@ -60,26 +57,26 @@ def resolve_source(task: TabularTask, data: str, allowed: BigQuery) -> Source:
 
 
 def choose_engine(task: TabularTask, source: Source) -> str:
-    """`duckdb` or `bigquery`. Raises UserError if the option `engine` is none, or cannot read that source."""
-    wanted = task.engine
-    if wanted and wanted not in ENGINES:
-        raise UserError(f"the option engine is {wanted!r}. {did_you_mean(wanted, ENGINES)}")
-    if source.files and source.relations and wanted != "duckdb":
+    """Returns `duckdb` or `bigquery`. Raises UserError if the option `engine` is wrong, or cannot read the source."""
+    engine = task.engine
+    if engine and engine not in ENGINES:
+        raise UserError(f"the option engine is {engine!r}. {did_you_mean(engine, ENGINES)}")
+    if source.files and source.relations and engine != "duckdb":
         raise UserError(
             f"the data is files ({storage.plain(source.files[0].path)}) and tables of BigQuery "
-            f"({source.relations[0].name}): set the task's option engine to duckdb, so that all of it is computed "
-            "here, or load the files into a table (bq load)."
+            f"({source.relations[0].name}): set the task's option engine to duckdb to compute all of it here, or load "
+            "the files into a table (bq load)."
         )
-    if source.files and wanted == "bigquery":
+    if source.files and engine == "bigquery":
         raise UserError(
-            "the option engine is 'bigquery', which computes with tables there, and the data is files: leave the "
-            "option out, or load them into a table (bq load)."
+            "the option engine is 'bigquery', which cannot read files: leave the option out, or load the files into a "
+            "table (bq load)."
         )
-    return wanted or ("bigquery" if source.relations else "duckdb")
+    return engine or ("bigquery" if source.relations else "duckdb")
 
 
 class Together:
-    """Files, and beside them tables of BigQuery, as one source."""
+    """A source of files and of tables of BigQuery."""
 
     def __init__(self, files: Read, count: int, rows: Read):
         self._files, self._count, self._rows = files, count, rows
@@ -100,11 +97,11 @@ class Together:
             yield batch.set_column(position, batch.schema.field(position), numbers)
 
     def place(self, file: int, record: int) -> str:
-        beside = file - self._count
-        return self._files.place(file, record) if beside < 0 else self._rows.place(beside, record)
+        table = file - self._count
+        return self._files.place(file, record) if table < 0 else self._rows.place(table, record)
 
 
-#: What DuckDB may use, if nobody says: an eighth of the input, but this much; and at most this share of what is free.
+#: DuckDB's default memory: an eighth of the input, at least LEAST_BYTES, at most a share of the free memory.
 LEAST_BYTES, INPUT_SHARE, FREE_SHARE = 512 << 20, 8, 0.6
 
 
@@ -113,18 +110,18 @@ def opened(
     task: TabularTask, data: str, target: Destination, workers: int | None, derived: Derived | None = None,
     check: Callable[[TabularTask], None] = lambda task: None, kind: Sequence[str] = (),
 ) -> Iterator[Engine]:  # fmt: skip
-    """Reads the source and checks its types.
+    """Opens the engine, reads the source and checks its types.
 
     Args:
-        target: Where the prepared dataset goes; it tells in whose name queries run.
-        workers: Threads; None = as the settings say, or one per core.
-        derived: More columns, which an engine may keep beside the declared ones.
-        check: Raises UserError for a task that BigQuery cannot compute; called if it is to, before it is asked.
-        kind: Declared columns whose number files keep as `_kind`; none = they keep none.
+        target: The output folder, which also decides the owner of queries.
+        workers: Threads; None = the setting, or one per core.
+        derived: Additional columns that the engine may store beside the declared ones.
+        check: Raises UserError for a task that BigQuery cannot compute; called only before BigQuery is opened.
+        kind: Declared columns whose number a source of files stores as `_kind`; () = none.
 
     Raises:
-        UserError: the source is not there, its rows are not as the task declares, or the prepared rows would go to a
-            bucket far from the tables.
+        UserError: The source does not exist, its rows do not fit the declaration, or the output is in a bucket far from
+            the tables.
     """
     allowed = settings.engines().bigquery
     source = resolve_source(task, data.strip() or task.default_data(), allowed)
@@ -146,8 +143,8 @@ def opened(
         from vgp.data.engines.bigquery import BigQuery
 
         check(task)
-        with BigQuery.opened(source.relations, task.schema, allowed, owner(target)) as there:
-            yield there
+        with BigQuery.opened(source.relations, task.schema, allowed, owner(target)) as bigquery:
+            yield bigquery
 
 
 @contextmanager
@@ -161,11 +158,9 @@ def duckdb(
     derived: Derived | None = None,
     beside: Read | None = None,
 ) -> Iterator[DuckDB]:
-    """DuckDB with some of the declared columns of these files, and of what is read beside them. Raises as `opened`.
+    """Opens DuckDB with some of the declared columns of these files, and of the rows in `beside`.
 
-    Args:
-        numbers: As `DuckDB.read_files`.
-        derived: As `opened`.
+    `DuckDB.read_files` describes `numbers` and `derived`. Raises the errors of `opened`.
     """
     allowed = settings.engines()
     threads = workers or allowed.workers or cores()
@@ -178,14 +173,14 @@ def duckdb(
 
 
 def owner(target: Destination) -> Owner:
-    """In whose name queries run: the run on Vertex AI, or the folder that is prepared here."""
+    """Returns the owner of queries: the run on Vertex AI, or the local output folder."""
     output = run_folder.parse(target.folder)
     return Owner(output.run, output.step) if output else Owner(str(target.folder.absolute()), "prepare")
 
 
 def memory_bytes(gb: float, files: Sequence[File]) -> int:
-    """What the settings say, else by the size of the input."""
+    """Returns DuckDB's memory: the setting `gb`, or if it is 0 a default by the size of the input."""
     if gb:
         return int(gb * 2**30)
-    wanted = max(LEAST_BYTES, sum(file.bytes for file in files) // INPUT_SHARE)
-    return min(wanted, int(FREE_SHARE * memory.free_bytes()))
+    size = max(LEAST_BYTES, sum(file.bytes for file in files) // INPUT_SHARE)
+    return min(size, int(FREE_SHARE * memory.free_bytes()))

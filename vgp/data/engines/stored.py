@@ -1,8 +1,8 @@
-"""The rows of files as one Parquet file on the scratch disk, which an engine reads as often as it must.
+"""Writes the rows of files as one Parquet file on the scratch disk, for an engine to read several times.
 
-Not compressed: it is read several times, soon, from the same machine. Strings are stored as dictionaries, with which an
-engine computes; for numbers, making them takes longer than what is saved by reading fewer bytes. What is known never to
-be missing is said to be so, which leaves a quarter of the work.
+The file is not compressed, because it is soon read on this machine. Strings are stored as dictionaries, which an engine
+uses directly; for numbers they cost more time than they save. Columns without missing values are declared as such,
+which saves three quarters of the work.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from vgp.data.sources.values import TEXT, is_text
 
-#: Of a row group, which is in memory once: as DuckDB cuts its own, or fewer rows where they are wide.
+#: The most rows and bytes of a row group, which must fit in memory: DuckDB's own rows, or fewer if they are wide.
 GROUP_ROWS, GROUP_BYTES = 122_880, 32 << 20
-#: A column with more different values in a row group is stored without a dictionary.
+#: The most bytes of a column's dictionary in a row group; a larger one is not stored.
 DICTIONARY_BYTES = 256 << 10
 
 
@@ -26,11 +26,11 @@ def store(
     computed: Callable[[pa.RecordBatch], pa.Table] | None = None,
     present: Collection[str] = (),
 ) -> None:
-    """Writes the batches, of which there is at least one.
+    """Writes the batches, at least one.
 
     Args:
-        computed: More columns, which are made of each batch.
-        present: Columns of which no value is missing.
+        computed: Computes additional columns of a batch.
+        present: Columns without missing values.
     """
     writer = None
     try:
@@ -59,7 +59,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of a row group."""
+    """Merges the batches into batches of a row group."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -72,7 +72,7 @@ def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch in types that DuckDB reads without a conversion of its own, and text as dictionaries without nulls."""
+    """Converts the batch to types that DuckDB reads without a conversion, and text to dictionaries without nulls."""
     columns = [_plain_column(column) for column in batch.columns]
     return pa.record_batch(columns, names=batch.schema.names)
 

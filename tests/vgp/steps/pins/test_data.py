@@ -147,7 +147,7 @@ def test_the_data_of_a_package_is_pinned_by_its_version_which_is_checked(pin, re
     from training.tasks.language_model import LanguageModel
 
     monkeypatch.setattr(LanguageModel, "package", lambda self: ("python", "3.99"))
-    with pytest.raises(UserError, match=r"pinned as python 3\.\d+\.\d+, and here it is python 3.99"):
+    with pytest.raises(UserError, match=r"pinned as python 3\.\d+\.\d+, but here it is python 3.99"):
         pinned_input(result.data, "language_model")
     assert pin(task="language_model").data != result.data
 

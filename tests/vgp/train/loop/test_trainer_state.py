@@ -81,7 +81,7 @@ def test_a_checkpoint_with_other_parts_is_refused(saved):
         state.restore(module, optimizer, saved, trained.tensors())
     with pytest.raises(ValueError, match="it holds scaler besides model and optimizer, not nothing"):
         trained.restore(saved.manifest.trainer)
-    with pytest.raises(ValueError, match="scaler is no mapping"):
+    with pytest.raises(ValueError, match="scaler is not a mapping"):
         trainer(scaler=Scale())[2].restore({"scaler": 3})
     with pytest.raises(ValueError, match="no number of steps"):
         trainer(scaler=Scale())[2].restore({"scaler": {}})
@@ -248,7 +248,7 @@ def test_training_stops_once_no_validation_was_better_for_as_long_as_the_patienc
     named = ("steps", "planned_steps", "stopped_early", "shipped_step", "best_metric", "best_step", "best")
     assert [figures[name] for name in named] == [18, 20, True, 10, "wave", 10, min(waves)]
     assert figures["shipped"].startswith("stopped at step 18 of 20: no better since step 10 (wave -0.")
-    assert "the model is that of step 10 (wave -0." in str(shipped)
+    assert "the model has the weights of step 10 (wave -0." in str(shipped)
 
 
 def test_a_validation_waits_for_the_copy_that_a_skipped_step_did_not_wait_for():
@@ -308,11 +308,13 @@ def test_a_metric_that_is_no_number_is_left_out_and_never_better(runs):
     assert [p.metrics.keys() for p in card(runs, "no number").history if p.validation_loss] == [{"right", "noise"}] * 4
     average = checkpoint(runs, "no number").tensors()["ema/layers.0.weight"]
     assert torch.equal(weights(runs, "no number")["layers.0.weight"], average)
-    assert "step 8 of 20: wave was no number" in str(card(runs, "no number").shipped)
+    assert "step 8 of 20: wave was NaN" in str(card(runs, "no number").shipped)
 
 
 def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_its_first_step(runs):
-    assert "validation gave right; it must give what `metrics` names: wave, right, noise" in runs[1]["other names"]
+    assert (
+        "validation returned right; it must return the names in `metrics`: wave, right, noise" in runs[1]["other names"]
+    )
     assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
 
