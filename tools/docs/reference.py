@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -74,7 +75,7 @@ def _option(option: Any) -> Iterator[tuple[str, str]]:
     elif not option.is_flag:
         label += f" {option.metavar or _placeholder(option.type_descriptor.annotation)}"
     default = option.default
-    plain = isinstance(default, str | int | float) and not isinstance(default, bool) and default != ""
+    plain = isinstance(default, str | int | float | Path) and not isinstance(default, bool) and default != ""
     text = " ".join((option.help or "").split())
     yield label, f"{text} Default: `{default}`." if plain and "default" not in text.lower() else text
 
@@ -159,7 +160,7 @@ def format_python() -> str:
     methods = {name: value for name, value in vars(Task).items() if inspect.isfunction(value)}
     sections: dict[str, dict[str, str]] = {
         "`vgp.api`": _describe({name: getattr(api, name) for name in api.__all__}),
-        "`vgp.api.Run`": _comments(api.Run) | _describe(dict(vars(api.Run)), property),
+        "`vgp.api.Run`": _comments(api.Run) | _describe(dict(vars(api.Run)), property, cached_property),
         "`vgp.steps`: components call these functions": _describe(
             {name: getattr(steps, name) for name in steps.PUBLIC}
         ),
@@ -177,9 +178,9 @@ def format_python() -> str:
     return "\n".join(lines)
 
 
-def _describe(values: dict[str, Any], kind: type = object) -> dict[str, str]:
-    """Returns the first sentence of the docstring of each public value of that kind, by the value's call."""
-    public = {name: value for name, value in values.items() if name[0] != "_" and isinstance(value, kind)}
+def _describe(values: dict[str, Any], *kinds: type) -> dict[str, str]:
+    """Returns the first sentence of the docstring of each public value of these kinds, by the value's call."""
+    public = {name: value for name, value in values.items() if name[0] != "_" and isinstance(value, kinds or object)}
     return {_call(name, value): _first_sentence(inspect.getdoc(value) or "") for name, value in public.items()}
 
 

@@ -3,6 +3,7 @@
 https://zensical.org/docs; https://llmstxt.org describes llms.txt.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -30,9 +31,9 @@ def _pages(entry: Any) -> Iterator[str]:
 
 
 def read_heading(page: str) -> tuple[str, str]:
-    """Returns the page's title and the line below it."""
-    lines = [line for line in (DOCS / page).read_text().splitlines() if line and not line.startswith("<!--")]
-    return lines[0].removeprefix("# "), lines[1]
+    """Returns the page's title and the sentence below it."""
+    title, paragraph = re.sub(r"<!--.*?-->\n*", "", (DOCS / page).read_text()).split("\n\n")[:2]
+    return title.removeprefix("# "), re.split(r"(?<=\.)\s", " ".join(paragraph.split()))[0]
 
 
 def format_llms_txt() -> str:

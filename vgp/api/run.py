@@ -61,13 +61,15 @@ class RunFailed(WorkFailed):
 class Run:
     """A run on this machine that has ended. In a notebook it shows its figures and its report."""
 
+    #: Name of the pipeline.
     pipeline: str
     #: succeeded or failed.
     state: str
+    #: Folder of the run, with everything that it wrote.
     folder: Path
-    #: Of the pipeline, as they were given.
+    #: Parameters that the run was started with.
     parameters: JsonObject
-    #: As in run.json: step, state, seconds, parameters (its outputs), artifacts.
+    #: Steps as in run.json: step, state, seconds, parameters (its outputs), artifacts.
     steps: Sequence[JsonObject]
 
     @classmethod
@@ -83,23 +85,24 @@ class Run:
 
     @property
     def succeeded(self) -> bool:
+        """Whether every step succeeded."""
         return self.state == "succeeded"
 
     @cached_property
     def outputs(self) -> JsonObject:
-        """Values that steps gave, as `step/name`: {"decide/Output": "promote"}."""
+        """Output values of the steps, as `step/name`: {"decide/Output": "promote"}."""
         return {f"{row['step']}/{name}": value for row in self.steps for name, value in row["parameters"].items()}
 
     @cached_property
     def artifacts(self) -> dict[str, Path]:
-        """What steps wrote, as `step/name`: {"prepare/dataset": .../dataset}."""
+        """Paths of the artifacts, as `step/name`: {"prepare/dataset": .../dataset}."""
         return {
             f"{row['step']}/{name}": self.folder / uri for row in self.steps for name, uri in row["artifacts"].items()
         }
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """The figures that steps logged, the latest step's where two have one name; as `vgp show` has them."""
+        """Metrics of the steps, as `vgp show` prints them; of two with one name the later step's."""
         figures: dict[str, float] = {}
         for step, name in self._of(METRICS):
             logged = self._metadata(step, name).items()
@@ -108,7 +111,7 @@ class Run:
 
     @property
     def model(self) -> Path | None:
-        """Folder of the model: the registry's copy where it was registered, else what training left; None without one.
+        """Folder of the model: the registered copy, else the output of the training; None without a model.
 
         In a repository with our training `vgp.data.bundle.load(run.model)` gives it.
         """
@@ -117,7 +120,7 @@ class Run:
 
     @property
     def report(self) -> Path | None:
-        """The page to look at."""
+        """Path of the HTML report; None without one."""
         page = self.folder / file_names.REPORT
         return page if page.is_file() else next(iter(sorted(self.folder.glob("*.html"))), None)
 

@@ -328,7 +328,7 @@ def test_forged_checkpoints_end_a_run_with_one_line(digits, tmp_path):
     curve = {"points": [], "total": 1.0, "count": 1}
     without = {key: value for key, value in content["tensors"].items() if not key.endswith("/exp_avg")}
     assert "learning curve ends at step 4, not 1" in start()
-    assert "the optimizer cannot go on" in start(history=curve, tensors=without)
+    assert "the optimizer cannot resume from" in start(history=curve, tensors=without)
     assert "'many' -> 1" in start(settings=content["settings"] | {"microbatches": "many"}).replace('"', "'")
 
 

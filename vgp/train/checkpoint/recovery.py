@@ -78,15 +78,15 @@ def read_back(store: Store, manifest: Manifest) -> None:
             raise Damaged(f"{part.name} fails its checksum")
 
 
-def newest(store: Store, run: int, say: Callable[[str], None]) -> Manifest | None:
-    """Returns the newest intact checkpoint of the run, or None; reports each damaged one to `say` in a line."""
+def newest(store: Store, run: int, log: Callable[[str], None]) -> Manifest | None:
+    """Returns the newest intact checkpoint of the run, or None; reports each damaged one to `log` in a line."""
     for name in committed(store, run):
         try:
             manifest = read_manifest(store, name)
             verify(store, manifest)
             return manifest
         except Damaged as damage:
-            say(f"checkpoint skipped: {damage}")
+            log(f"checkpoint skipped: {damage}")
     return None
 
 

@@ -1,29 +1,29 @@
 """The training loop, from the request to the finished model.
 
-training_request.py  what a run is asked for: plan, settings, start
+training_request.py  the request of a run: its plan, settings and start
 trainer.py        a run on one rank
-monitor.py        where the ranks meet: losses, progress, decisions
-saving.py         its checkpoints, and how often, by what a save costs
-initial_state.py  the checkpoint that it goes on from, or the trained weights that it begins with
-outcome.py        the model, its sample and the figures that it leaves
+monitor.py        the meetings of the ranks: losses, progress, decisions
+saving.py         the checkpoints of a run and the interval between them
+initial_state.py  restores a checkpoint or loads the weights of a warm start
+outcome.py        the results of a run: model, sample and figures
 learner.py        model, optimizer, one step
-building.py       the model that a rank trains, whole or its share, without the memory of the whole
-recording.py      what a model's constructor does to large weights, kept and done again
-gradients.py      how gradients cross processes
-use.py            which blocks and parameters of a sharded model a rank uses
-trainer_state.py  what no step number tells: named parts of every checkpoint, such as the average and the best weights
-weighting.py      losses that are a sum and its weight; sums over microbatches and ranks
-optimizers.py     the task's optimizers as one, and the parameters that are frozen
-buffers.py        buffers that a forward pass changes, each by its rule
-order.py          which sample when, under which seed, on which rank, at which learning rate
-batches.py        microbatches, fed one block ahead
-validation.py     the validation loss, and the task's own metrics
-selection.py      which metric says what the best validation is
-arithmetic.py     what is chosen where the configuration leaves it open, and the kernels and compilation for it
-precision.py      float32, bfloat16 or float16, and what must stay in float32
-finite.py         gradients and states that are not finite, and the scale of a loss in float16
-health.py         whether training can go on
-curves.py         the learning curve, and TensorBoard
-profiling.py      profiler traces of some steps; a GPU's memory when none is left
-progress.py       what a person sees: throughput, the share of the GPU's peak, the rank that holds the others up
+building.py       builds the model on a rank, whole or sharded
+recording.py      records the initialization of large weights, to repeat it later
+gradients.py      exchanges gradients between processes
+use.py            checks that all ranks use the same blocks of a sharded model
+trainer_state.py  further state in every checkpoint, such as the average and the best weights
+weighting.py      losses with a sum and a weight; sums over microbatches and ranks
+optimizers.py     the task's optimizers as one, and the frozen parameters
+buffers.py        combines buffers that a forward pass changes
+order.py          the samples, seeds, ranks and learning rates of every step
+batches.py        feeds microbatches, one block ahead
+validation.py     the validation loss and the task's metrics
+selection.py      the metric that selects the best validation
+arithmetic.py     resolves `auto` settings, and sets kernels and compilation
+precision.py      bfloat16, float16 and the modules that need float32
+finite.py         finds gradients and states that are not finite, and scales a loss in float16
+health.py         ends a run with losses, gradients or states that are not finite
+curves.py         the learning curve and TensorBoard
+profiling.py      profiler traces, and GPU memory snapshots
+progress.py       the progress line, throughput, and slow ranks
 """

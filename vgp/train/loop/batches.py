@@ -1,4 +1,4 @@
-"""Feeds a rank its microbatches: many steps are gathered at once, in a thread, one block ahead of the loop."""
+"""Feeds a rank its microbatches: a thread gathers blocks of many steps, one block ahead of the loop."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,13 +13,13 @@ from vgp.train.loop.order import Plan, blocks
 if TYPE_CHECKING:
     from vgp.data.rows import Rows
 
-#: A block holds about this much: large enough that Python's part of a gather vanishes.
+#: Size of a block, large enough that Python's overhead in a gather is negligible.
 _BLOCK_BYTES = 16 << 20
 _BLOCK_STEPS = 256
 
 
 def tensors(columns: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:
-    """The columns on the device; on the CPU without a copy."""
+    """Moves the columns to the device as tensors; on the CPU without a copy."""
     result = {name: torch.from_numpy(values) for name, values in columns.items()}
     if device.type == "cpu":
         return result
@@ -29,7 +29,7 @@ def tensors(columns: dict[str, np.ndarray], device: torch.device) -> dict[str, T
 def microbatches(
     rows: "Rows", plan: Plan, assigned: range, first_step: int, device: torch.device
 ) -> Iterator[dict[str, Tensor]]:
-    """The assigned microbatches of step `first_step`, then of the next..., to the last step."""
+    """Yields the assigned microbatches of each step, from `first_step` to the last, in order."""
     sizes = [stop - start for start, stop in map(plan.span, assigned)]
     width = sum(values[:1].nbytes for values in rows.columns.values())
     length = max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(1, width * sum(sizes))))
@@ -39,12 +39,12 @@ def microbatches(
         with torch.cuda.stream(copying):
             columns = tensors(rows.take(plan.rows(first, last, assigned)), device)
         if copying:
-            copying.synchronize()  # this thread waits, beside the kernels of the loop
+            copying.synchronize()  # waits in this thread, while the loop's kernels run
         return cut(columns, sizes * (last - first))
 
-    def taken(block: "Future[list[dict[str, Tensor]]]") -> list[dict[str, Tensor]]:
+    def wait_for(block: "Future[list[dict[str, Tensor]]]") -> list[dict[str, Tensor]]:
         batches = block.result()
-        for value in batches[0].values() if copying else ():  # memory that the loop uses until its kernels are done
+        for value in batches[0].values() if copying else ():  # keeps the memory until the loop's kernels have ended
             value.record_stream(torch.cuda.current_stream(device))
         return batches
 
@@ -53,19 +53,19 @@ def microbatches(
         for block in blocks(first_step, plan.steps, length):
             following = pool.submit(gather, *block)
             if ahead is not None:
-                yield from taken(ahead)
+                yield from wait_for(ahead)
             ahead = following
         if ahead is not None:
-            yield from taken(ahead)
+            yield from wait_for(ahead)
 
 
 def cut(columns: dict[str, Tensor], sizes: list[int]) -> list[dict[str, Tensor]]:
-    """One dictionary of views per size."""
+    """Splits the columns into a dictionary of views for each size."""
     parts = [torch.split(values, sizes) for values in columns.values()]
     return [dict(zip(columns, views, strict=True)) for views in zip(*parts, strict=True)]
 
 
 def held_out(rows: "Rows", size: int, count: int) -> list[np.ndarray]:
-    """Row numbers of at most `count` batches of at most `size`, spread evenly over a split: the same every time."""
-    chosen = np.linspace(0, len(rows) - 1, min(len(rows), size * count)).astype(np.int64)
-    return [chosen[start : start + size] for start in range(0, len(chosen), size)]
+    """Returns row numbers of at most `count` batches of at most `size` rows, spread evenly over a split."""
+    numbers = np.linspace(0, len(rows) - 1, min(len(rows), size * count)).astype(np.int64)
+    return [numbers[start : start + size] for start in range(0, len(numbers), size)]

@@ -1,10 +1,10 @@
-"""Buffers that a forward pass changes, such as batch norm's running statistics, kept equal on all ranks.
+"""Keeps buffers that a forward pass changes, such as batch norm's running statistics, equal on all ranks.
 
-Every microbatch of a step starts from the values before the step, and the step ends with one value made of what the
-microbatches left, by the rule of each buffer (`Task.buffers`). So the values depend neither on which rank computed
-which microbatch nor on how many ranks there are, and each rank can save its share of them.
+Every microbatch of a step starts from the values before the step. At its end, the rule of each buffer (`Task.buffers`)
+combines the values after all microbatches. The values therefore do not depend on the number of ranks or on the
+assignment of microbatches, and each rank can save its share of them.
 
-A buffer that the first pass did not change is watched: where a later microbatch changes it, all ranks combine it.
+If a later microbatch changes a buffer that the first pass did not change, all ranks combine it too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,27 +26,27 @@ from vgp.train.loop.order import Plan, assignment
 from vgp.train.loop.weighting import RingSum, TreeSum
 from vgp.train.processes.rank import Rank
 
-#: Of batch norm. The counter moves by one in each microbatch that reaches its layer: it moves by one in a step.
+#: Rules for batch norm. The counter of a layer grows by one in each microbatch, and so by one in a step.
 _KNOWN = {"running_mean": "mean", "running_var": "mean", "num_batches_tracked": "counter"}
-#: A buffer on a CPU up to this size is also compared by value: `buffer.data.fill_(1)` leaves no other trace.
+#: A buffer on a CPU up to this size is also compared by value, because `buffer.data.fill_(1)` leaves no other trace.
 _SMALL_BYTES = 1 << 14
 
 
 @dataclass
 class Place:
-    """One buffer of the model, found by its owner at each look: `self.count = self.count + 1` makes a new tensor."""
+    """A buffer of the model, looked up in its module each time: `self.count = self.count + 1` makes a new tensor."""
 
     name: str
     owner: nn.Module
     leaf: str
-    #: The tensor that checkpoints know; it stays the same object.
+    #: The tensor that checkpoints save; always one object.
     tensor: Tensor
     #: The values before the step.
     start: Tensor
-    #: `mean`, `sum`, `last`, `counter`; "" = no rule is known.
+    #: `mean`, `sum`, `last` or `counter`; "" = unknown.
     rule: str = ""
     version: int = -1
-    #: By microbatch, what this rank's left of it in this step.
+    #: The values after each of this rank's microbatches in this step.
     after: dict[int, Tensor] = field(default_factory=dict)
 
     @property
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def saved(self) -> bool:
-        """Whether it is part of the state."""
+        """Whether the state of the model includes the buffer."""
         return self.leaf not in self.owner._non_persistent_buffers_set
 
     def value(self) -> Tensor:
@@ -70,36 +70,36 @@ class Place:
         self.version = self.tensor._version
 
     def begin_step(self) -> None:
-        """Of a watched one: a restored checkpoint, for example, has given it other values."""
+        """Records the values of a watched buffer, which a restored checkpoint, for example, may have changed."""
         self.after.clear()
         if not _has_same_form(self.value(), self.tensor):
-            return  # a cache that has grown, and that no checkpoint holds
+            return  # a cache that has grown, which no checkpoint holds
         if self.version != self.tensor._version or self.owner._buffers.get(self.leaf) is not self.tensor:
             self.start = self.value().clone()
             self.put(self.start)
 
     def has_moved(self) -> bool:
-        """Whether a forward pass has changed it; waits for no device unless something has touched it."""
+        """Whether a forward pass has changed the values; waits for a device only if the buffer was touched."""
         value = self.value()
-        touched = self.owner._buffers.get(self.leaf) is not self.tensor or self.version != value._version
-        small = value.device.type == "cpu" and value.nbytes <= _SMALL_BYTES
-        return (touched or small) and not same(value, self.start)
+        is_touched = self.owner._buffers.get(self.leaf) is not self.tensor or self.version != value._version
+        is_small = value.device.type == "cpu" and value.nbytes <= _SMALL_BYTES
+        return (is_touched or is_small) and not same(value, self.start)
 
 
 def places(module: nn.Module) -> dict[str, Place]:
-    """Every buffer by its name, once, with a copy of its values."""
-    found: dict[int, Place] = {}
+    """Returns every buffer by its name, once, with a copy of its values."""
+    by_id: dict[int, Place] = {}
     for prefix, owner in module.named_modules():
         for leaf, tensor in owner._buffers.items():
-            if tensor is not None and id(tensor) not in found:
+            if tensor is not None and id(tensor) not in by_id:
                 name = f"{prefix}.{leaf}" if prefix else leaf
-                found[id(tensor)] = Place(name, owner, leaf, tensor, tensor.detach().clone())
-    return {place.name: place for place in found.values()}
+                by_id[id(tensor)] = Place(name, owner, leaf, tensor, tensor.detach().clone())
+    return {place.name: place for place in by_id.values()}
 
 
 @contextmanager
 def unchanged(module: nn.Module) -> Iterator[dict[str, Place]]:
-    """Whatever is computed meanwhile, the buffers then have the values that they had; of another shape they stay."""
+    """Restores the values of all buffers after the block, except of buffers whose shape has changed."""
     before = places(module)
     try:
         yield before
@@ -110,22 +110,22 @@ def unchanged(module: nn.Module) -> Iterator[dict[str, Place]]:
 
 
 class MovingBuffers:
-    """The buffers of a model in training, seen by one rank."""
+    """The buffers of a model in training, on one rank."""
 
     def __init__(self, module: nn.Module, before: Mapping[str, Place], moved: list[str], rules: Mapping[str, str],
                  plan: Plan, rank: Rank, total: RingSum | TreeSum, within_s: float):  # fmt: skip
         """
         Args:
-            before: As `places` found them.
-            moved: Those that a first pass on this rank has changed; the values are those of before again.
-            rules: Of the task, by patterns of names.
+            before: The buffers as `places` returns them.
+            moved: Names of the buffers that a first pass on this rank has changed; their values are restored.
+            rules: The task's rules, by patterns of names.
 
         Raises:
-            UserError: there is no rule for a buffer that has moved, or one that cannot be followed.
+            UserError: a changed buffer has no rule, or a rule does not suit its buffer.
         """
         self.plan, self.rank, self.sum = plan, rank, total
         self.own = assignment(plan.microbatches, rank.world_size, rank.rank)
-        #: Sentences about buffers that moved late and by no rule, for the log.
+        #: Warnings for the log about buffers without a rule that changed after the first step.
         self.warnings: list[str] = []
         self.warned: set[str] = set()
         require_matches("buffers", list(rules), before)
@@ -134,14 +134,17 @@ class MovingBuffers:
         _require_rules([place for place in before.values() if place.rule], whole_mean=True)
         everyone = rank.exchange(moved, within_s=within_s) if rank.world_size > 1 else [moved]
         _require_rules([before[name] for name in sorted(set().union(*everyone))], whole_mean=False)
-        # What the first rank saw, in the first microbatch, is the same for every number of ranks.
+        # The first microbatch on rank 0 does not depend on the number of ranks.
         self.moving = [before[name] for name in everyone[0]]
         self.means = [place for place in self.moving if place.rule == "mean"]
         self.counters = [place for place in self.moving if place.rule == "counter"]
         self.others = [place for place in self.moving if place.rule in ("sum", "last")]
-        ours = "vgp.networks."  # these move none
-        self.watched = [place for name, place in before.items()
-                        if name not in everyone[0] and not type(place.owner).__module__.startswith(ours)]  # fmt: skip
+        unchanging = "vgp.networks."  # modules that change no buffers
+        self.watched = [
+            place
+            for name, place in before.items()
+            if name not in everyone[0] and not type(place.owner).__module__.startswith(unchanging)
+        ]
 
     def begin_step(self) -> None:
         for place in self.moving:
@@ -183,7 +186,7 @@ class MovingBuffers:
             place.start = place.tensor.clone()
 
     def _late(self) -> list[Place]:
-        """Those watched that a microbatch of this step has changed on any rank."""
+        """Returns the watched buffers that a microbatch of this step has changed on any rank."""
         if not self.watched:
             return []
         flags = torch.tensor([bool(place.after) for place in self.watched], dtype=torch.uint8)
@@ -204,7 +207,7 @@ class MovingBuffers:
         return combined(rule, place.start, values, shares)
 
     def _last(self, place: Place) -> Tensor:
-        """What the last microbatch of the step left, which the last rank has computed."""
+        """Returns the values after the last microbatch of the step, which the last rank has computed."""
         value = place.after.get(self.plan.microbatches - 1, place.start)
         if self.rank.world_size == 1:
             return value
@@ -213,7 +216,7 @@ class MovingBuffers:
         return flat.view(place.tensor.dtype).view(place.tensor.shape)
 
     def _of_everyone(self, place: Place) -> list[Tensor]:
-        """The values after each microbatch of the step, in the order of these."""
+        """Returns the values after each microbatch of the step, of all ranks, in order."""
         own = [place.after.get(number, place.start) for number in self.own]
         size, world = self.rank.world_size, range(self.rank.world_size)
         if size == 1:
@@ -229,16 +232,19 @@ class MovingBuffers:
     def _warn(self, place: Place, rule: str) -> None:
         if place.name not in self.warned:
             self.warned.add(place.name)
-            what = {"sum": "what each microbatch added is added up", "mean": "it gets the mean of the microbatches"}
+            effect = {
+                "sum": "the changes of all microbatches are added up",
+                "mean": "it becomes the microbatches' mean",
+            }
             self.warnings.append(
                 f"warning: the buffer {place.name} changes for the first time after the first step, and the task names "
-                f"no rule for it: {what[rule]} ({rule}). Write buffers = {{{place.name!r}: {rule!r}}} in the task to "
-                "keep that, or another rule (mean, sum, last) and train again."
+                f"no rule for it, so {effect[rule]} ({rule}). Write buffers = {{{place.name!r}: {rule!r}}} in the task "
+                "to keep that, or another rule (mean, sum, last) and train again."
             )
 
 
 def combined(rule: str, start: Tensor, values: list[Tensor], shares: list[float]) -> Tensor:
-    """One value of those after each microbatch; computed in 64 bits, in this order."""
+    """Combines the values after each microbatch into one, in 64 bits and in the given order."""
     whole = not (start.is_floating_point() or start.is_complex())
     wide = torch.int64 if whole else torch.promote_types(start.dtype, torch.float64)
     if rule == "mean":
@@ -253,13 +259,13 @@ def combined(rule: str, start: Tensor, values: list[Tensor], shares: list[float]
     return result > 0 if start.dtype == torch.bool else result.to(start.dtype)
 
 
-def same(one: Tensor, other: Tensor) -> bool:
-    """Whether both have the same bits; a nan is like itself."""
-    return _has_same_form(one, other) and torch.equal(_as_bytes(one), _as_bytes(other))
+def same(a: Tensor, b: Tensor) -> bool:
+    """Whether both tensors have equal shapes, dtypes and bits; equal nans count as equal."""
+    return _has_same_form(a, b) and torch.equal(_as_bytes(a), _as_bytes(b))
 
 
 def moved(before: Mapping[str, Place]) -> list[str]:
-    """Names of those with other values. Raises UserError for one of another shape that is part of the state."""
+    """Returns the names of changed buffers. Raises UserError if one in the state has changed its shape or dtype."""
     changed = [place for place in before.values() if not same(place.value(), place.start)]
     for place in changed:
         if place.saved and not _has_same_form(place.value(), place.start):
@@ -268,11 +274,11 @@ def moved(before: Mapping[str, Place]) -> list[str]:
 
 
 def _known_rule(place: Place) -> str:
-    """Of PyTorch's own modules, and of what is called as theirs."""
+    """Returns the rule for buffers of PyTorch's modules, and of others with their names; "" = unknown."""
     hooks = place.owner._forward_pre_hooks.values()
     spectral = isinstance(place.owner, _SpectralNorm) or any(isinstance(hook, SpectralNorm) for hook in hooks)
     if spectral and place.leaf.endswith(("_u", "_v")):
-        return "last"  # of the weights alone, so all microbatches agree
+        return "last"  # depends on the weights alone, so all microbatches agree
     rule = _KNOWN.get(place.leaf, "")
     return rule if place.whole == (rule == "counter") else ""
 
@@ -281,24 +287,23 @@ def _require_rules(chosen: list[Place], *, whole_mean: bool) -> None:
     if unsaved := [place.name for place in chosen if not whole_mean and not place.saved]:
         raise UserError(
             f"the forward pass changes these buffers, and no checkpoint would hold them: {listed(unsaved)}. A resumed "
-            "run would go on otherwise than it began. Register them without persistent=False."
+            "run would give another result. Register them without persistent=False."
         )
     if means := [place for place in chosen if place.rule == "mean" and place.whole]:
         raise UserError(
             f"buffers: the rule of {listed([place.name for place in means])} is mean, but the values are "
-            f"{means[0].tensor.dtype}, which have no mean. Name sum (what each microbatch added is added up) or last, "
-            "or keep floats."
+            f"{means[0].tensor.dtype}, which have no mean. Use the rule sum or last, or keep floats."
         )
     unknown = [place for place in chosen if not place.rule]
     if unknown and not whole_mean:
         example = ", ".join(f'"{place.name}": "{"sum" if place.whole else "mean"}"' for place in unknown[:4])
         raise UserError(
             f"the forward pass changes these buffers of the model: {listed([place.name for place in unknown])}. A step "
-            "has several microbatches, on several GPUs, and nothing says how what they leave becomes one value.\n"
+            "has several microbatches on several GPUs, and no rule combines their values into one.\n"
             f"Name a rule for each in the task, such as buffers = {{{example}}}:\n"
-            "  sum   what each microbatch added is added up: counts, totals\n"
+            "  sum   adds up the changes of all microbatches: counts, totals\n"
             "  mean  the mean over the rows of the step: running averages\n"
-            "  last  what the last microbatch of the step left: flags, a counter of steps, a queue"
+            "  last  the value after the last microbatch of the step: flags, a counter of steps, a queue"
         )
 
 
@@ -310,8 +315,8 @@ def _other_form(place: Place) -> str:
     )
 
 
-def _has_same_form(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype
+def _has_same_form(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype
 
 
 def _as_bytes(value: Tensor) -> Tensor:

@@ -1,12 +1,11 @@
-"""The model that a rank trains: whole, or its share of it, with the weights of the seed.
+"""Builds the model that a rank trains, whole or sharded, with the initial weights of the seed.
 
-A sharded model is built without the memory of its weights, which come in and leave one at a time: no rank ever holds
-more than one of them whole. While a user's constructor runs, what is done to large tensors is recorded
-(`recording`); later the value of each is had by doing it again, to the same bits. Small tensors are real all the time,
-so that a constructor may look into them.
+Building a sharded model never needs memory for all its weights: no rank holds more than one of them whole. While the
+user's constructor runs, operations on large tensors are recorded (`recording`) and repeated later, bit by bit, for one
+tensor at a time. Small tensors are always real, so a constructor may read them.
 
-Legend: a parameter of shape (n, ...) is cut along its first dimension as `torch.chunk` would; FSDP2 pads the shares to
-one size, and so does what travels here.
+A parameter of shape (n, ...) is split along its first dimension as `torch.chunk` does. FSDP2 pads the shares to one
+size, and so do the messages here.
 """
 
 import contextlib
@@ -38,17 +37,17 @@ from vgp.train.processes.rank import Rank
 
 @dataclass(frozen=True)
 class Built:
-    """A new model, its weights those of the seed."""
+    """A new model with the initial weights of the seed."""
 
     module: nn.Module
-    #: Names of the parameters that the setting `freeze` keeps as they are.
+    #: Names of the parameters that the setting `freeze` excludes from training.
     frozen: list[str]
-    #: Why a sharded model was first made whole on every rank; "" = it was not.
+    #: Why a sharded model was first built whole on every rank; "" = it was not.
     made_whole: str = ""
 
 
 def build_whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> Built:
-    """The model, all of it on this rank's device."""
+    """Builds the whole model on this rank's device."""
     module = _new_model(task, data, config).to(rank.device)
     return Built(module, optimizers.freeze(module, config.freeze))
 
@@ -56,19 +55,19 @@ def build_whole(task: Task, data: Manifest, config: TrainConfig, rank: Rank) -> 
 def build_sharded(
     task: Task, data: Manifest, config: TrainConfig, rank: Rank, patience_s: float
 ) -> tuple[Built, Gradients]:
-    """The model cut over all ranks, its values those of the whole one, which there is nowhere if that can be.
+    """Builds the model sharded over all ranks, with the values of the whole model.
 
     Args:
-        patience_s: How long ranks wait for one that works alone on its model.
+        patience_s: How long ranks wait for a rank that builds its model.
     """
     return_what_is_freed()
     recorded: Deferred | None = None
-    why = ""
+    reason = ""
     try:
         recorded = build_deferred(partial(_new_model, task, data, config))
     except Unrecordable as error:
-        why = str(error)
-    made_whole = next(filter(None, rank.exchange(why, within_s=patience_s)), "")
+        reason = str(error)
+    made_whole = next(filter(None, rank.exchange(reason, within_s=patience_s)), "")
     if made_whole:
         recorded = None
     module = recorded.module if recorded else _new_model(task, data, config)
@@ -80,33 +79,33 @@ def build_sharded(
 
 
 def _new_model(task: Task, data: Manifest, config: TrainConfig) -> nn.Module:
-    """The task's model on the CPU, as the seed makes it."""
+    """Returns the task's model on the CPU, with the initial weights of the seed."""
     seed_everything(seed_of(config.seed, "model"))
     return task.model(data)
 
 
 def return_what_is_freed() -> None:
-    """Has the C library give the memory of large tensors back to the system as soon as they are freed.
+    """Makes glibc return the memory of large tensors to the system as soon as they are freed.
 
-    Otherwise glibc keeps blocks of up to 32 MiB in a heap full of gaps, which grew to three times what was in use
-    (M_MMAP_THRESHOLD, mallopt(3)). Other libraries do not have the call.
+    By default it keeps blocks of up to 32 MiB in a fragmented heap, which grew to three times the memory in use
+    (M_MMAP_THRESHOLD, mallopt(3)). Does nothing with other C libraries.
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(-3, 1 << 20)
 
 
-# ---- the seeds of everything that draws: Python, numpy and torch, on this process's device
-
-
 def seed_everything(seed: int) -> None:
-    """For code that runs once, such as the making of a model."""
+    """Seeds Python, NumPy and torch for code that runs once, such as a model's constructor."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)
 
 
 def seed_step(seed: int, step: int | str, microbatch: int, device: torch.device) -> None:
-    """Dropout of a microbatch depends on its place alone. `torch.manual_seed` would cost 340 us more."""
+    """Seeds Python, NumPy and torch for a microbatch, so that dropout depends on its position alone.
+
+    Takes 340 us less than `torch.manual_seed`.
+    """
     number = seed_of(seed, step, microbatch)
     random.seed(number)
     np.random.seed(number % 2**32)
@@ -117,23 +116,23 @@ def seed_step(seed: int, step: int | str, microbatch: int, device: torch.device)
 
 @dataclass
 class Deferred:
-    """A module whose large parameters are of the meta device, and how they come to their values."""
+    """A module whose large parameters are on the meta device, and the recording that gives their values."""
 
     module: nn.Module
     recording: Recording
-    #: By the parameter's name; the others are real.
+    #: The large parameters by name; all others are real.
     views: dict[str, View]
 
     def value(self, name: str) -> Tensor:
-        """The parameter as its constructor left it, whole, on the CPU."""
+        """Returns the initial value of a parameter, whole, on the CPU."""
         return self.recording.value(self.views[name])
 
 
 def build_deferred(make: Callable[[], nn.Module]) -> Deferred:
-    """The module that `make` returns, its buffers real.
+    """Calls `make` and returns its module, with large parameters deferred and buffers real.
 
     Raises:
-        Unrecordable: it needs the values of its weights; call it without this.
+        Unrecordable: `make` needs the values of its weights; build the module whole instead.
     """
     recording = Recording()
     try:
@@ -141,7 +140,7 @@ def build_deferred(make: Callable[[], nn.Module]) -> Deferred:
             module = make()
     except Unrecordable:
         raise
-    except Exception as error:  # the constructor's own mistakes show again when it is called without this
+    except Exception as error:  # an error of the constructor itself occurs again when the module is built whole
         raise Unrecordable(" ".join(f"{type(error).__name__}: {error}".split())[:200]) from error
     _fill_buffers(module, recording)
     views = {name: view for name, parameter in module.named_parameters() if (view := recording.view(parameter))}
@@ -150,7 +149,7 @@ def build_deferred(make: Callable[[], nn.Module]) -> Deferred:
 
 
 class _LooksReal(TorchFunctionMode):
-    """Constructors that ask for a tensor's device learn that it is the CPU, as it would be."""
+    """A mode in which deferred tensors report the CPU as their device."""
 
     def __init__(self, recording: Recording):
         super().__init__()
@@ -183,20 +182,18 @@ def _fill_buffers(module: nn.Module, recording: Recording) -> None:
 
 
 def _require_nothing_else(module: nn.Module, recording: Recording) -> None:
-    """Raises Unrecordable if somebody else holds a large tensor, which would stay without a value."""
+    """Raises Unrecordable if a large tensor besides the parameters exists, which would never get a value."""
     gc.collect()
     known = {id(parameter) for parameter in module.parameters()}
-    for thing in gc.get_objects():
-        if issubclass(type(thing), Tensor) and id(thing) not in known and recording.view(thing):
-            raise Unrecordable(
-                f"a tensor of shape {list(thing.shape)} that is neither a parameter nor a buffer is kept"
-            )
+    for item in gc.get_objects():
+        if issubclass(type(item), Tensor) and id(item) not in known and recording.view(item):
+            raise Unrecordable(f"a tensor of shape {list(item.shape)} that is neither a parameter nor a buffer is kept")
 
 
 def fill(module: nn.Module, deferred: Deferred, rank: Rank, *, on_cpu: bool) -> None:
-    """Gives the parameters that have no memory yet the values that their constructor made; every rank must call it.
+    """Fills the deferred parameters with their initial values; every rank must call it.
 
-    Each rank makes every n-th of them whole, and sends each rank its share.
+    Each rank computes every n-th parameter whole and sends each rank its share.
 
     Args:
         on_cpu: Whether the shares stay in host memory.
@@ -206,14 +203,14 @@ def fill(module: nn.Module, deferred: Deferred, rank: Rank, *, on_cpu: bool) -> 
         group = waiting[start : start + rank.world_size]
         own = deferred.value(group[rank.rank]) if rank.rank < len(group) else None
         for owner, name in enumerate(group):
-            share = _scattered(own if owner == rank.rank else None, owner, module.get_parameter(name), rank)
+            share = _scatter(own if owner == rank.rank else None, owner, module.get_parameter(name), rank)
             _replace(module, module.get_parameter(name), share.cpu() if on_cpu else share)
 
 
 def pieces(tensor: Tensor, rank: Rank) -> Iterator[Tensor]:
-    """The values of a tensor of the model in CPU tensors one after the other on rank 0, which need none in between.
+    """Yields the values of a tensor of the model, on rank 0, as consecutive CPU tensors along its first dimension.
 
-    Every rank must call it; the others get nothing.
+    Every rank must call it; the others yield nothing.
     """
     tensor = tensor.detach()
     if not isinstance(tensor, DTensor):
@@ -232,8 +229,8 @@ def pieces(tensor: Tensor, rank: Rank) -> Iterator[Tensor]:
         yield share[: max(0, len(tensor) - number * rows)].cpu()
 
 
-def _scattered(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) -> Tensor:
-    """This rank's share, on its device, of the tensor that `owner` holds."""
+def _scatter(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) -> Tensor:
+    """Scatters the tensor that `owner` holds; returns this rank's share on its device."""
     if rank.world_size == 1:
         assert whole is not None
         return whole.to(rank.device)
@@ -242,23 +239,23 @@ def _scattered(whole: Tensor | None, owner: int, parameter: Tensor, rank: Rank) 
     shares = None
     if whole is not None:
         shares = [torch.zeros_like(own) for _ in range(rank.world_size)]
-        for share, values in zip(shares, torch.split(whole, rows), strict=False):  # the last ranks may have none
+        for share, values in zip(shares, torch.split(whole, rows), strict=False):  # the last ranks may have no rows
             share[: len(values)] = values
     dist.scatter(own, shares, src=owner)
     return own[: len(own_share(parameter))]
 
 
 def _replace(module: nn.Module, parameter: Tensor, share: Tensor) -> None:
-    """The parameter with memory in place of the one without, under all its names."""
+    """Replaces a deferred parameter by one with memory, under all its names."""
     assert isinstance(parameter, DTensor)
     former: Tensor = parameter
     filled = DTensor.from_local(share, parameter.device_mesh, parameter.placements, run_check=False,
                                 shape=parameter.shape, stride=parameter.stride())  # fmt: skip
-    made = nn.Parameter(filled, requires_grad=parameter.requires_grad)
+    replacement = nn.Parameter(filled, requires_grad=parameter.requires_grad)
     for member in module.modules():
-        for name, held in member._parameters.items():
-            if held is former:
-                member._parameters[name] = made
+        for name, current in member._parameters.items():
+            if current is former:
+                member._parameters[name] = replacement
 
 
 def _rows(tensor: Tensor, world_size: int) -> int:

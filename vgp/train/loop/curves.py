@@ -1,7 +1,7 @@
-"""TensorBoard's curves beside the checkpoints; those for a bucket are written here and copied there as they grow.
+"""Writes TensorBoard curves and collects the learning curve. Curves for a bucket are written locally and copied.
 
-A run that goes on writes a new file, whose first record has TensorBoard drop what older files hold of later steps: each
-step is shown once, however often the run was killed.
+A resumed run writes a new file. Its first record makes TensorBoard drop later steps of older files, so each step is
+shown once, however often the run was killed.
 """
 
 import json
@@ -21,45 +21,44 @@ from vgp.base.storage import storage
 from vgp.data.bundle import Point
 from vgp.train.loop.order import Plan
 
-#: Seconds between copies: Cloud Storage takes one write a second to the same object at most.
+#: Seconds between copies: Cloud Storage allows one write a second to an object.
 COPY_EVERY_S = 20.0
-#: What is shown as it comes grows thinner: a point after every so manieth part of the time that the run has taken.
+#: A new point is due after this fraction (1/2000) of the time that the run has taken.
 _POINTS = 2000
 
 
 class Curves:
-    """What `SummaryWriter` does, into any folder. Where they cannot be written that costs curves, never the run."""
+    """A `SummaryWriter` for any folder. A failed write ends the curves with a warning, never the run."""
 
     def __init__(self, folder: str, first_step: int):
         """
         Args:
-            first_step: The steps that are done; points up to there stay, and what an older attempt wrote of later
-                ones is not shown.
+            first_step: Number of completed steps. TensorBoard drops points of later steps from older attempts.
         """
         from torch.utils.tensorboard import SummaryWriter  # heavy, and for one rank only
 
         self.remote = folder if storage.is_remote(folder) else ""
         self.scratch = tempfile.TemporaryDirectory(prefix="curves-") if self.remote else None
         self.here = Path(self.scratch.name if self.scratch else folder)
-        #: None once they cannot be written any more.
+        #: None after a failed write.
         self.writer: SummaryWriter | None = None
         self.copied: dict[Path, int] = {}
         self.began = self.shown_at = self.copied_at = time.monotonic()
         self.thread: threading.Thread | None = None
         try:
-            # Points of the step itself were written before its checkpoint: what begins anew is the one after it.
+            # Points of the step itself were written before its checkpoint, so new points begin after it.
             self.writer = SummaryWriter(str(self.here), purge_step=first_step + 1 if first_step else 0)
         except OSError as error:
             self._give_up(error)
 
     @property
     def due(self) -> bool:
-        """Whether the last point is old enough for another, so that a run of days leaves a file of megabytes."""
+        """Whether a new point is due; limits the file of a long run to megabytes."""
         now = time.monotonic()
         return now - self.shown_at >= (now - self.began) / _POINTS
 
     def add(self, scalars: Mapping[str, float], step: int) -> None:
-        """A point of each curve, after `step` steps."""
+        """Adds a point to each curve, after `step` steps."""
         if not self.writer:
             return
         self.shown_at = time.monotonic()
@@ -69,18 +68,20 @@ class Curves:
         except OSError as error:
             return self._give_up(error)
         if time.monotonic() - self.copied_at > COPY_EVERY_S:
-            self._begin_to_copy()
+            self._start_copy()
 
     def flush(self) -> None:
-        """Hands all points over to the system; for a bucket begins to copy them. Before a checkpoint holds their step:
-        a run that goes on from it does not write them again."""
+        """Flushes all points, and for a bucket starts to copy them.
+
+        Call it before a checkpoint of their step: a run resumed from it does not write them again.
+        """
         if not self.writer:
             return
         try:
             self.writer.flush()
         except OSError as error:
             return self._give_up(error)
-        self._begin_to_copy()
+        self._start_copy()
 
     def close(self) -> None:
         try:
@@ -94,7 +95,7 @@ class Curves:
             self._copy()
             self.scratch.cleanup()
 
-    def _begin_to_copy(self) -> None:
+    def _start_copy(self) -> None:
         if self.remote and not (self.thread and self.thread.is_alive()):
             self.copied_at = time.monotonic()
             self.thread = threading.Thread(target=self._copy, name="curves", daemon=True)
@@ -110,14 +111,11 @@ class Curves:
                     storage.overwrite(f"{self.remote}/{path.name}", data)
                     self.copied[path] = len(data)
         except OSError as error:
-            print(f"warning: curves were not copied: {error}", file=sys.stderr, flush=True)
+            print(f"warning: TensorBoard curves were not copied: {error}", file=sys.stderr, flush=True)
 
     def _give_up(self, error: OSError) -> None:
         self.writer = None
-        print(f"warning: no more curves for TensorBoard: {error}", file=sys.stderr, flush=True)
-
-
-# ---- the learning curve: what every step's loss was, thinned to points, and exact across a resume
+        print(f"warning: TensorBoard curves end here: {error}", file=sys.stderr, flush=True)
 
 
 #: Points of the curve besides the ends of epochs.
@@ -133,9 +131,10 @@ class _HistoryState(BaseModel):
 
 
 class History:
-    """Collects mean losses step by step. Its `state` is JSON and goes into every checkpoint.
+    """The learning curve: mean losses between points. Its `state` is JSON and part of every checkpoint.
 
-    `factor` gives each step's share of the peak learning rate.
+    Args:
+        factor: Returns each step's share of the peak learning rate.
     """
 
     def __init__(self, plan: Plan, learning_rate: float, factor: Callable[[int], float]):
@@ -145,7 +144,7 @@ class History:
         self.total, self.count = 0.0, 0
 
     def go_on(self, state: JsonObject, step: int) -> None:
-        """Takes the `state` of a checkpoint after `step` steps. Raises ValueError if it cannot be that."""
+        """Restores the `state` of a checkpoint after `step` steps. Raises ValueError if it is implausible."""
         parsed = json_text.parse_model(_HistoryState, json.dumps(state).encode())
         covered = (parsed.points[-1].step if parsed.points else 0) + parsed.count
         if covered != step:
@@ -158,14 +157,14 @@ class History:
         return {"points": list(self.points), "total": self.total, "count": self.count}
 
     def add(self, step: int, loss: float) -> None:
-        """The loss of the step numbered `step`, from 0."""
+        """Adds the loss of the step numbered `step`, from 0."""
         self.total += loss
         self.count += 1
         if (step + 1) % self.every == 0 or self.plan.ends_epoch(step):
             self._point(step)
 
     def validated(self, step: int, loss: float | None, metrics: dict[str, float]) -> None:
-        """What was measured after `step` steps, the last of which was added last; None = the loss was no number."""
+        """Adds a validation after `step` steps, which must all have been added; None = the loss was not finite."""
         if not self.points or self.points[-1]["step"] != step:
             self._point(step - 1)
         self.points[-1] |= {"validation_loss": loss, "metrics": metrics}

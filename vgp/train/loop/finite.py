@@ -1,7 +1,8 @@
-"""Numbers that have stopped being finite: in a gradient before it is applied, in a state before it is kept.
+"""Finds values that are not finite: in a gradient before it is applied, in a state before it is saved.
 
-A nan in one gradient is a nan in every weight after one step, and clipping spreads it. So the norm of the whole
-gradient is computed before each update; a state is looked at before it is validated, saved or exported.
+A nan in one gradient becomes a nan in every weight after one step, because clipping spreads it. Training therefore
+computes the norm of the whole gradient before each update, and checks the state before it is validated, saved or
+exported.
 """
 
 import math
@@ -24,25 +25,24 @@ _LARGEST_SCALE = 2.0**126
 
 
 class Scaler:
-    """The scale of a loss in float16: large, so small gradients do not vanish; lowered when large ones overflow.
+    """The scale of a loss in float16: large, so that small gradients do not vanish; halved when large ones overflow.
 
     Its rules and values are those of `torch.amp.GradScaler` (Micikevicius et al., https://arxiv.org/abs/1710.03740,
-    section 3.2). Here the norm of the whole gradient decides, which every rank has alike, so that all skip the same
-    steps; and the scale is a number that a checkpoint holds (a part of `Learner.state`). It is a power of two, which
-    rounds nothing.
+    section 3.2). Here the norm of the whole gradient decides, so that all ranks skip the same steps. The scale is a
+    power of two, which rounds nothing, and part of every checkpoint (`Learner.state`).
     """
 
     def __init__(self) -> None:
         self.scale = _FIRST_SCALE
-        #: Steps since the scale was changed last, none of which overflowed.
+        #: Steps without an overflow since the last change of the scale.
         self.good = 0
-        #: Steps that were skipped in all.
+        #: Total number of skipped steps.
         self.skipped = 0
 
     def accepts(self, norm: float) -> bool:
-        """Whether the step whose gradient has this norm is to be applied; changes the scale as it follows.
+        """Updates the scale, and returns whether to apply a step whose gradient has this norm.
 
-        A gradient that is not finite though the scale is 1 is no overflow of the scale: it is not skipped.
+        Accepts a gradient that is not finite at a scale of 1, because the scale did not cause it.
         """
         if math.isfinite(norm):
             self.good += 1
@@ -61,22 +61,22 @@ class Scaler:
         return {"scale": self.scale, "good": self.good, "skipped": self.skipped}
 
     def restore(self, scalars: JsonObject) -> None:
-        """Raises ValueError if no scaler can have written them."""
+        """Restores the scalars of a checkpoint. Raises ValueError if they are implausible."""
         if scalars.keys() != self.scalars().keys():
             raise ValueError(f"its scaler has {', '.join(sorted(scalars)) or 'nothing'}")
         scale, good, skipped = (scalars[name] for name in ("scale", "good", "skipped"))
         if type(scale) is not float or not 1 <= scale <= _LARGEST_SCALE or math.frexp(scale)[0] != 0.5:
-            raise ValueError(f"its loss scale is {scale!r:.40}, no power of two")
+            raise ValueError(f"its loss scale is {scale!r:.40}, not a power of two")
         if type(good) is not int or not 0 <= good < _GROWTH_INTERVAL or type(skipped) is not int or skipped < 0:
             raise ValueError(f"its scaler counts {good!r:.40} steps, {skipped!r:.40} skipped")
         self.scale, self.good, self.skipped = scale, good, skipped
 
 
 class GradientNorm:
-    """Clips the gradient by its 2-norm over all parameters and ranks, and remembers the first that is not finite.
+    """Clips the gradient by its 2-norm over all parameters and ranks, and keeps the first step that is not finite.
 
-    Nothing here waits for an accelerator: there the first fault stays on the device until `first_fault` is called,
-    and updates after it are lost anyway. On a CPU a fault is known before the update.
+    On an accelerator nothing waits: the first fault stays on the device until `first_fault` is called, and later
+    updates are lost. On a CPU a fault is known before the update.
     """
 
     def __init__(self, parameters: Sequence[Tensor], clip_norm: float, *, at_once: bool | None = None):
@@ -84,25 +84,25 @@ class GradientNorm:
         self.sharded = any(isinstance(parameter, DTensor) for parameter in parameters)
         device = own_share(self.parameters[0]).device
         self.at_once = device.type == "cpu" if at_once is None else at_once
-        #: The square of a gradient of 1e22 is beyond a float32, though the gradient is a number: an accelerator, which
-        #: is not waited for, sums all squares in float64, a CPU those of a norm that is not finite.
+        #: The square of a finite gradient such as 1e22 overflows float32. An accelerator sums all squares in float64,
+        #: to avoid a wait; a CPU repeats the sum in float64 if the norm is not finite.
         self.dtype = torch.float32 if self.at_once else torch.float64
         self.zero = torch.zeros((), dtype=self.dtype, device=device)
+        #: The first step whose gradient was not finite; -1 = none so far.
         self.fault = torch.full((), -1, dtype=torch.int64, device=device)
-        """The first step whose gradient was not finite; -1 = none so far."""
+        #: This rank's part of each parameter's norm in that step.
         self.norms = torch.zeros(len(self.parameters), dtype=self.dtype, device=device)
-        """This rank's part of each parameter's norm in that step."""
-        #: The norm of the last step's whole gradient, before it was clipped: the same on every rank.
+        #: The norm of the last step's whole gradient before clipping, equal on every rank.
         self.total = self.zero
-        #: Whether a fault is known without waiting.
+        #: Whether a fault is known without waiting for the device.
         self.faulty = False
 
     def clip(self, step: int, scaler: Scaler | None = None, factor: float = 1.0) -> bool:
-        """Clips the gradient of a step; whether it is to be applied, which is no where a scaled one has overflowed.
+        """Clips the gradient of a step; returns whether to apply it (False if a scaled gradient has overflowed).
 
         Args:
-            scaler: By whose scale the loss was multiplied: it is taken off the gradient first. Waits for the device.
-            factor: By which a scaled gradient is multiplied then, such as the number of ranks over which it is a mean.
+            scaler: The scaler of the loss; its scale is removed from the gradient first. Waits for the device.
+            factor: Multiplies a scaled gradient, for example by the number of ranks over which it is a mean.
         """
         grads = {n: _values(p) for n, p in enumerate(self.parameters) if p.grad is not None}
         if scaler and grads:
@@ -121,7 +121,7 @@ class GradientNorm:
         return not self.faulty
 
     def _remember(self, step: int, norms: Tensor) -> None:
-        """The step, if its gradient was the first that was not finite."""
+        """Keeps the step and its norms if its gradient is the first that is not finite."""
         total = self.total
         if self.at_once and not self.faulty and not math.isfinite(total):
             self.fault, self.norms, self.faulty = self.fault.fill_(step), norms, True
@@ -131,12 +131,12 @@ class GradientNorm:
             self.norms = torch.where(first, norms, self.norms)
 
     def first_fault(self) -> int | None:
-        """The first step whose gradient was not finite, the same on every rank; waits for the device."""
+        """Returns the first step whose gradient was not finite, equal on every rank; waits for the device."""
         step = int(self.fault)
         return step if step >= 0 else None
 
     def culprits(self) -> list[bool]:
-        """For each parameter, whether what this rank holds of its gradient was not finite in that step."""
+        """Returns for each parameter whether this rank's part of its gradient was not finite in that step."""
         return (~self.norms.isfinite()).tolist()
 
     def _norms(self, grads: Mapping[int, Tensor], dtype: torch.dtype) -> Tensor:
@@ -165,37 +165,37 @@ def _values(parameter: Tensor) -> Tensor:
 
 
 def broken(tensors: Mapping[str, Tensor]) -> set[str]:
-    """Names of the tensors of which this rank's part holds a nan, or an infinity.
+    """Returns the names of tensors with a nan or an infinity in this rank's part.
 
-    An optimizer may keep an infinity on purpose, such as the best value so far; a nan it may not.
+    Infinities in an optimizer's state do not count: it may keep one on purpose, such as a best value so far.
     """
     parts = {name: own_share(tensor.detach()) for name, tensor in tensors.items() if tensor.is_floating_point()}
-    # A norm is twenty times as fast as a look at every number; one that overflows is looked at.
+    # A norm is twenty times as fast as a check of every number, which only tensors with an infinite norm need.
     suspect = [name for name, norm in zip(parts, norms(list(parts.values())), strict=True) if not math.isfinite(norm)]
     return {name for name in suspect if _is_broken(parts[name], infinite=not name.startswith("optimizer/"))}
 
 
 def norms(tensors: Sequence[Tensor]) -> list[float]:
-    """The 2-norm of each, in float32."""
+    """Returns the 2-norm of each tensor, in float32."""
     if not tensors:
         return []
     values = torch._foreach_norm(list(tensors))
-    device = max((value.device for value in values), key=lambda device: device.type != "cpu")  # waited for once
+    device = max((value.device for value in values), key=lambda device: device.type != "cpu")  # so as to wait once
     result: list[float] = torch.stack([value.to(device, torch.float32) for value in values]).tolist()
     return result
 
 
 def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those of which a rank holds all, and every rank the same."""
+    """Returns the floating-point tensors that every rank holds whole."""
     return {n: t.detach() for n, t in tensors.items() if t.is_floating_point() and not isinstance(t, DTensor)}
 
 
 def whole_numbers(tensors: Mapping[str, Tensor]) -> dict[str, float]:
-    """A checksum of the bytes of each that holds no floats: counts, flags."""
-    others = {n: t.detach() for n, t in tensors.items() if not t.is_floating_point() and not isinstance(t, DTensor)}
+    """Returns a CRC-32 of each whole tensor without floats, such as counts and flags."""
+    integers = {n: t.detach() for n, t in tensors.items() if not t.is_floating_point() and not isinstance(t, DTensor)}
     return {
         n: float(zlib.crc32(t.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()))
-        for n, t in others.items()
+        for n, t in integers.items()
     }
 
 

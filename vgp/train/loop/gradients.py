@@ -1,10 +1,10 @@
-"""How gradients cross processes. Three ways, one interface: called around every microbatch and once a step.
+"""Exchanges gradients between processes. Three classes share one interface, called around every microbatch and step.
 
-Replicated   the whole model on every rank, averaged by DistributedDataParallel while backward still runs
-Exact        the same, added in an order that does not depend on the number of ranks
+Replicated   the whole model on every rank; DistributedDataParallel averages gradients during the backward pass
+Exact        the whole model on every rank; gradients are added in an order independent of the number of ranks
 Sharded      a share of the model on every rank (FSDP2)
 
-A parameter that no microbatch of a step has used has no gradient in that step, on every rank and in each of these ways.
+With each of them, a parameter that no microbatch of a step has used has no gradient in that step on any rank.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ from vgp.train.loop.use import Use, unused_sentence
 from vgp.train.loop.weighting import TreeSum
 from vgp.train.processes.rank import Rank
 
-#: Figures of a model on a batch, such as its loss.
+#: Computes figures of a model on a batch, such as its loss.
 Figures: TypeAlias = Callable[[nn.Module, Batch], object]
 
 
 class Loss(nn.Module):
-    """A task's loss of its model, as one module.
+    """A task's model and loss as one module.
 
-    What makes gradients cross hooks onto a module's forward. Around the loss instead of the model, it misses nothing:
-    a task may call the model several times, its parts, its methods, or a model that it has kept for itself.
+    The exchange of gradients hooks onto a module's forward. The loss, unlike the model, is called exactly once: a task
+    may call the model several times, its parts, its methods, or another reference to it.
     """
 
     def __init__(self, module: nn.Module, loss: Figures):
@@ -41,11 +41,11 @@ class Loss(nn.Module):
         self.module, self.of = module, loss
 
     def forward(self, batch: Batch, figures: Figures | None = None) -> object:
-        """The loss, or other figures of the model that need as much of it."""
+        """Computes the loss, or other figures of the model."""
         return (figures or self.of)(self.module, batch)
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """The parameters that want a gradient, in the order that DistributedDataParallel counts them in."""
+        """Returns the parameters that require a gradient, in the order of DistributedDataParallel."""
         return {name: p for name, p in self.module.named_parameters() if p.requires_grad}
 
     def without_gradient(self) -> list[str]:
@@ -53,9 +53,9 @@ class Loss(nn.Module):
 
 
 class Replicated:
-    """DistributedDataParallel around the loss, or the loss as it is on a single rank."""
+    """DistributedDataParallel around the loss; on a single rank, the loss itself."""
 
-    calls = 0  # see Use
+    calls = 0  # as `Use.calls`
 
     def __init__(self, loss: Loss, rank: Rank, *, unused: bool, within_s: float):
         self.own, self.rank, self.unused, self.within_s = loss, rank, unused, within_s
@@ -69,9 +69,9 @@ class Replicated:
         )
 
     def rehearse(self, backward: Callable[[], object]) -> list[str]:
-        """Runs a first backward pass; names of the parameters that stay without a gradient.
+        """Runs a first backward pass; returns the names of parameters without a gradient.
 
-        It runs once before, with nothing crossing, since DistributedDataParallel waits for every gradient for ever.
+        Runs it once before without an exchange, because DistributedDataParallel waits forever for a missing gradient.
         """
         if isinstance(self.loss, DistributedDataParallel) and not self.unused:
             with self.loss.no_sync():
@@ -80,18 +80,18 @@ class Replicated:
             for parameter in self.own.parameters():
                 parameter.grad = None
             if any(absent):
-                self.unused, self.loss = True, self.own  # the old wrapper takes its hooks away
+                self.unused, self.loss = True, self.own  # the old wrapper removes its hooks
                 self._wrap()
         backward()
         return self.own.without_gradient()
 
     def weight(self, share: float) -> float:
-        """Factor of a microbatch's mean loss: the ranks' gradients are averaged, but the step wants their sum."""
+        """Returns the factor of a microbatch's mean loss: ranks average gradients, but the step needs their sum."""
         return share * self.rank.world_size
 
     @contextlib.contextmanager
     def microbatch(self, last: bool) -> Iterator[None]:
-        """Gradients cross processes once a step, with the last microbatch."""
+        """Wraps a microbatch; gradients are exchanged once a step, with the last microbatch."""
         if not isinstance(self.loss, DistributedDataParallel):
             yield
         elif not last:
@@ -102,22 +102,22 @@ class Replicated:
             self._require_all()
 
     def _require_all(self) -> None:
-        """Raises UserError if the others wait in vain for a gradient of this rank."""
+        """Raises UserError if other ranks wait for a gradient that this rank does not have."""
         assert isinstance(self.loss, DistributedDataParallel)
         try:
             self.loss._check_reducer_finalized()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            named = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
-            if not named:
+            numbers = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
+            if not numbers:
                 raise
             names = list(self.own.trained())
-            raise UserError(unused_sentence([names[int(n)] for n in named[1].split()], self.rank)) from None
+            raise UserError(unused_sentence([names[int(n)] for n in numbers[1].split()], self.rank)) from None
 
     def end_step(self) -> None: ...
 
 
 class Exact:
-    """Adds the gradients of all microbatches along one binary tree, whoever computed them."""
+    """Adds the gradients of all microbatches along one binary tree, independent of their assignment to ranks."""
 
     unused, calls = True, 0
 
@@ -125,10 +125,10 @@ class Exact:
         self.loss = loss
         self.parameters = list(loss.trained().values())
         self.sum = TreeSum(rank.world_size)
-        if rank.world_size > 1:  # a model that was not made alike on every rank, as for DistributedDataParallel
+        if rank.world_size > 1:  # as DistributedDataParallel does, in case the models differ between ranks
             for tensor in loss.state_dict().values():
                 dist.broadcast(tensor, 0)
-        torch.set_num_threads(1)  # a matrix product adds in another order with another number of threads
+        torch.set_num_threads(1)  # the number of threads changes the order of additions in a matrix product
 
     def rehearse(self, backward: Callable[[], object]) -> list[str]:
         backward()
@@ -139,7 +139,7 @@ class Exact:
 
     @contextlib.contextmanager
     def microbatch(self, last: bool) -> Iterator[None]:
-        """The flat gradient ends with a count for each parameter: of the microbatches that have used it."""
+        """Wraps a microbatch; the flat gradient ends with the number of microbatches that used each parameter."""
         yield
         grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self.parameters]
         used = torch.tensor([float(p.grad is not None) for p in self.parameters], device=grads[0].device)
@@ -154,11 +154,11 @@ class Exact:
 
 
 class Sharded:
-    """FSDP2: parameters, gradients and optimizer state are cut along their first dimension.
+    """FSDP2: parameters, gradients and optimizer state are split along their first dimension.
 
-    The model's blocks are gathered one at a time; the rest of it as one more. They are gathered as they are, and
-    autocast alone decides what computes in bfloat16, as it does for a replicated model. FSDP2's own mixed precision
-    casts inputs, rotary tables, means and norms by module: values of 101,325 +- 100 all become 101,376.
+    FSDP2 gathers the model's blocks one at a time, and the rest of the model as one more unit. Autocast alone selects
+    bfloat16, as for a replicated model: FSDP2's own mixed precision casts inputs, rotary tables, means and norms by
+    module, and rounds values of 101,325 +- 100 all to 101,376.
     """
 
     keeps_gathered = False
@@ -166,7 +166,7 @@ class Sharded:
     def __init__(
         self, loss: Loss, blocks: Sequence[nn.Module], rank: Rank, *, cpu_offload: bool, unused: bool, within_s: float
     ):
-        """The model may be on the CPU, of which one block at a time is then moved, or have no memory yet."""
+        """Shards the model, which may be on the CPU (its blocks move one at a time) or on the meta device."""
         from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy, fully_shard
 
         pinned = CPUOffloadPolicy(pin_memory=rank.device.type == "cuda")
@@ -174,13 +174,13 @@ class Sharded:
         policy = pinned if cpu_offload else OffloadPolicy()
         for member in (*blocks, loss):
             member.register_forward_hook(_own_memory)
-        #: The blocks as FSDP2 sees them: modules of which it has changed the class.
+        #: The blocks, whose class FSDP2 has changed.
         self.blocks = [fully_shard(block, mesh=mesh, offload_policy=policy) for block in blocks]
         self.unit = fully_shard(loss, mesh=mesh, offload_policy=policy)
         self.loss: nn.Module = loss
-        self.unit.set_reduce_scatter_unused_params(True)  # else ranks whose branches differ send different lengths
+        self.unit.set_reduce_scatter_unused_params(True)  # keeps message lengths equal if branches differ between ranks
         self.world_size = rank.world_size
-        #: Whether what is gathered may stay for all microbatches of a step; the same on every rank, as gathering is.
+        #: Whether gathered parameters may stay for all microbatches of a step; equal on every rank.
         self.stays = all(rank.exchange(_fits_whole(loss, rank.device), within_s=within_s))
         self.use = Use(loss.module, loss, blocks, rank, every_step=unused, within_s=within_s)
 
@@ -200,10 +200,10 @@ class Sharded:
 
     @contextlib.contextmanager
     def microbatch(self, last: bool) -> Iterator[None]:
-        """Gradients cross processes once a step, with the last microbatch.
+        """Wraps a microbatch; gradients are exchanged once a step, with the last microbatch.
 
-        What was gathered for the first stays for all where it fits: gradients that have not crossed are as large, and
-        gathering twice for each microbatch, for its forward and its backward pass, would be in vain.
+        Parameters gathered for the first microbatch stay for all if they fit, which saves two gathers in each
+        microbatch: gradients that are not yet exchanged take as much memory.
         """
         self.unit.set_requires_gradient_sync(last)
         if self.stays and not last:
@@ -214,18 +214,18 @@ class Sharded:
         if last and self.keeps_gathered:
             self._keep_gathered(False)
 
-    def _keep_gathered(self, wanted: bool) -> None:
-        if wanted != self.keeps_gathered:
-            self.unit.set_reshard_after_backward(not wanted)
+    def _keep_gathered(self, keeps: bool) -> None:
+        if keeps != self.keeps_gathered:
+            self.unit.set_reshard_after_backward(not keeps)
             for block in self.blocks:
-                block.set_reshard_after_forward(not wanted)
-            self.keeps_gathered = wanted
+                block.set_reshard_after_forward(not keeps)
+            self.keeps_gathered = keeps
 
     def end_step(self) -> None:
         self.use.end_step()
 
     def free(self) -> None:
-        """Lets go of what a forward pass has gathered that no backward pass will follow."""
+        """Frees the gathered parameters of a forward pass without a backward pass."""
         from torch.distributed.fsdp import FSDPModule
 
         for member in self.loss.modules():
@@ -234,7 +234,7 @@ class Sharded:
 
 
 def _fits_whole(loss: Loss, device: torch.device) -> bool:
-    """Whether all weights take at most a quarter of the device's memory: their gradients then take another."""
+    """Whether all weights take at most a quarter of the device's memory; their gradients take another quarter."""
     if device.type != "cuda":
         return True
     whole = sum(parameter.numel() * parameter.element_size() for parameter in loss.parameters())
@@ -242,7 +242,7 @@ def _fits_whole(loss: Loss, device: torch.device) -> bool:
 
 
 def _own_memory(module: nn.Module, inputs: object, output: object) -> object:
-    """Copies of the views in what a module returns: FSDP2 hooks onto it, and `+=` on a view drops the hook unsaid."""
+    """Clones views in a module's output: FSDP2 hooks onto the output, and `+=` on a view silently drops the hook."""
     return tree_map_only(Tensor, lambda t: t.clone() if t.requires_grad and t._base is not None else t, output)
 
 
@@ -250,6 +250,7 @@ Gradients: TypeAlias = Replicated | Exact | Sharded
 
 
 def choose(loss: Loss, blocks: Sequence[nn.Module], config: TrainConfig, rank: Rank) -> Gradients:
+    """Returns the exchange of gradients for a configuration."""
     within_s, unused = config.hang_after_s, config.unused_parameters
     if config.strategy == "fsdp":
         return Sharded(loss, blocks, rank, cpu_offload=config.cpu_offload, unused=unused, within_s=within_s)

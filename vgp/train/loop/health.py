@@ -1,6 +1,6 @@
-"""Whether training can go on: losses, gradients and the state are finite, or the run ends and says what was not.
+"""Ends a run whose losses, gradients or state are not finite, or differ between ranks, with an error that names them.
 
-Every method that may end the run is called by all ranks at the same step, and ends all of them with the same words.
+All ranks call each method at one step, and all end with one message.
 """
 
 import math
@@ -18,12 +18,12 @@ from vgp.train.loop.saving import Saving
 from vgp.train.loop.weighting import gather
 from vgp.train.processes.rank import Rank
 
-#: By what share norms may differ: all ranks compute them from the same bits, if not always on the same processor.
+#: Relative tolerance of norms: all ranks compute them from equal bits, but not always on one type of processor.
 _SAME_GRADIENT, _SAME_MODEL = 1e-3, 1e-5
 
 
 class Health:
-    """The health of one run, seen by one rank."""
+    """The checks of one run, on one rank."""
 
     def __init__(self, learner: Learner, saving: Saving, plan: Plan, rows: Rows, config: TrainConfig, rank: Rank):
         self.learner, self.saving, self.plan, self.rows = learner, saving, plan, rows
@@ -33,11 +33,11 @@ class Health:
         """Raises UserError if the step's loss is too large or not finite, or its gradient is not finite."""
         if math.isfinite(loss) and loss <= self.config.loss_limit and gradient_is_finite:
             return
-        what = f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g})."
+        problem = f"the loss of step {step} is {loss:g}; training stops (loss_limit={self.config.loss_limit:g})."
         if not gradient_is_finite and math.isfinite(loss):
-            scaled = " and is no longer scaled" if self.learner.scaler else ""
-            what = f"the gradient of step {step} is not finite, though its loss is {loss:g}{scaled}; training stops."
-        lines = [what, f"Rows of its batch (row_id): {self._row_ids(step)}"]
+            scale = " at a loss scale of 1" if self.learner.scaler else ""
+            problem = f"the gradient of step {step} is not finite, though its loss is {loss:g}{scale}; training stops."
+        lines = [problem, f"Rows of its batch (row_id): {self._row_ids(step)}"]
         if not gradient_is_finite:
             lines.append(f"Parameters whose gradients are not finite: {self._culprits()}")
         raise UserError("\n".join([*lines, self._advice()]))
@@ -48,34 +48,34 @@ class Health:
         if names := self.broken():
             raise UserError(
                 f"after step {step} of {self.plan.steps} the state holds values that are not finite: {names}; "
-                "training stops.\nLosses and gradients were finite, so it was the last update, or the task itself "
-                f"has written them.\n{self._advice()}"
+                "training stops.\nLosses and gradients were finite, so the last update or the task itself has written "
+                f"them.\n{self._advice()}"
             )
 
     def require_same_step(self, step: int, norms: Tensor, calls: Tensor) -> None:
-        """Raises UserError if the ranks did not work together in the step.
+        """Raises UserError if the ranks have different gradients or have called different blocks.
 
         Args:
-            norms: The norm of the step's whole gradient, as every rank has it.
-            calls: A checksum of the blocks that every rank has called (FSDP2).
+            norms: The norm of the step's whole gradient on each rank.
+            calls: A checksum of the blocks that each rank has called (FSDP2).
         """
         if len(set(calls.tolist())) > 1:
             raise UserError(
                 f"by step {step} the processes have called different blocks of the model, or in another order. With "
                 "strategy=fsdp each holds a share of every block, so they have mixed up the weights: training stops.\n"
-                "Take strategy=ddp with unused_parameters=true; or call every block, and mask its result.\n"
-                f"{self._where()}"
+                "Set strategy=ddp and unused_parameters=true; or call every block and mask its result.\n"
+                f"{self._last_checkpoint()}"
             )
         if norms.isfinite().all() and norms.max() - norms.min() > _SAME_GRADIENT * norms.max():
             shown = listed([f"{norm:.6g} on rank {rank}" for rank, norm in enumerate(norms.tolist())], 8)
             raise UserError(
-                f"the gradient of step {step} is not the same on every process, as it must be; its norm is {shown}; "
-                "training stops.\nThe task or its model changes gradients after they were averaged, such as in a hook, "
-                f"or makes a backward pass of its own.\n{self._where()}"
+                f"the gradient of step {step} differs between processes; its norm is {shown}; training stops.\nThe "
+                "task or its model changes gradients after they are averaged, for example in a hook, or runs its own "
+                f"backward pass.\n{self._last_checkpoint()}"
             )
 
     def require_same_model(self, step: int) -> None:
-        """Raises UserError if what every rank holds whole has become another model on some."""
+        """Raises UserError if tensors that every rank holds whole differ between ranks."""
         state = self.learner.module.state_dict()
         tensors, exact = finite.whole(state), finite.whole_numbers(state)
         if self.rank.world_size == 1 or not (tensors or exact):
@@ -86,14 +86,14 @@ class Health:
         apart = ~((norms - norms[0]).abs() <= tolerance) & norms.isfinite().all(dim=0)
         if names := [name for name, bad in zip([*tensors, *exact], apart.any(dim=0).tolist(), strict=True) if bad]:
             raise UserError(
-                f"after step {step} of {self.plan.steps} the processes do not hold the same model any more: "
-                f"{listed(names, 5)} differ; training stops.\nSomething besides the loss changes them, and not alike "
-                "on every process, such as the task's optimizer or a hook. What is random must come from the default "
-                f"generators of PyTorch, NumPy or Python.\n{self._where()}"
+                f"after step {step} of {self.plan.steps} the models of the processes differ in {listed(names, 5)}; "
+                "training stops.\nSomething besides the loss changes them differently on each process, for example the "
+                "task's optimizer or a hook. Take random numbers from the default generators of PyTorch, NumPy or "
+                f"Python only.\n{self._last_checkpoint()}"
             )
 
     def require_weights(self, source: str) -> None:
-        """Raises UserError if the weights that came from another model hold what is not finite."""
+        """Raises UserError if the weights of a warm start are not finite."""
         if names := self.broken():
             raise UserError(
                 f"warm_start={source}: that model holds values that are not finite ({names}); its training had "
@@ -101,7 +101,7 @@ class Health:
             )
 
     def broken(self) -> str:
-        """What is not finite in the state of any rank; "" if all is."""
+        """Returns the names of state that is not finite on some rank; "" if all is finite."""
         names = sorted(name.removeprefix("model/") for name in self.learner.broken())
         return next(filter(None, self.rank.exchange(listed(names, 5), within_s=self.saving.patience_s)), "")
 
@@ -111,7 +111,7 @@ class Health:
         return listed(list(map(str, ids.tolist())), 20)
 
     def _culprits(self) -> str:
-        """Names of the parameters with a broken gradient on any rank, and of how many."""
+        """Returns the names of parameters whose gradient is not finite on some rank, and the number of parameters."""
         names = self.learner.parameter_names()
         anywhere = gather([float(bad) for bad in self.learner.norm.culprits()], len(names)).any(dim=0).tolist()
         order = {name: place for place, (name, _) in enumerate(self.learner.module.named_parameters())}
@@ -119,12 +119,12 @@ class Health:
         return f"{listed(bad, 5)} (of {len(names)})"
 
     def _advice(self) -> str:
-        """Where to go on from, and what often helps."""
+        """Returns the last good checkpoint and settings that often help."""
         precision = "" if self.config.precision == "fp32" else ", or precision=fp32"
-        helps = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
-        return f"{self._where()}\n{helps}"
+        remedies = f"A lower learning_rate, a longer warmup_fraction or a smaller clip_norm often helps{precision}."
+        return f"{self._last_checkpoint()}\n{remedies}"
 
-    def _where(self) -> str:
-        good = self.rank.exchange(self.saving.newest(), within_s=self.saving.patience_s)[0]
-        where = f"The last good checkpoint is of step {good}, in {self.saving.store}."
-        return where if good else "No checkpoint was saved."
+    def _last_checkpoint(self) -> str:
+        step = self.rank.exchange(self.saving.newest(), within_s=self.saving.patience_s)[0]
+        text = f"The last good checkpoint is of step {step}, in {self.saving.store}."
+        return text if step else "No checkpoint was saved."

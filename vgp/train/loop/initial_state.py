@@ -1,8 +1,8 @@
-"""The state that a run begins with: the newest checkpoint that is whole and finite, else trained weights (warm start).
+"""Sets the initial state of a run: the newest checkpoint that is intact and finite, else the weights of a warm start.
 
-Ranks read a checkpoint together, and once. It is verified while it is read, so a damaged one is in the model before
-that is known: `Learner.spoilt`. Ranks that wait for one that reads do so without a collective, whose timeout would end
-them.
+The ranks read a checkpoint together, each byte once. They verify it while they read, so part of a damaged checkpoint
+may be in the model when the damage is found: `Learner.spoilt`. Ranks wait for a reading rank without a collective,
+whose timeout would end them.
 """
 
 import sys
@@ -35,11 +35,11 @@ from vgp.train.weights import Weights, WeightsFile
 
 
 def restore_newest(request: TrainingRequest, rank: Rank, learner: Learner) -> Manifest | None:
-    """The newest checkpoint that verifies, its state taken by `learner`; None without one.
+    """Restores the newest intact checkpoint into `learner`; returns its manifest, or None without a checkpoint.
 
     Raises:
-        StoreDown: the store could not be reached for `checkpoint_patience_s` seconds.
-        UserError: checkpoints are whole, but none of them holds a state that training can go on from.
+        StoreDown: the store was unreachable for `checkpoint_patience_s` seconds.
+        UserError: checkpoints are intact, but all of their states had diverged.
     """
     patience_s = request.config.checkpoint_patience_s
     source = store_at(request.start.folder, deadline_s=patience_s)
@@ -56,24 +56,24 @@ def _restore_newest(run: int, rank: Rank, learner: Learner, source: Store, withi
         try:
             manifest = _manifest(source, name, rank, within_s)
             learner.restore(Saved(source, manifest, rank, within_s=within_s + BLOCK / SLOWEST_BYTES_PER_S))
-            why = next(filter(None, rank.exchange(_divergence(name, learner), within_s=within_s)), "")
-            if not why:
+            reason = next(filter(None, rank.exchange(_divergence(name, learner), within_s=within_s)), "")
+            if not reason:
                 return manifest
-            diverged = why
+            diverged = reason
         except recovery.Damaged as damage:
-            why = str(damage)
+            reason = str(damage)
         if rank.leads:
-            print(f"checkpoint skipped: {why}", file=sys.stderr, flush=True)
+            print(f"checkpoint skipped: {reason}", file=sys.stderr, flush=True)
     if diverged:
         raise UserError(
-            f"no checkpoint in {source} can be gone on from: {diverged}. Start anew with resume=never, and a lower "
-            "learning_rate, or give another folder."
+            f"training cannot resume from any checkpoint in {source}: {diverged}. Start anew with resume=never and a "
+            "lower learning_rate, or give another folder."
         )
     return None
 
 
 def _manifest(source: Store, name: str, rank: Rank, within_s: float) -> Manifest:
-    """Read by one rank. Raises Damaged, on every rank."""
+    """Reads a manifest on one rank for all. Raises Damaged on every rank."""
     text = damage = ""
     if rank.leads:
         try:
@@ -86,7 +86,7 @@ def _manifest(source: Store, name: str, rank: Rank, within_s: float) -> Manifest
 
 
 def _divergence(name: str, learner: Learner) -> str:
-    """What in the restored state is not finite; "" if all is."""
+    """Returns a sentence about values of the restored state that are not finite; "" if all are finite."""
     broken = sorted(learner.broken())
     return f"{name} holds values that are not finite ({', '.join(broken[:3])}): training had diverged" if broken else ""
 
@@ -94,30 +94,26 @@ def _divergence(name: str, learner: Learner) -> str:
 def landing_difference(
     checkpoint: Manifest, config: TrainConfig, world_size: int, device: str, microbatches: int
 ) -> str:
-    """One sentence on what differs from a run that stayed where it was; "" where nothing does.
+    """Returns a sentence on how the resumed run differs from an uninterrupted one; "" if it does not.
 
     Args:
-        device: Its kind, as `Manifest.device` tells that of the run before.
+        device: The type of device of this run, as in `Manifest.device`.
     """
-    before, moved = len(checkpoint.parts), bool(checkpoint.device) and checkpoint.device != device
-    if before == world_size and not moved:
+    before, is_moved = len(checkpoint.parts), bool(checkpoint.device) and checkpoint.device != device
+    if before == world_size and not is_moved:
         return ""
-    kinds = f"on {checkpoint.device}" if moved else ""
-    went = f"saved by {processes(before)}{f' {kinds}' if kinds else ''}, gone on with by {processes(world_size)}"
-    head = went + (f" on {device}" if moved else "")
-    uneven = microbatches % world_size
-    slow = (
-        f"; {microbatches} microbatches on {world_size}: some compute one more, and the others wait" if uneven else ""
-    )
-    return f"{head}: {_consequence(config.exact, moved)}{slow}"
+    source = f"saved by {processes(before)}" + (f" on {checkpoint.device}" if is_moved else "")
+    target = f"resumed by {processes(world_size)}" + (f" on {device}" if is_moved else "")
+    uneven = f"; {microbatches} microbatches on {world_size}: some compute one more, and the others wait"
+    return f"{source}, {target}: {_consequence(config.exact, is_moved)}{uneven if microbatches % world_size else ''}"
 
 
 def _consequence(exact: bool, moved: bool) -> str:
     if exact and not moved:
-        return "the same bits as if nothing had happened (exact=true)"
+        return "the result has the bits of an uninterrupted run (exact=true)"
     if exact:
-        return "sums are in the same order, but another kind of device may round them differently"
-    return "sums of gradients are in another order, so last digits differ from those of a run that stayed"
+        return "sums keep their order, but another type of device may round them differently"
+    return "sums of gradients have another order, so last digits differ from an uninterrupted run"
 
 
 def processes(count: int) -> str:
@@ -126,7 +122,7 @@ def processes(count: int) -> str:
 
 @dataclass
 class Match:
-    """Which tensor of the files goes into which of the model, and what does not match."""
+    """The mapping of tensors in the model to tensors in the files, and the names that do not match."""
 
     #: Names in the model -> names in the files.
     taken: dict[str, str] = field(default_factory=dict)
@@ -139,59 +135,65 @@ class Match:
 def take_weights(
     module: nn.Module, weights: Weights, task: Task, config: TrainConfig, rank: Rank, patience_s: float
 ) -> Match:
-    """Replaces the weights of a model, of which this rank may hold shares; every rank must call it.
+    """Replaces the weights of a model, whole or sharded; every rank must call it.
 
     Raises:
-        UserError: they do not fit, or cannot be read.
+        UserError: the weights do not fit or cannot be read.
     """
     tensors = {name: t for name, t in module.state_dict(keep_vars=True).items() if isinstance(t, Tensor)}
     match = match_weights(tensors, weights, task, config)
     with torch.no_grad():
         for number, file in enumerate(weights.files):
-            wanted = {ours: theirs for ours, theirs in match.taken.items() if weights.tensors[theirs].file == number}
-            if wanted:
-                with _on_this_machine(file, rank, patience_s) as path:
-                    _fill(tensors, wanted, path, file)
+            names = {here: there for here, there in match.taken.items() if weights.tensors[there].file == number}
+            if names:
+                with _local_copy(file, rank, patience_s) as path:
+                    _fill(tensors, names, path, file)
     return match
 
 
 def match_weights(tensors: Mapping[str, Tensor], weights: Weights, task: Task, config: TrainConfig) -> Match:
-    """Raises UserError, with all that does not match, unless each tensor of the model is there or new."""
+    """Matches the model's tensors to those of the files by name.
+
+    Raises:
+        UserError: tensors are missing, unexpected or of another form; the message lists them.
+    """
     require_matches("warm_start_new", config.warm_start_new, tensors)
     require_matches("warm_start_ignore", config.warm_start_ignore, weights.tensors)
     require_matches("warm_start_names", [f"{prefix}*" for prefix in config.warm_start_names], tensors)
-    named, match = _renaming(task, config), Match()
+    rename, match = _renaming(task, config), Match()
     used = set(matching_names(weights.tensors, config.warm_start_ignore))
     for names in _aliases(tensors):
-        theirs = {ours: other for ours in names if (other := named(ours)) is not None}
-        used.update(theirs.values())
-        there = [(ours, other) for ours, other in theirs.items() if other in weights.tensors]
-        if matching_names(names, config.warm_start_new) or not theirs:
+        renamed = {name: other for name in names if (other := rename(name)) is not None}
+        used.update(renamed.values())
+        present = [(name, other) for name, other in renamed.items() if other in weights.tensors]
+        if matching_names(names, config.warm_start_new) or not renamed:
             match.new.append(names[0])
-        elif not there:
+        elif not present:
             match.missing.append(names[0])
         else:
-            _compare(tensors, weights, *there[0], match)
+            _compare(tensors, weights, *present[0], match)
     match.unexpected = sorted(weights.tensors.keys() - used)
     if match.missing or match.unexpected or match.unlike:
         raise UserError(_misfit(weights, match))
     if not match.taken:
-        raise UserError(f"warm_start={weights.source}: all of the model is new, so nothing would be taken from there.")
+        raise UserError(
+            f"warm_start={weights.source}: every tensor of the model is new, so the warm start would have no effect."
+        )
     return match
 
 
-def _compare(tensors: Mapping[str, Tensor], weights: Weights, ours: str, theirs: str, match: Match) -> None:
-    there, here = weights.tensors[theirs], tensors[ours]
+def _compare(tensors: Mapping[str, Tensor], weights: Weights, name: str, source: str, match: Match) -> None:
+    there, here = weights.tensors[source], tensors[name]
     if there.shape != tuple(here.shape):
-        match.unlike.append(f"{ours}: {list(there.shape)} there, {list(here.shape)} here")
+        match.unlike.append(f"{name}: {list(there.shape)} there, {list(here.shape)} here")
     elif there.is_float != here.is_floating_point():
-        match.unlike.append(f"{ours}: {there.dtype} there, {str(here.dtype).removeprefix('torch.')} here")
+        match.unlike.append(f"{name}: {there.dtype} there, {str(here.dtype).removeprefix('torch.')} here")
     else:
-        match.taken[ours] = theirs
+        match.taken[name] = source
 
 
 def _aliases(tensors: Mapping[str, Tensor]) -> list[list[str]]:
-    """The names of each tensor: tied weights have several."""
+    """Returns the names of each tensor; tied weights have several."""
     names: dict[int, list[str]] = {}
     for name, tensor in tensors.items():
         names.setdefault(id(tensor), []).append(name)
@@ -199,61 +201,61 @@ def _aliases(tensors: Mapping[str, Tensor]) -> list[list[str]]:
 
 
 def _renaming(task: Task, config: TrainConfig) -> Callable[[str], str | None]:
-    """What a tensor of the model is called in the files; None = it is new."""
+    """Returns a function from a tensor's name in the model to its name in the files (None = new)."""
     prefixes = sorted(config.warm_start_names, key=len, reverse=True)
 
-    def named(name: str) -> str | None:
+    def rename(name: str) -> str | None:
         for prefix in prefixes:
             if name.startswith(prefix):
                 return config.warm_start_names[prefix] + name[len(prefix) :]
         return task.warm_name(name)
 
-    return named
+    return rename
 
 
 def _misfit(weights: Weights, match: Match) -> str:
     parts = {
-        "not there": match.missing, "there, but not in the model": match.unexpected, "of another form": match.unlike,
+        "missing": match.missing, "not in the model": match.unexpected, "of another form": match.unlike,
     }  # fmt: skip
-    lines = [f"  {what}: {listed(names)}" for what, names in parts.items() if names]
+    lines = [f"  {problem}: {listed(names)}" for problem, names in parts.items() if names]
     return "\n".join(
         [f"warm_start={weights.source} does not fit the model that the task builds:", *lines, *_advice(match)]
     )
 
 
 def _advice(match: Match) -> Iterator[str]:
-    """The prefix that would mend it, or the settings that say what is meant."""
-    for ours in match.missing[:1]:
-        prefixes = {theirs[: -len(ours)] for theirs in match.unexpected if theirs.endswith(f".{ours}")}
+    """Yields hints: a prefix that may solve the mismatch, and the settings for new, ignored and renamed tensors."""
+    for here in match.missing[:1]:
+        prefixes = {there[: -len(here)] for there in match.unexpected if there.endswith(f".{here}")}
         for prefix in sorted(prefixes)[:1]:
-            yield f'Names there begin with {prefix}: is it warm_start_names={{"": "{prefix}"}}?'
-        shorter = [theirs for theirs in match.unexpected if ours.endswith(f".{theirs}")]
-        for theirs in shorter[:1]:
-            prefix = ours[: -len(theirs)]
-            yield f'Names here begin with {prefix}: is it warm_start_names={{"{prefix}": ""}}?'
+            yield f'Names in the files begin with {prefix}. Did you mean warm_start_names={{"": "{prefix}"}}?'
+        shorter = [there for there in match.unexpected if here.endswith(f".{there}")]
+        for there in shorter[:1]:
+            prefix = here[: -len(there)]
+            yield f'Names in the model begin with {prefix}. Did you mean warm_start_names={{"{prefix}": ""}}?'
     yield (
-        "What is new is named by warm_start_new, what is left there by warm_start_ignore (patterns such as head.*); "
-        "names that differ by warm_start_names, or by the task's warm_name."
+        "List new tensors in warm_start_new and tensors to ignore in warm_start_ignore (patterns such as head.*); map "
+        "names that differ with warm_start_names or the task's warm_name."
     )
 
 
-def _fill(tensors: Mapping[str, Tensor], wanted: Mapping[str, str], path: str, file: WeightsFile) -> None:
+def _fill(tensors: Mapping[str, Tensor], names: Mapping[str, str], path: str, file: WeightsFile) -> None:
     try:
-        with safe_open(path, framework="pt") as opened:
-            for ours, theirs in wanted.items():
-                into = tensors[ours].detach()
-                if isinstance(into, DTensor):
-                    first, end = own_rows(into)
-                    into.to_local().copy_(opened.get_slice(theirs)[first:end])
+        with safe_open(path, framework="pt") as reader:
+            for name, source in names.items():
+                target = tensors[name].detach()
+                if isinstance(target, DTensor):
+                    first, end = own_rows(target)
+                    target.to_local().copy_(reader.get_slice(source)[first:end])
                 else:
-                    into.copy_(opened.get_tensor(theirs))
+                    target.copy_(reader.get_tensor(source))
     except (OSError, SafetensorError) as error:
         raise UserError(f"{storage.plain(file.path)} cannot be read as weights: {error}") from None
 
 
 @contextmanager
-def _on_this_machine(file: WeightsFile, rank: Rank, patience_s: float) -> Iterator[str]:
-    """A path of the file here: an object is fetched, and verified, once for all ranks of a machine."""
+def _local_copy(file: WeightsFile, rank: Rank, patience_s: float) -> Iterator[str]:
+    """Yields a local path of the file; downloads and verifies an object once for all ranks of a machine."""
     if not storage.is_remote(file.path):
         yield file.path
         return

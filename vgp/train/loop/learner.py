@@ -1,6 +1,6 @@
-"""The model, its optimizer and how gradients cross processes: one optimizer step, and the state to save.
+"""The model, its optimizer and the exchange of gradients: one optimizer step, and the state to save.
 
-The arithmetic of a step depends on its number alone (`vgp.train.loop.order`), never on what ran before in the process.
+The arithmetic of a step depends on its number alone (`vgp.train.loop.order`), not on earlier work of the process.
 """
 
 import math
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 import torch
-import torch._dynamo  # the first optimizer imports it (torch/_compile.py): here, once, before the ranks are forked
+import torch._dynamo  # the first optimizer imports it (torch/_compile.py); imported here once, before the fork
 from torch import Tensor, nn
 
 from vgp.base.documents.json_text import JsonObject
@@ -45,8 +45,8 @@ class Learner:
     ):  # fmt: skip
         """
         Args:
-            rows: Some of the data, the same on every rank.
-            begun: What was chosen of `config.OPEN` when the run began.
+            rows: Some rows of the data, equal on every rank.
+            begun: The values of `config.OPEN` that the resumed run resolved at its start.
         """
         self.task, self.data, self.config, self.plan, self.rank = task, data, config, plan, rank
         self.assigned = assigned
@@ -58,7 +58,7 @@ class Learner:
             built = building.build_whole(task, data, config, rank)
         self.module: nn.Module = built.module
         self.frozen, self.made_whole = built.frozen, built.made_whole
-        self.module.train()  # a pretrained one comes as it is used; a resumed run would go on otherwise than it began
+        self.module.train()  # a pretrained model may come in evaluation mode
         self.arithmetic = arithmetic.choose(config, self.module, rank.device, begun or {})
         self.config = config = self.arithmetic.config
         self.kernels = arithmetic.uses_deterministic(config.deterministic is True, rank.device, tf32=config.tf32)
@@ -84,64 +84,64 @@ class Learner:
         self.augments = type(task).augment is not Task.augment
         everything = precision.EVERYTHING in self.in_float32
         self.autocast = nullcontext() if everything else precision.autocast(config, rank.device)
-        #: Called before an update or a validation changes anything; for who is copying the state.
+        #: Called before an update or a validation changes the state, which a writer may be copying.
         self.before_update: Callable[[], None] = lambda: None
-        #: What no step number tells, such as an average of the weights: every checkpoint holds it.
+        #: Further state for every checkpoint, such as an average of the weights.
         self.state = TrainerState()
-        #: In float16: by what the loss is multiplied.
+        #: The scale of the loss in float16.
         self.scaler = Scaler() if config.precision == "fp16" else None
         if self.scaler:
             self.state.add("scaler", self.scaler)
-        #: What the gradient is multiplied by before it crosses; in float16 after that, so that what overflows, and
-        #: which steps are skipped, does not depend on the number of ranks.
+        #: Factor of the gradient before the exchange; in float16 after it, so that overflows and skipped steps do not
+        #: depend on the number of ranks.
         self.factor = self.gradients.weight(1.0)
-        #: Around the forward pass; in the first one of a run it may refuse what would hang.
+        #: A context around the forward pass; in the first pass it may reject collectives, which would hang.
         self.watch: AbstractContextManager[object] = nullcontext()
-        #: What a loss is divided by, where that is not its rows.
+        #: The divisors of losses that are not means over rows.
         self.weighting = Weighting(plan, rank, self._sum())
-        #: What each microbatch's loss counts: the gradient that its backward pass starts from.
+        #: The weight of each microbatch's loss: the gradient that its backward pass starts from.
         self.weights = [torch.tensor(plan.share(n) * (1.0 if self.scaler else self.factor), device=rank.device)
                         for n in assigned]  # fmt: skip
-        #: Called with the step in which memory ran out; what it says stands in the message.
+        #: Called with the step in which memory ran out; returns a sentence for the error message.
         self.out_of_memory: Callable[[int], str] = lambda step: ""
-        #: Tensors that are not finite by nature, such as a mask of -inf: they were so before the first step.
+        #: Tensors that were not finite before the first step, such as a mask of -inf.
         self.boundless: set[str] = set()
-        #: Called after each update with the number of its step; for who follows the weights.
+        #: Called after each update with the number of its step, for an average of the weights.
         self.after_update: Callable[[int], None] = lambda step: None
-        #: The checkpoint that was restored, until a step has shown that the optimizer can use it.
+        #: The restored checkpoint, until the optimizer's first step has succeeded with it.
         self.restored_from = ""
-        #: Whether there is something of a checkpoint in the state, of all of it or not.
+        #: Whether all or part of a checkpoint was read into the state.
         self.spoilt = False
 
     @property
     def _patience_s(self) -> float:
-        """How long ranks wait for one that works alone, such as on the making of a model."""
+        """Seconds for which ranks wait for a rank that works alone, for example on building its model."""
         return self.config.checkpoint_patience_s + self.config.hang_after_s
 
     def _keep_float32(self, rows: Batch) -> list[str]:
-        """Names of the modules that compute in float32 though the others do not; every rank looks at the same rows."""
-        raw, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
+        """Makes modules with sensitive raw inputs compute in float32; returns their names, equal on every rank."""
+        has_floats, dtype = any(values.is_floating_point() for values in rows.values()), precision.half(self.config)
         if self.config.tf32:
             dtype = dtype or torch.float16  # which has as many bits as TF32
-        if not raw or dtype is None:
+        if not has_floats or dtype is None:
             return []
         forward = partial(self.gradients.loss, rows) if self.sharded else partial(self.task.loss, self.module, rows)
         names = precision.keep_float32(self.module, forward, dtype, self.rank.device.type)
-        if self.sharded:  # else the gradients come later
+        if self.sharded:  # otherwise `self.gradients` does not exist yet
             assert isinstance(self.gradients, gradients.Sharded)
             self.gradients.free()
         if names and self.config.tf32:
             raise UserError(
-                f"tf32=true would spoil raw values, which need all bits of float32: those of {listed(names)}. "
-                "Standardise them in the task, or leave tf32 at false."
+                f"tf32=true would round raw values that need all bits of float32: inputs of {listed(names)}. "
+                "Standardise them in the task, or set tf32=false."
             )
         return names
 
     def warm_up(self, batch: Batch) -> None:
-        """One forward and backward that change nothing, and show which buffers a forward changes.
+        """Runs a forward and a backward pass without effect on the state, to see which buffers they change.
 
-        DDP orders its gradient buckets by the first backward and uses that order from the second on: without
-        this, the first step after a resume would add in another order than it did the first time.
+        DDP orders its gradient buckets by the first backward pass and uses that order from the second on. Without a
+        warm-up, the first step after a resume would therefore add in another order than without the interruption.
         """
         self.boundless = finite.broken(self.tensors())
         norms = self._norms()
@@ -165,34 +165,33 @@ class Learner:
         return TreeSum(self.rank.world_size) if self.config.exact else RingSum()
 
     def _uneven(self) -> str:
-        """What keeps a loss from calling collectives; "" = nothing, or sharded and compiled models, which cannot be
-        watched."""
+        """Returns why a loss must not call collectives; "" = it may, or sharding or compilation prevents the check."""
         plan, world = self.plan, self.rank.world_size
         if world == 1 or self.sharded or self.config.compile:
             return ""
         if plan.microbatches % world:
             return f"{world} processes compute {plan.microbatches} microbatches of a step, some more than others"
         rest = plan.global_batch_size % plan.microbatches
-        return f"{plan.global_batch_size} rows are no multiple of {plan.microbatches} microbatches" if rest else ""
+        return f"{plan.global_batch_size} rows are not a multiple of {plan.microbatches} microbatches" if rest else ""
 
     def _norms(self) -> dict[str, float]:
-        """Of each parameter of which this rank holds all, to see whether a forward pass changes it."""
+        """Returns the norm of each whole parameter, to see whether a forward pass changes it."""
         parameters = {} if self.sharded else finite.whole(dict(self.module.named_parameters()))
         return dict(zip(parameters, finite.norms(list(parameters.values())), strict=True))
 
     def _require_weights_alone(self, before: Mapping[str, float]) -> None:
-        """Raises UserError if the forward pass itself has changed parameters, on each process by its own rows."""
+        """Raises UserError if the forward pass has changed parameters, which depends on the rows of each process."""
         now = self._norms()
         changed = [name for name, norm in now.items() if norm != before[name] and not math.isnan(before[name])]
         if changed and self.plan.microbatches > 1:
             raise UserError(
                 f"the first forward pass changes these parameters of the model: {listed(changed)}, as an ActNorm does "
-                "that starts from its first rows. Each of the microbatches of a step would start another model. Give "
-                "them their values in the task's `model(data)`; or train on one process with microbatches=1."
+                "that starts from its first rows. Each microbatch of a step would start from another model. Set the "
+                "values in the task's `model(data)`, or train on one process with microbatches=1."
             )
 
     def step(self, step: int, batches: Iterator[Batch]) -> list[Tensor]:
-        """One optimizer step; of each of this rank's microbatches its mean loss, a float32 scalar, or sum and weight.
+        """Runs one optimizer step; returns the mean loss (float32 scalar) or sum and weight of each own microbatch.
 
         A gradient that is known not to be finite (`self.norm.faulty`), or overflows in float16, changes nothing.
         """
@@ -224,14 +223,14 @@ class Learner:
         building.seed_step(self.config.seed, step, self.plan.microbatches, self.rank.device)  # for optimizers that draw
         try:
             self.optimizer.step()
-        except torch.OutOfMemoryError as error:  # its first step makes the state
+        except torch.OutOfMemoryError as error:  # the first step allocates the optimizer's state
             raise UserError(self._memory_advice(step, error)) from None
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
             if not self.restored_from:
                 raise
             raise UserError(
-                f"the optimizer cannot go on from checkpoint {self.restored_from} ({type(error).__name__}: {error}): "
-                "its state is not this optimizer's. Delete it to go on from the one before."
+                f"the optimizer cannot resume from checkpoint {self.restored_from} ({type(error).__name__}: {error}): "
+                "it holds the state of another optimizer. Delete it to resume from the previous one."
             ) from None
         self.restored_from = ""
         self.after_update(step)
@@ -246,7 +245,7 @@ class Learner:
             with self.autocast, self.watch:
                 loss, divisor = parts(self.gradients.loss(batch))
             self._require_gradient(step, loss)
-            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # a half would round what it counts
+            loss = loss.to(torch.promote_types(loss.dtype, torch.float32))  # half precision would round the weight
             self.stopwatch.has_loss()
             self.rank.trace.mark(step, "the backward pass")
             weight = self.weighting.factor(weight, 1.0 if self.scaler else self.factor).to(loss.dtype)
@@ -259,47 +258,46 @@ class Learner:
         start, stop = self.plan.span(self.assigned.start)
         reason = str(error).partition(". ")[0].rstrip(".")
         fixes = profiling.what_needs_less(self.config, self.plan.microbatches, stop - start, self.rank.device)
-        advice = f"What helps: {', '.join(fixes)}."
-        said = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\n{advice}"
-        return "\n".join(filter(None, [said, self.out_of_memory(step)]))
+        message = f"rank {self.rank.rank} ran out of memory in step {step}: {reason}.\nTry: {', '.join(fixes)}."
+        return "\n".join(filter(None, [message, self.out_of_memory(step)]))
 
     def _require_gradient(self, step: int, loss: Tensor) -> None:
         if not loss.requires_grad:
             raise UserError(
-                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so there is "
-                "nothing to learn from it. Where a batch may have nothing to learn from, let the loss be 0 times the "
-                "sum of the model's outputs; and compute nothing of it under torch.no_grad or with .detach()."
+                f"the loss of step {step} on rank {self.rank.rank} depends on no parameter of the model, so it has no "
+                "gradient. For a batch without anything to learn, return 0 times the sum of the model's outputs. Do "
+                "not compute the loss under torch.no_grad or with .detach()."
             )
 
     def measured(
         self, batches: list[Batch], figures: Callable[[nn.Module, Batch], Figures], numbers: Sequence[int]
     ) -> list[Figures]:
-        """The figures of the model on each batch, in evaluation mode, without gradients.
+        """Returns the figures of the model on each batch, in evaluation mode, without gradients.
 
-        What is random in them goes by the number of the batch: the same at every validation, for any number of ranks.
+        Each batch is seeded by its number, so random figures do not depend on the validation or the number of ranks.
         """
         self.module.eval()
         measured = []
         with torch.no_grad(), self.autocast, unchanged(self.module):
             for number, batch in zip(numbers, batches, strict=False):
                 building.seed_step(self.config.seed, "validation", number, self.rank.device)
-                here = {name: value.to(self.rank.device) for name, value in batch.items()}
-                measured.append(self.gradients.loss(here, figures))
+                on_device = {name: value.to(self.rank.device) for name, value in batch.items()}
+                measured.append(self.gradients.loss(on_device, figures))
         if isinstance(self.gradients, gradients.Sharded):
-            self.gradients.free()  # else the next step would compute with what was gathered here
+            self.gradients.free()  # or the next step would use the parameters gathered here
         self.module.train()
         return measured
 
     def broken(self) -> set[str]:
-        """Names in the state of which this rank holds a nan or an infinity, though they were finite at first.
+        """Returns names in this rank's state with a nan or infinity that were finite before the first step.
 
-        Weights that are kept of an earlier step were looked at then.
+        Leaves out the best weights, which were checked when they were kept.
         """
         live = {name: tensor for name, tensor in self.tensors().items() if not name.startswith("best/")}
         return finite.broken(live) - self.boundless
 
     def parameter_names(self) -> list[str]:
-        """Of those that the optimizer updates, in the order of `self.norm.culprits`."""
+        """Returns the names of the parameters that the optimizer updates, in the order of `self.norm.culprits`."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.module.named_parameters()}
         return [names.get(p, f"parameter {n} of the optimizer") for n, p in enumerate(self.norm.parameters)]
 
@@ -326,9 +324,9 @@ class Learner:
         self.restored_from = saved.manifest.name
 
     def pieces(self, tensor: Tensor) -> Iterator[Tensor]:
-        """Its values on the CPU, one after the other, on rank 0; every rank must call it of a sharded model.
+        """Yields the values of a tensor on rank 0, as CPU tensors; every rank of a sharded model must call it.
 
-        No collective waits for the one that writes what it was given before.
+        Ranks wait for rank 0 to write the previous tensor without a collective, whose timeout would end them.
         """
         if self.sharded:
             self.rank.exchange(None, within_s=self._patience_s)

@@ -1,6 +1,6 @@
-"""Where the ranks meet, about twice a second: what they share of their steps, and what is shown of it.
+"""The meetings of the ranks, about twice a second, and the progress and curves that follow from them.
 
-They share the losses since the last time, whether any was asked to stop, and whether rank 0's clock wants a checkpoint.
+The ranks share their losses since the last meeting, requests to stop, and whether rank 0's clock wants a checkpoint.
 """
 
 import math
@@ -34,22 +34,22 @@ _MOST_STEPS = 4096
 
 @dataclass(frozen=True)
 class Decision:
-    """What all ranks do at the same step."""
+    """The actions that all ranks take after a meeting."""
 
-    #: Whether one of them was asked to stop.
+    #: Whether a rank was asked to stop.
     stop: bool
     #: Whether rank 0's clock wants a checkpoint.
     save: bool
     #: Whether rank 0's clock wants a validation.
     validate: bool
-    #: Steps to trace from here on; 0 = none.
+    #: Number of steps to trace from now on; 0 = none.
     profile: int = 0
 
 
 def curves_folder(request: TrainingRequest) -> str:
-    """Where TensorBoard finds the run: what was started anew beside older checkpoints is a run of its own there.
+    """Returns the TensorBoard folder of the run; a run started anew beside older checkpoints has its own.
 
-    A job of Vertex AI with a TensorBoard is told the folder that is uploaded:
+    On Vertex AI, the environment of a job with a TensorBoard names the folder that Vertex AI uploads:
     https://docs.cloud.google.com/gemini-enterprise-agent-platform/machine-learning/experiments/tensorboard-training
     """
     folder = os.environ.get(variables.TENSORBOARD, "").rstrip("/") or f"{request.checkpoints}/tensorboard"
@@ -57,7 +57,7 @@ def curves_folder(request: TrainingRequest) -> str:
 
 
 class Monitor:
-    """One rank's side of the meetings; rank 0 shows the progress and writes the curves."""
+    """A rank's part in the meetings; rank 0 also shows the progress and writes the curves."""
 
     def __init__(
         self, request: TrainingRequest, rank: Rank, health: Health, history: History, work: Workload, step: int
@@ -74,23 +74,23 @@ class Monitor:
         self.gpu = Gpu(str(torch.cuda.get_device_properties().uuid)) if rank.device.type == "cuda" else None
         self.pace = Pace(rank.local_world_size)
         self.work = work
-        #: Of all steps so far: what their losses weighed, and their rows.
+        #: The total weight of the losses of all steps so far, and their rows.
         self.weight, self.rows = 0.0, 0
         self.requests = Requests(request.checkpoints) if rank.leads else None
-        #: The most memory that any rank's device has held so far.
+        #: The largest peak memory of all ranks so far.
         self.peak_bytes = 0
-        #: Steps that were skipped until the last meeting (`Scaler`).
+        #: Number of skipped steps at the last meeting (`Scaler`).
         self.skipped = health.learner.scaler.skipped if health.learner.scaler else 0
-        #: What the last meeting found: the last step's loss and the norm of its whole gradient before it was clipped;
-        #: what a step has waited for its batches on the rank that waited longest; the speed.
+        #: Figures of the last meeting: the last step's loss and gradient norm before clipping, the longest wait of a
+        #: rank for its batches in a step, and the speed.
         self.latest: dict[str, float] = {}
-        #: Steps up to the last meeting since the one before, and their seconds.
+        #: Steps between the last two meetings, and their seconds.
         self.steps, self.elapsed_s = 0, 0.0
-        #: The last step that the curves have a point of.
+        #: The last step with a point on the curves.
         self.drawn = step
-        #: Of each of this rank's microbatches since the last meeting.
+        #: The losses of this rank's microbatches since the last meeting.
         self.losses: list[Tensor] = []
-        #: Steps from one meeting to the next, and the number of steps that will be done then.
+        #: Steps between meetings, and the step count at the next one.
         self.interval = 1
         self.next_step = self._stop_before(step, step + 1)
         self.met_at = time.monotonic()
@@ -102,15 +102,15 @@ class Monitor:
             self.curves.close()
 
     def add(self, losses: list[Tensor]) -> None:
-        """Takes the losses of a step's microbatches."""
+        """Adds the losses of a step's microbatches."""
         self.losses += losses
 
     def meet(self, step: int, *, save: bool, validate: bool = False) -> Decision:
-        """Shares what happened with all ranks, after `step` steps.
+        """Meets all other ranks after `step` steps; returns the common decision.
 
         Args:
             save: Whether this rank's clock wants a checkpoint.
-            validate: Whether it wants a validation.
+            validate: Whether this rank's clock wants a validation.
 
         Raises:
             UserError: a loss or a gradient was not finite.
@@ -131,7 +131,7 @@ class Monitor:
         everyone = gather(values, head + count * len(self._assigned(0)) * width)
         self.losses.clear()
         losses = self._global_losses(everyone[:, head:], count, width, step - count)
-        self._tell_skipped()
+        self._log_skipped()
         self._warn_of_buffers()
         fault = self.norm.first_fault()
         for number, loss in enumerate(losses, step - count):
@@ -148,36 +148,35 @@ class Monitor:
         }  # fmt: skip
         self.elapsed_s, self.steps = elapsed, count
         self._show(step)
-        wishes = int(everyone[0, 1])
-        return Decision(stop=bool(everyone[:, 0].any()), save=bool(wishes & 1), validate=bool(wishes & 2),
+        flags = int(everyone[0, 1])
+        return Decision(stop=bool(everyone[:, 0].any()), save=bool(flags & 1), validate=bool(flags & 2),
                         profile=int(everyone[0, 6]))  # fmt: skip
 
     def go_on(self, step: int) -> None:
-        """Sets the next meeting, once all has been done that was decided."""
+        """Schedules the next meeting; call it after the actions of the last decision."""
         self.next_step = self._stop_before(step, step + self.interval)
         self.met_at = time.monotonic()
 
     def validated(self, step: int, measured: Mapping[str, float]) -> None:
-        """Shows and keeps what was measured after `step` steps, but for what is no number."""
+        """Adds the finite figures of a validation after `step` steps to the history and curves; warns of others."""
         finite = {}
         for name, value in measured.items():
-            shown = name.replace("_", " ") if name == LOSS else name
+            label = name.replace("_", " ") if name == LOSS else name
             if math.isfinite(value):
                 finite[name] = value
-            elif self.rank.leads:  # the weights are finite, so it is a row of the split, or the figure itself
-                self.progress.say(f"warning: after step {step} the {shown} is {value:g}; it is left out")
+            elif self.rank.leads:  # the weights are finite, so the cause is a row of the split or the metric itself
+                self.progress.say(f"warning: after step {step} the {label} is {value:g}; it is left out")
         self.history.validated(step, finite.get(LOSS), {name: v for name, v in finite.items() if name != LOSS})
         if self.curves:
             named = {"loss/validation" if name == LOSS else f"validation/{name}": v for name, v in finite.items()}
             self.curves.add(named, step)
 
-    def _tell_skipped(self) -> None:
-        """Which steps had no update, since their gradients overflowed in float16."""
+    def _log_skipped(self) -> None:
         scaler = self.health.learner.scaler
         if scaler and scaler.skipped > self.skipped and self.rank.leads:
             self.progress.say(
-                f"steps skipped since their gradients overflowed in float16: {scaler.skipped - self.skipped}; the loss "
-                f"is now scaled by {scaler.scale:,.0f}"
+                f"steps skipped because their gradients overflowed in float16: {scaler.skipped - self.skipped}; the "
+                f"loss is now scaled by {scaler.scale:,.0f}"
             )
         self.skipped = scaler.skipped if scaler else 0
 
@@ -191,33 +190,37 @@ class Monitor:
         return assignment(self.plan.microbatches, self.rank.world_size, rank)
 
     def _global_losses(self, values: Tensor, count: int, width: int, first: int) -> list[float]:
-        """Each step's mean loss over the global batch; added microbatch by microbatch, whoever computed them."""
+        """Returns each step's mean loss over the global batch, added in the order of the microbatches.
+
+        Args:
+            values: float64 (world_size, longest rank's count * microbatches * width).
+            width: 2 for a sum and its weight, 1 for a mean.
+            first: The number of the first step.
+        """
         sizes = [len(self._assigned(rank)) for rank in range(self.rank.world_size)]
         parts = [values[rank, : count * size * width].view(count, size, width) for rank, size in enumerate(sizes)]
-        every = torch.cat(parts, dim=1)
+        losses = torch.cat(parts, dim=1)
         if width == 2:
-            self.weight, self.rows = (
-                self.weight + float(every[..., 1].sum()),
-                self.rows + count * self.plan.global_batch_size,
-            )
+            self.weight += float(losses[..., 1].sum())
+            self.rows += count * self.plan.global_batch_size
             if self.work.weighed and self.weight > 0:
                 self.progress.workload = self.work.filled(self.weight / self.rows)
             return [
-                global_mean(each[:, 0].tolist(), each[:, 1].tolist(), number)
-                for number, each in enumerate(every, first)
+                global_mean(pairs[:, 0].tolist(), pairs[:, 1].tolist(), number)
+                for number, pairs in enumerate(losses, first)
             ]
         total = torch.zeros(count, dtype=torch.float64)
-        for number, column in enumerate(every[..., 0].unbind(dim=1)):
+        for number, column in enumerate(losses[..., 0].unbind(dim=1)):
             total += column * self.plan.share(number)
         return total.tolist()
 
     def _next_interval(self, step_s: float) -> int:
-        """Steps to the next meeting, by rank 0's clock; at most double the last, since first steps are slow."""
+        """Returns the steps to the next meeting, at most twice the last interval, because first steps are slow."""
         return max(1, min(2 * self.interval, int(_MEETING_EVERY_S / max(step_s, 1e-6)), _MOST_STEPS))
 
-    def _stop_before(self, step: int, wanted: int) -> int:
-        """`wanted`, or the step before it at which something must happen."""
-        stops = [wanted, self.plan.steps, self.plan.epoch_end(step)]
+    def _stop_before(self, step: int, latest: int) -> int:
+        """Returns the next step with a checkpoint, a validation or the end of an epoch; at most `latest`."""
+        stops = [latest, self.plan.steps, self.plan.epoch_end(step)]
         stops += [(step // every + 1) * every for every in self.intervals if every]
         return min(stops)
 
@@ -227,12 +230,12 @@ class Monitor:
             self.progress.say(text)
 
     def flush(self) -> None:
-        """Writes the curves up to here, before a checkpoint holds this step."""
+        """Writes the curves so far; call it before a checkpoint of this step."""
         if self.curves:
             self.curves.flush()
 
     def stopped(self, step: int) -> None:
-        """Shows that training ends here, after `step` steps, before all are done."""
+        """Shows that training stops early, after `step` steps."""
         self._show(step, stopped=True)
 
     def _show(self, step: int, *, stopped: bool = False) -> None:
@@ -254,7 +257,7 @@ class Monitor:
 
 
 def peak_bytes(device: torch.device) -> int:
-    """What this process has held at most: of the GPU's memory in tensors, or of the host's where there is no GPU."""
+    """Returns the peak memory of this process in bytes: tensors on the GPU, or host memory without a GPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS

@@ -1,7 +1,8 @@
-"""What updates the weights: one optimizer of the task's or several, each parameter in exactly one of them."""
+"""Combines the task's optimizers, each parameter in exactly one of them, and freezes parameters."""
 
 import difflib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,7 +16,7 @@ from vgp.data.task import Task
 
 
 class Optimizers:
-    """Several optimizers as one: their groups one after the other, and the state of each parameter."""
+    """Several optimizers as one, with the groups and states of all of them."""
 
     def __init__(self, parts: Sequence[Optimizer]):
         self.parts = list(parts)
@@ -37,7 +38,7 @@ class Optimizers:
             part.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
-        """As an optimizer's own: parameters are numbered through all groups."""
+        """Returns a state dict like that of one optimizer, with parameters numbered through all groups."""
         states: dict[int, Any] = {}
         groups: list[dict[str, Any]] = []
         for part, first in self._numbered():
@@ -57,7 +58,7 @@ class Optimizers:
             })  # fmt: skip
 
     def _numbered(self) -> Iterator[tuple[Optimizer, int]]:
-        """Each with the number of its first parameter."""
+        """Yields each optimizer with the number of its first parameter."""
         first = 0
         for part in self.parts:
             yield part, first
@@ -65,17 +66,17 @@ class Optimizers:
 
 
 def of_task(task: Task, module: nn.Module, learning_rate: float, weight_decay: float) -> Optimizers:
-    """What the task's `optimizer` gives.
+    """Calls the task's `optimizer` and combines its optimizers.
 
     Raises:
-        UserError: it is none, or the parameters that are trained are not in exactly one of them each.
+        UserError: the result is not an optimizer or a list of them, or a trained parameter is not in exactly one.
     """
-    given: Any = task.optimizer(module, learning_rate, weight_decay)
-    parts = [given] if isinstance(given, Optimizer) else list(given) if isinstance(given, list | tuple) else []
+    result: Any = task.optimizer(module, learning_rate, weight_decay)
+    parts = [result] if isinstance(result, Optimizer) else list(result) if isinstance(result, list | tuple) else []
     if not parts or not all(isinstance(part, Optimizer) for part in parts):
         raise UserError(
-            f"the task's optimizer gives {type(given).__name__} {given!r:.80}: it must give a torch.optim.Optimizer, "
-            "or a list of them."
+            f"the task's optimizer returns {type(result).__name__} {result!r:.80}: it must return a "
+            "torch.optim.Optimizer or a list of them."
         )
     _require_each_once(parts, module)
     rates = [float(group["lr"]) for part in parts for group in part.param_groups]
@@ -86,40 +87,34 @@ def of_task(task: Task, module: nn.Module, learning_rate: float, weight_decay: f
 
 def _require_each_once(parts: Sequence[Optimizer], module: nn.Module) -> None:
     names: dict[Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
-    held = [parameter for part in parts for group in part.param_groups for parameter in group["params"]]
-    counts: dict[Tensor, int] = {}
-    for parameter in held:
-        counts[parameter] = counts.get(parameter, 0) + 1
-    if strange := sum(parameter not in names for parameter in counts):
+    counts = Counter(parameter for part in parts for group in part.param_groups for parameter in group["params"])
+    if unknown := sum(parameter not in names for parameter in counts):
         raise UserError(
-            f"the task's optimizer updates {strange} tensors that are no parameters of its model: no checkpoint would "
-            "hold them. Make them parameters of the model that `model` returns."
+            f"the task's optimizer updates {unknown} tensors that are not parameters of its model, so no checkpoint "
+            "would hold them. Make them parameters of the model that `model` returns."
         )
-    if twice := [names[parameter] for parameter, count in counts.items() if count > 1]:
-        raise UserError(f"the task's optimizers update these parameters more than once: {listed(twice)}.")
-    if none := [name for p, name in names.items() if p.requires_grad and p not in counts]:
+    if duplicates := [names[parameter] for parameter, count in counts.items() if count > 1]:
+        raise UserError(f"the task's optimizers update these parameters more than once: {listed(duplicates)}.")
+    if missing := [name for p, name in names.items() if p.requires_grad and p not in counts]:
         raise UserError(
-            f"no optimizer of the task updates these parameters: {listed(none)}. Give them to one, or freeze them: "
+            f"no optimizer of the task updates these parameters: {listed(missing)}. Add them to one, or freeze them: "
             "requires_grad=False in `model`, or the setting freeze."
         )
 
 
-# ---- which parameters are not trained: those that the task's model says so of, and those that patterns name
-
-
 def freeze(module: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Has the parameters whose names fit the patterns want no gradient; their names. One of several names is enough.
+    """Freezes the parameters with a name that matches a pattern; returns these names.
 
     Raises:
-        UserError: a pattern fits none, or nothing is left to train.
+        UserError: a pattern matches no name, or nothing is left to train.
     """
     parameters = dict(module.named_parameters(remove_duplicate=False))
     require_matches("freeze", patterns, parameters)
     for name in (names := matching_names(parameters, patterns)):
         parameters[name].requires_grad_(False)
     if not any(parameter.requires_grad for parameter in parameters.values()):
-        why = f"freeze={','.join(patterns)} names all" if patterns else "none wants a gradient"
-        raise UserError(f"the model has {len(parameters)} parameters, and {why}: there is nothing to train.")
+        reason = f"freeze={','.join(patterns)} names all" if patterns else "none requires a gradient"
+        raise UserError(f"the model has {len(parameters)} parameters, and {reason}: there is nothing to train.")
     return names
 
 
@@ -128,15 +123,15 @@ def matching_names(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
 
 
 def require_matches(setting: str, patterns: Sequence[str], names: Iterable[str]) -> None:
-    """Raises UserError for a pattern that fits none of the names, with the nearest that would."""
+    """Raises UserError, with the nearest names, for a pattern that matches none of the names."""
     names = list(names)
     for pattern in patterns:
         if not matching_names(names, [pattern]):
-            raise UserError(f"{setting}={pattern} fits no name. {_nearest(pattern, names)}")
+            raise UserError(f"{setting}={pattern} matches no name. {_nearest(pattern, names)}")
 
 
 def _nearest(pattern: str, names: Sequence[str]) -> str:
-    """Of the names and of the patterns for what lies below a part of them."""
+    """Returns a hint with the names, and the patterns for modules, that are nearest to `pattern`."""
     parts = {name[:place] for name in names for place, letter in enumerate(name) if letter == "."}
     if pattern in parts:
         return f"Did you mean {pattern}.*?"

@@ -1,4 +1,4 @@
-"""What a run leaves: the model with its card, and the figures of the run."""
+"""Writes the results of a run: the model with its card, a sample, and the figures."""
 
 import json
 import os
@@ -30,10 +30,10 @@ from vgp.train.processes.rank import Rank
 
 
 def ship(step: int, plan: Plan, history: History, best: Best | None, average: Average | None) -> bundle.Shipped:
-    """Gives the model the weights that are shipped: those of the best validation, else the average or the last ones.
+    """Puts the weights to export into the model: of the best validation, else the average, else the last ones.
 
     Args:
-        step: The steps that were done.
+        step: Number of completed steps.
     """
     if best and best.kept:
         best.take()
@@ -51,16 +51,16 @@ def ship(step: int, plan: Plan, history: History, best: Best | None, average: Av
 
 def write_model(
     request: TrainingRequest, data: Manifest, learner: Learner, history: History, shipped: bundle.Shipped, rank: Rank,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Writes the model, then what it makes of itself: that may take long, or fail.
+    """Writes the model, then a sample of its work, which may take long or fail.
 
-    Every rank calls it. Of a sharded model all write the weights together; else only rank 0 works, and the others
-    leave at once.
+    Every rank must call it. All ranks of a sharded model write the weights together; otherwise only rank 0 works, and
+    the others return at once.
     """
     if learner.sharded:
         bundle.save_weights(request.model, learner.module, learner.pieces, leads=rank.leads)
-    rank.exchange(None, within_s=request.config.hang_after_s)  # none leaves while another needs it
+    rank.exchange(None, within_s=request.config.hang_after_s)  # no rank ends while another one needs it
     if not rank.leads:
         return
     if not learner.sharded:
@@ -72,7 +72,7 @@ def write_model(
         history=tuple(bundle.Point(**point) for point in history.points), shipped=shipped,
     )  # fmt: skip
     bundle.save_card(request.model, card)
-    if sample := sample_model(learner, request.model, say):
+    if sample := sample_model(learner, request.model, log):
         bundle.save_card(request.model, card.model_copy(update={"sample": sample}))
 
 
@@ -80,7 +80,7 @@ def figures(
     request: TrainingRequest, rank: Rank, learner: Learner, history: History, work: Workload, shipped: bundle.Shipped,
     *, resumed_from: int, seconds: float, peak_bytes: int,
 ) -> JsonObject:  # fmt: skip
-    """The figures that the step returns; times and speeds are of this launch."""
+    """Returns the figures of the run; times and speeds cover this attempt only."""
     plan, last, device = request.plan, history.points[-1], device_name(rank)
     rows_per_s = (shipped.steps - resumed_from) * plan.global_batch_size / seconds
     return {
@@ -97,32 +97,33 @@ def figures(
     } | throughput(work, rows_per_s, device, rank.world_size)  # fmt: skip
 
 
-def write_figures(request: TrainingRequest, figures: JsonObject, say: Callable[[str], None]) -> None:
-    """Writes training.json beside the checkpoints; without it the model is there all the same.
+def write_figures(request: TrainingRequest, figures: JsonObject, log: Callable[[str], None]) -> None:
+    """Writes training.json beside the checkpoints; a failure is only a warning.
 
-    A launch that found all steps done has no speed to tell: what the one before has told of these steps stays.
+    An attempt that found all steps done has no speed, so it keeps the figures of the attempt before.
     """
-    if figures["resumed_from"] == figures["steps"] and _are_told(request, figures):
+    if figures["resumed_from"] == figures["steps"] and _are_written(request, figures):
         return
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     try:
         Fence(request.fence).require_open()
         storage.overwrite(f"{request.checkpoints}/training.json", text.encode())
     except OSError as error:
-        say(f"warning: training.json was not written: {error}")
+        log(f"warning: training.json was not written: {error}")
 
 
-def _are_told(request: TrainingRequest, figures: JsonObject) -> bool:
-    """Whether training.json has what was trained and shipped: all that does not depend on the launch."""
+def _are_written(request: TrainingRequest, figures: JsonObject) -> bool:
+    """Whether training.json holds the figures that do not depend on the attempt."""
     try:
-        told = json.loads(storage.read(f"{request.checkpoints}/training.json", most=files.MOST_JSON_BYTES, links=False))
-        return all(told[name] == figures[name] for name in ("steps", "loss", "validation_loss", "shipped"))
+        data = storage.read(f"{request.checkpoints}/training.json", most=files.MOST_JSON_BYTES, links=False)
+        written = json.loads(data)
+        return all(written[name] == figures[name] for name in ("steps", "loss", "validation_loss", "shipped"))
     except (UserError, OSError, ValueError, LookupError, TypeError):
         return False
 
 
 def tracked(request: TrainingRequest) -> Live | None:
-    """Tells the MLflow server that the environment names of the run; None where it names none."""
+    """Starts to log the run to the MLflow server that the environment names; returns None if it names none."""
     config = request.settings["config"]
     place = request.checkpoints if storage.is_remote(request.checkpoints) else os.path.abspath(request.checkpoints)
     options = {f"options.{name}": value for name, value in config["options"].items()}
@@ -133,7 +134,7 @@ def tracked(request: TrainingRequest) -> Live | None:
 
 
 def model_tags(request: TrainingRequest) -> dict[str, str]:
-    """What binds a tracked run to the model that it left."""
+    """Returns the MLflow tag that links the run to its model."""
     return {
         mlflow_run.MODEL: mlflow_run.model_tag(
             storage.read(f"{request.model}/{bundle.CARD}", most=files.MOST_JSON_BYTES)
@@ -146,7 +147,11 @@ def device_name(rank: Rank) -> str:
 
 
 def whole_model(learner: Learner, directory: str) -> nn.Module | None:
-    """The trained model whole, on this rank alone; of a sharded one as it was written, None if it does not fit."""
+    """Returns the whole trained model on this rank; None if a sharded model does not fit into its memory.
+
+    Args:
+        directory: Folder of the written model, from which the weights of a sharded model are read.
+    """
     if not learner.sharded:
         return learner.module
     tensors = learner.module.state_dict().values()
@@ -162,19 +167,19 @@ def whole_model(learner: Learner, directory: str) -> nn.Module | None:
     return module
 
 
-def sample_model(learner: Learner, directory: str, say: Callable[[str], None]) -> str:
-    """What the task shows of the finished model, said as well. A fault in it must not cost the model."""
+def sample_model(learner: Learner, directory: str, log: Callable[[str], None]) -> str:
+    """Returns the task's sample of the finished model, and logs it; an error in it is logged only."""
     if type(learner.task).sample is Task.sample:
         return ""
     try:
         module = whole_model(learner, directory)
         if module is None:
-            say("no sample of the model: whole, it does not fit on one device")
+            log("no sample of the model: the whole model does not fit on one device")
             return ""
         text = learner.task.sample(module.to(learner.rank.device).eval(), learner.data)
     except Exception as error:
-        say(f"no sample of the model: {type(error).__name__}: {error}")
+        log(f"no sample of the model: {type(error).__name__}: {error}")
         return ""
     if text:
-        say(f"\nThe model's own work:\n{text}\n")
+        log(f"\nSample of the model's output:\n{text}\n")
     return text

@@ -1,8 +1,8 @@
-"""The arithmetic of the forward pass: float32, or bfloat16 or float16 where that loses nothing that matters.
+"""Applies bfloat16 or float16 to the forward pass, except to modules whose inputs need float32.
 
-Autocast rounds what goes into a matrix product to 8 significant bits; in float16 to 11, up to 65,504. Weights and
-activations bear it; of a raw column of 101,325 +- 100 nothing is left but 101,376, or infinity. So a layer that is
-given such a column computes in float32, and so does a module whose own code multiplies it, with all that is in it.
+Autocast rounds the inputs of a matrix product to 8 significant bits, or in float16 to 11 bits up to 65,504. Weights and
+activations tolerate it, but a raw column of 101,325 +- 100 becomes 101,376 everywhere, or infinity. Such layers compute
+in float32, and so does a module whose own code multiplies such a column, with all its submodules.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ from vgp.train.config import TrainConfig
 
 #: Layers that autocast computes in half precision.
 _ROUNDED = (nn.Linear, nn.Bilinear, _ConvNd, nn.RNNBase, nn.MultiheadAttention)
-#: What every matrix product ends in, and for each tensor that goes into it the dimension of its features.
+#: The operators of matrix products, and the dimension of features of each of their inputs.
 _PRODUCTS = {
     "mm": (-1, -2), "bmm": (-1, -2), "mv": (-1,), "addmm": (-1, -1, -2), "baddbmm": (-1, -1, -2),
     "addbmm": (-1, -1, -2), "addmv": (-1, -1), "matmul": (-1, -2), "linear": (-1,), "convolution": (1,),
 }  # fmt: skip
-#: In the place of a module's name: the code of the task multiplies raw values outside of the model.
+#: Takes the place of a module's name if the task's code multiplies raw values outside of the model.
 EVERYTHING = "everything (raw values are multiplied outside of the model's modules)"
-#: Of a feature's variance, what rounding may take: reached by a mean of about 28 deviations.
+#: The share of a feature's variance that rounding may lose, reached if the mean is about 28 standard deviations.
 _MOST_LOST = 1e-3
 
 
@@ -40,24 +40,24 @@ _TENSOR_CORES = (7, 0)
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether it is a GPU that computes bfloat16 in hardware: PyTorch alone would count those that emulate it."""
+    """Whether the device is a GPU with bfloat16 in hardware; PyTorch's default also counts emulation."""
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def has_fp16(device: torch.device) -> bool:
-    """Whether it is a GPU with tensor cores for float16."""
+    """Whether the device is a GPU with tensor cores for float16."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device) >= _TENSOR_CORES
 
 
 def half(config: TrainConfig) -> torch.dtype | None:
-    """What autocast computes in; None = all is float32. Of a configuration that leaves nothing open."""
+    """Returns the dtype of autocast for a resolved configuration; None = float32."""
     return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.precision)
 
 
 def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[object]:
-    """What the forward pass runs in; nothing in float32, since a disabled autocast costs as much as an enabled one.
+    """Returns the autocast context of the forward pass; a null context for float32, as a disabled autocast costs time.
 
-    Its cache of weights in half precision would hold a whole model where each rank should hold a share.
+    With FSDP the cache is off: its weights in half precision would add up to a whole model on every rank.
     """
     dtype = half(config)
     return torch.autocast(device.type, dtype, cache_enabled=config.strategy != "fsdp") if dtype else nullcontext()
@@ -66,27 +66,27 @@ def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManage
 def keep_float32(
     module: nn.Module, forward: Callable[[], object], dtype: torch.dtype, device: str = "cpu"
 ) -> list[str]:
-    """Names of what is given raw values that `dtype` would spoil: layers, and modules whose own code multiplies them.
+    """Makes layers, and modules with own matrix products, compute in float32 if `dtype` would spoil their raw inputs.
 
-    From now on they compute in float32; where `EVERYTHING` is among them, the caller has to see to it.
+    Returns their names; if `EVERYTHING` is among them, the caller must turn autocast off.
 
     Args:
-        forward: Runs the model in float32 on some rows. What a parameter has touched is not looked at, so that the
-            answer depends on the data and the model's form alone.
-        device: The type of that which it computes on.
+        forward: Runs the model in float32 on some rows. Values computed from parameters are not checked, so that the
+            result depends only on the data and the form of the model.
+        device: The device type of the computation.
     """
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, _ROUNDED)}
     spoilt: set[nn.Module] = set()
 
-    def look(layer: nn.Module, inputs: tuple[object, ...]) -> None:
+    def check(layer: nn.Module, inputs: tuple[object, ...]) -> None:
         raw = [value for value in inputs if isinstance(value, Tensor) and not value.requires_grad]
         if any(_is_spoilt(value, 1 if isinstance(layer, _ConvNd) else -1, dtype) for value in raw):
             spoilt.add(layer)
 
     watch = _Products(module, dtype)
-    hooks = [layer.register_forward_pre_hook(look) for layer in layers.values()]
-    hooks += [each.register_forward_pre_hook(watch.enter) for each in module.modules()]
-    hooks += [each.register_forward_hook(watch.leave, always_call=True) for each in module.modules()]
+    hooks = [layer.register_forward_pre_hook(check) for layer in layers.values()]
+    hooks += [member.register_forward_pre_hook(watch.enter) for member in module.modules()]
+    hooks += [member.register_forward_hook(watch.leave, always_call=True) for member in module.modules()]
     training = module.training
     try:
         module.eval()
@@ -96,23 +96,23 @@ def keep_float32(
         module.train(training)
         for hook in hooks:
             hook.remove()
-    own = {name: each for name, each in module.named_modules() if each in watch.spoilt}
-    for each in {*spoilt, *own.values()}:
-        each.forward = partial(_in_float32, each.forward, device)
-    names = [f"{name or type(each).__name__} (all of it: its own code multiplies them)" for name, each in own.items()]
+    own = {name: member for name, member in module.named_modules() if member in watch.spoilt}
+    for member in {*spoilt, *own.values()}:
+        member.forward = partial(_in_float32, member.forward, device)
+    names = [f"{name or type(m).__name__} (all of it: its own code multiplies them)" for name, m in own.items()]
     return [EVERYTHING] * watch.is_outside + names + [name for name, layer in layers.items() if layer in spoilt]
 
 
 class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks at every matrix product but those of PyTorch's own layers: which module's code asked for it."""
+    """A mode that finds modules whose own code, outside of PyTorch's layers, multiplies sensitive values."""
 
     def __init__(self, module: nn.Module, dtype: torch.dtype):
         super().__init__()  # type: ignore[no-untyped-call]
         self.dtype = dtype
         self.spoilt: set[nn.Module] = set()
-        #: Whether there is one that no module asked for.
+        #: Whether code outside of the modules multiplies sensitive values.
         self.is_outside = False
-        #: Whether autocast would round what goes into the next product: code may have turned it off.
+        #: Whether autocast would round the inputs of the next product; code may have turned it off.
         self.rounds = True
         self._inside: list[nn.Module] = []
         self._kept = {_memory(value) for value in (*module.parameters(), *module.buffers())}
@@ -151,7 +151,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Switch(TorchFunctionMode):
-    """Notes before each function whether autocast is on: below, where products are seen, nothing tells any more."""
+    """A mode that records whether autocast is on before each function, since the dispatcher below cannot see it."""
 
     def __init__(self, watch: _Products, device: str):
         super().__init__()
@@ -170,7 +170,7 @@ class _Switch(TorchFunctionMode):
 
 @contextmanager
 def _autocast_to_float32(device: str) -> Iterator[None]:
-    """Autocast that changes nothing: `torch.autocast` knows half precision alone."""
+    """Turns autocast on with float32, which changes nothing; `torch.autocast` accepts half precision only."""
     before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
     torch.set_autocast_enabled(device, True)
     torch.set_autocast_dtype(device, torch.float32)
@@ -186,7 +186,7 @@ def _memory(value: Tensor) -> int:
 
 
 def _is_spoilt(values: Tensor, features: int, dtype: torch.dtype) -> bool:
-    """Whether rounding takes too much of what a feature varies by; `features` is their dimension."""
+    """Whether rounding to `dtype` loses too much of a feature's variance; `features` is the dimension of features."""
     if values.dtype != torch.float32 or values.ndim < 2:
         return False
     table = values.movedim(features, -1).flatten(0, -2).double()
@@ -197,12 +197,12 @@ def _is_spoilt(values: Tensor, features: int, dtype: torch.dtype) -> bool:
 
 def _in_float32(forward: Callable[..., object], device: str, *inputs: object, **named: object) -> object:
     with torch.autocast(device, enabled=False):
-        whole, named = tree_map(_widened, (inputs, named))
-        return forward(*whole, **named)
+        inputs, named = tree_map(_widen, (inputs, named))
+        return forward(*inputs, **named)
 
 
-def _widened(value: object) -> object:
-    """What a layer before has computed in half precision, in float32."""
+def _widen(value: object) -> object:
+    """Converts a tensor in half precision, from a previous layer, to float32."""
     if isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16):
         return value.float()
     return value

@@ -1,11 +1,11 @@
-"""What is written beside the checkpoints for a look into a run: profiler traces of some steps, and a GPU's memory.
+"""Writes profiler traces and GPU memory snapshots beside the checkpoints.
 
-Steps are traced that `profile_steps` names, and those asked for on the way: a file or object `profile.request` in the
-folder of the checkpoints asks a run that goes on. Rank 0 looks for it, and the ranks begin at the same step, since they
-agree on it where they meet anyway. Nothing that is computed changes. https://docs.pytorch.org/docs/stable/profiler.html
+A run traces the steps in `profile_steps`, and on request: rank 0 looks for a file or object `profile.request` in the
+checkpoint folder, and all ranks start at the step that their next meeting agrees on. A trace does not change the
+results. https://docs.pytorch.org/docs/stable/profiler.html
 
-What a GPU's allocator held when no memory was left is written by PyTorch, for its own viewer, which reads nothing but
-its pickles; it does so in the browser and runs nothing of them. No program of ours opens one. Not verified on a GPU.
+If a GPU runs out of memory, PyTorch writes a snapshot for its own viewer, which only reads pickles; it parses them in
+the browser without running their code. This library never opens a snapshot. Not verified on a GPU.
 https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 """
 
@@ -28,21 +28,21 @@ from vgp.train.processes.rank import Rank
 
 REQUEST = "profile.request"
 FOLDER = "profile"
-#: Seconds between two looks for a request, here and in a bucket.
+#: Seconds between checks for a request, on a disk and in a bucket.
 _LOOK_EVERY_S, _ASK_EVERY_S = 1.0, 10.0
-#: Operations in the log, and the characters of their names.
+#: Number of operations in the log, and the length of their names.
 _OPERATIONS, _NAME = 10, 60
 
 
 class Profiler:
-    """One rank's traces."""
+    """The traces of one rank."""
 
     def __init__(self, request: TrainingRequest, rank: Rank):
         self.request, self.rank = request, rank
-        chosen = profile.ranks(request.config.profile_ranks)
-        self.traces = chosen is None or rank.rank in chosen
-        #: The rank that tells of it: the first of those that trace.
-        self.tells = rank.rank == min(chosen or {0})
+        selected = profile.ranks(request.config.profile_ranks)
+        self.traces = selected is None or rank.rank in selected
+        #: Whether this rank logs the trace: the first rank that traces.
+        self.logs = rank.rank == min(selected or {0})
         #: The steps to trace, numbered from 1.
         self.steps = profile.steps(request.config.profile_steps)
         self.later = range(0)
@@ -52,7 +52,7 @@ class Profiler:
         self.threads: list[threading.Thread] = []
 
     def ask(self, done: int, count: int) -> None:
-        """Traces `count` steps more, after one that warms the profiler up, if none are being traced."""
+        """Schedules a trace of `count` steps, after one step to warm the profiler up, unless a trace is running."""
         if self.profiler is None:
             first = min(done + 2, self.request.plan.steps)
             steps = range(first, min(first + count, self.request.plan.steps + 1))
@@ -60,24 +60,24 @@ class Profiler:
             self.steps = steps
 
     def begin_step(self, done: int) -> None:
-        """Before the step that follows `done` others."""
+        """Prepares, starts or continues the trace before the step that follows `done` steps."""
         number = done + 1
         if not self.steps or not self.traces or number < self.steps[0] - 1 or number > self.steps[-1]:
             return
         try:
             if self.profiler is None:
-                self.profiler = _prepared(self.rank.device)
+                self.profiler = _prepare(self.rank.device)
             if number in self.steps:
                 if not self.first:
                     self.profiler.start_trace()
                     self.first = number
-                self.step = torch.profiler.record_function(f"ProfilerStep#{number}")  # as its own schedule names them
+                self.step = torch.profiler.record_function(f"ProfilerStep#{number}")  # as torch's schedule names it
                 self.step.__enter__()  # type: ignore[no-untyped-call]
-        except RuntimeError as error:  # another profiler is at work, or the driver lets nobody look
+        except RuntimeError as error:  # another profiler is running, or the driver forbids it
             self._give_up(error)
 
     def end_step(self, done: int) -> None:
-        """After `done` steps."""
+        """Ends the step's record after `done` steps, and the trace after its last step."""
         if self.step is not None:
             self.step.__exit__(None, None, None)
             self.step = None
@@ -85,7 +85,7 @@ class Profiler:
             self.finish(done)
 
     def finish(self, done: int) -> None:
-        """Ends the trace, and writes it while training goes on."""
+        """Ends the trace and writes it in the background."""
         profiler, first = self.profiler, self.first
         if profiler is None or not first:
             return
@@ -99,7 +99,7 @@ class Profiler:
         thread.start()
 
     def close(self) -> None:
-        """Waits until what was traced is written."""
+        """Waits until all traces are written."""
         for thread in self.threads:
             thread.join()
 
@@ -112,36 +112,36 @@ class Profiler:
                 trace = Path(folder, name)
                 profiler.export_chrome_trace(str(trace))
                 objects.put(trace, target)
-            if self.tells:
-                self._say(f"profile of steps {first}-{last}: {target}\n  open it at https://ui.perfetto.dev\n"
+            if self.logs:
+                self._log(f"profile of steps {first}-{last}: {target}\n  open it at https://ui.perfetto.dev\n"
                           f"{costliest(profiler, rank)}")  # fmt: skip
         except (OSError, RuntimeError) as error:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
         self.profiler, self.first, self.steps, self.step = None, 0, range(0), None
-        self._say(f"warning: no profile on rank {self.rank.rank}: {type(error).__name__}: {error}")
+        self._log(f"warning: no profile on rank {self.rank.rank}: {type(error).__name__}: {error}")
 
-    def _say(self, text: str) -> None:
-        """In place of the progress line, where there is one."""
+    def _log(self, text: str) -> None:
+        """Logs a line, over the progress line of a terminal."""
         report(("\r\x1b[K" if self.rank.terminal else "") + text)
 
 
 class Requests:
-    """What rank 0 finds in the folder of the checkpoints."""
+    """The requests for traces in the checkpoint folder, read by rank 0."""
 
     def __init__(self, checkpoints: str):
         self.checkpoints = checkpoints
         self.remote = storage.is_remote(checkpoints)
         self.looked_at = -_LOOK_EVERY_S
-        #: Steps that are asked for and were not yet taken.
+        #: Requested steps that `take` has not yet returned.
         self.steps = 0
         self.ended = threading.Event()
         if self.remote:
             threading.Thread(target=self._watch, name="profile requests", daemon=True).start()
 
     def take(self) -> int:
-        """How many steps are to be traced; 0 = none. Waits for nothing."""
+        """Returns the number of requested steps, 0 = none, without waiting for a store."""
         if not self.remote and time.monotonic() - self.looked_at >= _LOOK_EVERY_S:
             self.looked_at = time.monotonic()
             path = Path(self.checkpoints, REQUEST)
@@ -157,19 +157,19 @@ class Requests:
         folder = objects.Folder(self.checkpoints, deadline_s=_ASK_EVERY_S)
         while not self.ended.wait(_ASK_EVERY_S):
             try:
-                there = folder.holds(REQUEST)
-            except Exception:  # a store that does not answer is the checkpoints' to tell
+                has_request = folder.holds(REQUEST)
+            except Exception:  # saving checkpoints reports an unreachable store
                 continue
-            if there and not self._accept(lambda: folder.read(REQUEST), lambda: folder.delete(REQUEST)):
+            if has_request and not self._accept(lambda: folder.read(REQUEST), lambda: folder.delete(REQUEST)):
                 return
 
     def _accept(self, read: Callable[[], bytes], delete: Callable[[], object]) -> bool:
-        """Takes a request. It goes first: one that could not be answered would end every restart in the same way."""
+        """Reads a request and deletes it first, so that a request that crashes the run does not crash its retries."""
         try:
             text = read().decode(errors="replace")
             delete()
         except Exception as error:
-            report(f"warning: {self.checkpoints}/{REQUEST} cannot be taken: {error}")
+            report(f"warning: {self.checkpoints}/{REQUEST} cannot be read and deleted: {error}")
             self.looked_at = float("inf")
             return False
         try:
@@ -180,7 +180,7 @@ class Requests:
 
 
 def costliest(profiler: torch.profiler.profile, rank: int) -> str:
-    """A short table: on a GPU its kernels, else what the CPU did, by the time spent in each itself."""
+    """Returns a table of the costliest GPU kernels, or CPU operations without a GPU, by self time."""
     rows = [row for row in profiler.key_averages() if not row.is_user_annotation]
     on_gpu = [row for row in rows if row.device_type == torch.autograd.DeviceType.CUDA]
     times = [(row.self_device_time_total if on_gpu else row.self_cpu_time_total, row) for row in on_gpu or rows]
@@ -194,32 +194,32 @@ def costliest(profiler: torch.profiler.profile, rank: int) -> str:
     return "\n".join(lines)
 
 
-def _prepared(device: torch.device) -> torch.profiler.profile:
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it tells of each start and stop
+def _prepare(device: torch.device) -> torch.profiler.profile:
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences a line for each start and stop
     activity = torch.profiler.ProfilerActivity
-    of_gpu = [activity.CUDA] if device.type == "cuda" else []
-    profiler = torch.profiler.profile(activities=[activity.CPU, *of_gpu])
+    gpu_activities = [activity.CUDA] if device.type == "cuda" else []
+    profiler = torch.profiler.profile(activities=[activity.CPU, *gpu_activities])
     profiler.prepare_trace()
     return profiler
 
 
-#: Allocations whose stacks are kept; PyTorch's documentation expects several KB for each.
+#: Allocations to keep with their stacks; PyTorch's documentation expects several KB for each.
 _MOST_ALLOCATIONS = 20_000
 
 
 def remember_allocations(request: TrainingRequest, rank: Rank) -> None:
-    """Keeps the stacks of the last allocations, where that is asked for: before the model takes any memory."""
+    """Records the stacks of allocations if memory_snapshot=history; call it before the model allocates memory."""
     if request.config.memory_snapshot == "history" and rank.device.type == "cuda":
         torch.cuda.memory._record_memory_history(stacks="python", max_entries=_MOST_ALLOCATIONS)
 
 
 def what_needs_less(config: TrainConfig, microbatches: int, rows: int, device: torch.device) -> list[str]:
-    """What can be changed so that a step fits into the memory of a GPU: nothing that is so already, or could not be.
+    """Returns the possible changes of settings and machines that reduce the memory of a step.
 
     Args:
-        config: Of the training that ran out of memory, with nothing left open.
-        microbatches: Of each step, over all ranks.
-        rows: Of a microbatch.
+        config: The resolved configuration of the run that ran out of memory.
+        microbatches: Number of microbatches of a step, over all ranks.
+        rows: Number of rows of a microbatch.
     """
     half = precision.has_bf16(device) or precision.has_fp16(device)
     sharded = config.strategy == "fsdp"
@@ -236,7 +236,7 @@ def what_needs_less(config: TrainConfig, microbatches: int, rows: int, device: t
 
 
 def write_memory_snapshot(request: TrainingRequest, rank: Rank, step: int) -> str:
-    """Writes what lies in the GPU's memory beside the checkpoints; a sentence that says where, "" if it is not written.
+    """Writes a snapshot of the GPU's memory beside the checkpoints; returns a sentence with its path, "" = none.
 
     Args:
         step: The number of the step that ran out of memory, from 0.
@@ -252,8 +252,6 @@ def write_memory_snapshot(request: TrainingRequest, rank: Rank, step: int) -> st
             torch.cuda.memory._dump_snapshot(str(blocks))  # type: ignore[no-untyped-call]
             objects.put(blocks, f"{place}.pickle")
     except (OSError, RuntimeError) as error:
-        return f"No snapshot of the memory could be written: {error}"
-    more = "" if request.config.memory_snapshot == "history" else "; with memory_snapshot=history it tells which lines"
-    return (
-        f"What lay in memory: {place}.txt; block by block: drop {place}.pickle on https://pytorch.org/memory_viz{more}."
-    )
+        return f"The memory snapshot could not be written: {error}"
+    hint = "" if request.config.memory_snapshot == "history" else " Set memory_snapshot=history to see lines of code."
+    return f"Memory summary: {place}.txt. For each block, drop {place}.pickle on https://pytorch.org/memory_viz.{hint}"

@@ -1,9 +1,8 @@
-"""What a person sees of training: a line that rewrites itself on a terminal, a line every few seconds in a log.
+"""Shows the progress of training, computes throughput, and finds a slow rank.
 
-Which rank holds the others up: each measures what it does alone, and they compare it where they meet.
-
-What a rank does alone is to get its batch and to run the forward pass; in the rest of a step all wait for the slowest.
-Under FSDP2 they wait for each other in the forward pass too, so there only the batches tell.
+A terminal has one line that is overwritten; a log has a line every few seconds. To find a slow rank, each rank measures
+the time that it works alone: to get its batch and to run the forward pass. In the rest of a step all ranks wait for the
+slowest. Under FSDP2 ranks also wait for each other in the forward pass, so only slow batches can be found.
 """
 
 import statistics
@@ -41,15 +40,15 @@ class Progress:
         self.began = self.last_shown = time.monotonic()
         self.recent = (self.began, first_step)
         self.rate = 0.0
-        #: What was read last of each GPU.
+        #: The last reading of each GPU.
         self.gpus: list[Reading] = []
 
     def show(self, step: int, loss: float, *, epoch: float, done: bool = False, stopped: bool = False) -> None:
-        """Reports that `step` steps are done; prints only when a line is due.
+        """Prints the progress after `step` steps, if a line is due.
 
         Args:
-            done: Whether these are all steps.
-            stopped: Whether training ends before all are done.
+            done: Whether all steps are done.
+            stopped: Whether training stops early.
         """
         now = time.monotonic()
         due = 0.1 if self.terminal else _LOG_EVERY_S
@@ -57,29 +56,29 @@ class Progress:
         if not ended and now - self.last_shown < due and self.last_shown != self.began:
             return
         self._measure(now, step)
-        if ended:  # the whole run, not the last stretch
+        if ended:  # the rate of the whole run
             self.rate = (step - self.first_step) / max(now - self.began, 1e-9)
         left = "stopped" if stopped else f"{_clock((self.steps - step) / self.rate if self.rate else 0.0)} left"
-        shown = [f"step {step}/{self.steps}", f"epoch {epoch:.2f}", f"loss {loss:.4f}", self._throughput()]
-        line = "  ".join(filter(None, [*shown, summary(self.gpus), left]))
+        parts = [f"step {step}/{self.steps}", f"epoch {epoch:.2f}", f"loss {loss:.4f}", self._throughput()]
+        line = "  ".join(filter(None, [*parts, summary(self.gpus), left]))
         self._print(line, ended)
         self.last_shown = now
 
     def _throughput(self) -> str:
-        """Such as `51,200 tokens/s  MFU 41.3%`; the use only where the task knows its operations."""
+        """Formats the throughput, for example `51,200 tokens/s  MFU 41.3%`; MFU only if the task's FLOPs are known."""
         rows_per_s, work = self.rate * self.samples_per_step, self.workload
-        shown = f"{rows_per_s * work.units_per_row:,.0f} {work.unit}/s"
+        speed = f"{rows_per_s * work.units_per_row:,.0f} {work.unit}/s"
         if not work.flops_per_row:
-            return shown
+            return speed
         share = utilisation(rows_per_s * work.flops_per_row, self.device, self.devices)
-        return f"{shown}  MFU {'n/a' if share is None else f'{share:.1%}'}"
+        return f"{speed}  MFU {'n/a' if share is None else f'{share:.1%}'}"
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Prints a line that the progress line does not overwrite."""
         report(("\r\x1b[K" if self.terminal else "") + text)
 
     def _measure(self, now: float, step: int) -> None:
-        """Steps per second over the last stretch, smoothed."""
+        """Updates the smoothed rate in steps per second."""
         then, before = self.recent
         if step > before and now > then:
             current = (step - before) / (now - then)
@@ -99,31 +98,28 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-# ---- how fast a GPU can be at most, and what share of that a training run uses (model FLOPs utilisation, MFU)
-
-
 def utilisation(flops_per_s: float, device_name: str, devices: int) -> float | None:
-    """The share of the peak of all devices; None where the peak or the work is not known."""
+    """Returns the model FLOPs utilisation (MFU): the share of all devices' peak FLOP/s; None if unknown."""
     peak = peak_flops(device_name)
     return flops_per_s / (peak * devices) if peak and flops_per_s else None
 
 
 def throughput(work: Workload, rows_per_s: float, device_name: str, devices: int) -> dict[str, float]:
-    """Figures of a run beside samples/s: its own unit, such as `tokens_per_s`, and `mfu` where it is known."""
+    """Returns the speed in the task's unit (unless samples), for example `tokens_per_s`, and `mfu` if known."""
     share = utilisation(rows_per_s * work.flops_per_row, device_name, devices)
     own = {} if work.unit == "samples" else {f"{work.unit}_per_s": round(rows_per_s * work.units_per_row, 1)}
     return own if share is None else own | {"mfu": round(share, 4)}
 
 
-#: Seconds over which ranks are compared; how much longer than the median the slowest takes; and what share of a whole
-#: microbatch that must cost.
+#: Seconds over which ranks are compared.
 _WINDOW_S = 30.0
+#: A rank is slow if it takes this multiple of the median, and if the difference is this share of a whole microbatch.
 _SLOWER = 1.3
 _SHARE = 0.1
 
 
 class Stopwatch:
-    """What this rank has taken by itself since it was asked last. On a GPU one microbatch stands for all."""
+    """A stopwatch for the time that this rank works alone. On a GPU it measures one microbatch per meeting."""
 
     def __init__(self, device: torch.device):
         self.events: list[torch.cuda.Event] = []
@@ -133,7 +129,7 @@ class Stopwatch:
         self.began = 0.0
 
     def reset(self) -> None:
-        #: Seconds on the host, of them those until the batch was there, and how many microbatches that was for.
+        #: Seconds on the host, seconds of waiting for batches (included), and the number of microbatches.
         self.host_s, self.waited_s, self.forwards = 0.0, 0.0, 0
 
     def begin(self) -> None:
@@ -153,7 +149,7 @@ class Stopwatch:
         self.forwards += 1
 
     def take(self) -> float:
-        """Seconds for a microbatch; called when the device has done all that it was given."""
+        """Returns the seconds for a microbatch and resets; call it when the device is idle."""
         forward_s = 0.0
         if self.events and self.forwards:
             self.events[1].synchronize()
@@ -164,21 +160,21 @@ class Stopwatch:
 
 
 class Pace:
-    """The ranks compared, on rank 0."""
+    """A comparison of the ranks' speeds, to name a slow rank."""
 
     def __init__(self, local_world_size: int, window_s: float = _WINDOW_S):
         self.local_world_size, self.window_s = local_world_size, window_s
         self.totals: list[float] = []
         self.whole_s = self.seconds = 0.0
-        #: The rank that was named last; -1 = none.
+        #: The last rank that was reported as slow; -1 = none.
         self.named = -1
 
     def add(self, own_s: Sequence[float], whole_s: float, seconds: float) -> str:
-        """A sentence when a rank is to be named; else "".
+        """Adds a measurement; returns a sentence if a rank turns out to be slow, else "".
 
         Args:
-            own_s: What a microbatch took each rank by itself, in the last so many `seconds`.
-            whole_s: What a microbatch took as a whole.
+            own_s: Seconds that each rank worked alone on a microbatch, on average over the last `seconds`.
+            whole_s: Seconds of a whole microbatch.
         """
         self.totals = [a + s * seconds for a, s in zip(self.totals or [0.0] * len(own_s), own_s, strict=True)]
         self.whole_s += whole_s * seconds
@@ -187,15 +183,15 @@ class Pace:
             return ""
         means, whole = [total / self.seconds for total in self.totals], self.whole_s / self.seconds
         window, self.totals, self.whole_s, self.seconds = self.seconds, [], 0.0, 0.0
-        usual, slowest = statistics.median_low(means), max(means)
+        median, slowest = statistics.median_low(means), max(means)
         rank = means.index(slowest)
-        if slowest < _SLOWER * usual or slowest - usual < _SHARE * whole:
+        if slowest < _SLOWER * median or slowest - median < _SHARE * whole:
             self.named = -1
             return ""
         before, self.named = self.named, rank
         if rank == before:
             return ""
         return (
-            f"rank {rank} (machine {rank // self.local_world_size}) holds the others up: for {window:.0f} s it has "
-            f"taken {slowest * 1e3:.3g} ms to get a batch and run the forward pass; the median is {usual * 1e3:.3g} ms"
+            f"rank {rank} (machine {rank // self.local_world_size}) slows the others down: for {window:.0f} s it took "
+            f"{slowest * 1e3:.3g} ms to get a batch and run the forward pass; the median is {median * 1e3:.3g} ms"
         )

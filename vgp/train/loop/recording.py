@@ -1,11 +1,8 @@
-"""What is done to large tensors, recorded instead of done, and done again for one of them: the same bits.
+"""Records operations on large tensors instead of running them, and repeats them later for one tensor, bit by bit.
 
-While a recording is entered, a tensor that would be large is of the meta device and knows only its form; what is done
-to it is kept, with the state of the random numbers before each draw. A draw is also made, into memory that is dropped
-at once, so that the next one is what it would have been. The value of any such tensor is what its operations make of
-it when they are done again (`Recording.value`).
-
-Small tensors are real all the time.
+Under a recording, large tensors are on the meta device. The recording keeps their operations, with the state of the
+random generator before each draw. It also runs each draw into temporary memory, so that later draws do not change.
+`Recording.value` repeats the operations of a tensor to compute its value. Small tensors are always real.
 """
 
 from collections.abc import Iterator
@@ -21,36 +18,37 @@ from torch.utils._pytree import tree_leaves, tree_map
 from vgp.base.documents.json_text import JsonObject
 
 T = TypeVar("T")
-#: What an operation is called with, by position; tensors may lie in lists.
+#: Positional arguments of an operation; tensors may be nested in lists.
 Arguments: TypeAlias = tuple[Any, ...]
 
 aten = torch.ops.aten
-#: Bytes from which on a tensor is not made.
+#: Size in bytes from which a tensor is recorded.
 LARGE = 1 << 20
-#: Operations that fill a tensor whatever was in it; the first of them draw random numbers.
+#: Operations that fill a tensor with random numbers.
 _DRAWING = (aten.normal_, aten.uniform_, aten.exponential_, aten.random_, aten.cauchy_, aten.log_normal_,
             aten.geometric_)  # fmt: skip
+#: Operations that fill a tensor independently of its former values.
 _FILLING = (*_DRAWING, aten.zero_, aten.fill_, aten.copy_)
-#: What moves a tensor to other memory without making a new one.
+#: Operations that move a tensor to other memory.
 _REPLACING = (aten.set_, aten.resize_, aten.resize_as_)
 
 
 class Unrecordable(Exception):
-    """The constructor does what cannot be done without the values."""
+    """The constructor needs the values of large tensors."""
 
 
 @dataclass
 class Memory:
-    """What a large tensor and its views share."""
+    """The memory that a large tensor shares with its views."""
 
     bytes: int
-    #: What made it, and what has written to it since.
+    #: The operations that created it and wrote to it.
     operations: "list[Operation]" = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class View:
-    """A tensor on such memory."""
+    """A tensor on recorded memory."""
 
     memory: Memory
     dtype: torch.dtype
@@ -63,7 +61,7 @@ class View:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it covers its memory without a gap."""
+        """Whether the tensor covers its memory without a gap."""
         expected = 1
         for size, stride in sorted(zip(self.size, self.stride, strict=True), key=lambda pair: pair[1]):
             if size != 1 and stride != expected:
@@ -74,14 +72,14 @@ class View:
 
 @dataclass(eq=False)
 class Operation:
-    """One call, its large tensors as views."""
+    """A recorded call, with large tensors as views."""
 
     number: int
     function: OpOverload
     arguments: tuple[tuple[object, ...], JsonObject]
-    #: The random numbers' state before it; None if it draws none.
+    #: The state of the random generator before the call; None if it draws no numbers.
     random: Tensor | None
-    #: What it made, by the place among its outputs.
+    #: The large tensors that it created, by their index among its outputs.
     made: dict[int, View] = field(default_factory=dict)
 
     @property
@@ -89,23 +87,23 @@ class Operation:
         return [leaf for leaf in tree_leaves(self.arguments) if isinstance(leaf, View)]
 
     def fills(self, memory: Memory) -> bool:
-        """Whether nothing of what was in `memory` before is left."""
+        """Whether the call replaces all former content of `memory`."""
         first = self.arguments[0][0] if self.arguments[0] else None
-        whole = isinstance(first, View) and first.memory is memory and first.is_whole
-        alone = whole and all(view.memory is not memory for view in self.inputs if view is not first)
+        is_whole = isinstance(first, View) and first.memory is memory and first.is_whole
+        is_only_input = is_whole and all(view.memory is not memory for view in self.inputs if view is not first)
         return any(view.memory is memory for view in self.made.values()) or (
-            alone and self.function.overloadpacket in _FILLING
+            is_only_input and self.function.overloadpacket in _FILLING
         )
 
 
 class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records while it is entered; see the module."""
+    """A mode that records operations on large tensors."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.memories: dict[int, Memory] = {}
+        #: Kept alive so that no address is reused.
         self.storages: list[torch.UntypedStorage] = []
-        """Kept, so that no address is used again."""
         self.count = 0
 
     def __torch_dispatch__(
@@ -113,14 +111,14 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        if not any(map(self.view, tensors)) and (tensors or not _is_large_when_made(func, args, kwargs)):
+        if not any(map(self.view, tensors)) and (tensors or not _creates_large(func, args, kwargs)):
             return func(*args, **kwargs)
-        if _gives_no_tensor(func) or any(self.view(written) is None for written in _written(func, args, kwargs)):
+        if _returns_no_tensor(func) or any(self.view(written) is None for written in _written(func, args, kwargs)):
             return func(*self._real(args), **self._real(kwargs))
-        return self._recorded(func, args, kwargs)
+        return self._record(func, args, kwargs)
 
     def view(self, tensor: Tensor) -> View | None:
-        """Where a large tensor lies; None if it is real."""
+        """Returns the view of a recorded tensor; None if the tensor is real."""
         if tensor.layout != torch.strided:
             return None
         memory = self.memories.get(tensor.untyped_storage()._cdata)
@@ -131,16 +129,16 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return View(memory, tensor.dtype, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
 
     def value(self, view: View) -> Tensor:
-        """The tensor as the constructor has left it, in new memory."""
+        """Computes the current value of a recorded tensor, in new memory."""
         return self._values([view])[0]
 
-    def _recorded(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> object:
+    def _record(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> object:
         if func.overloadpacket in _REPLACING:
             raise Unrecordable(f"{func.overloadpacket} of a large tensor")
-        random = self._drawn(func, args, kwargs) if torch.Tag.nondeterministic_seeded in func.tags else None
+        random = self._draw(func, args, kwargs) if torch.Tag.nondeterministic_seeded in func.tags else None
         result = func(*_on_meta(args), **_on_meta(kwargs))
-        kept = tree_map(lambda leaf: self._kept(leaf) if isinstance(leaf, Tensor) else leaf, (args, kwargs))
-        operation = Operation(self.count, func, kept, random)
+        arguments = tree_map(lambda leaf: self._keep(leaf) if isinstance(leaf, Tensor) else leaf, (args, kwargs))
+        operation = Operation(self.count, func, arguments, random)
         self.count += 1
         for place, output in enumerate(tree_leaves(result)):
             if isinstance(output, Tensor) and self.view(output) is None:
@@ -156,22 +154,22 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             view.memory.operations.append(operation)
         return result
 
-    def _kept(self, tensor: Tensor) -> View | Tensor:
-        """A real one as it is now: its maker may change it later."""
+    def _keep(self, tensor: Tensor) -> View | Tensor:
+        """Returns the view of a recorded tensor, or a copy of a real one, which may change later."""
         return self.view(tensor) or tensor.detach().clone()
 
-    def _drawn(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> Tensor:
-        """The random numbers' state before the call, which is then made for its draws alone."""
+    def _draw(self, func: OpOverload, args: Arguments, kwargs: JsonObject) -> Tensor:
+        """Runs the call to advance the random generator; returns the generator's state before it."""
         state = _generator(kwargs).get_state()
         if func.overloadpacket in _DRAWING:
-            whole = args[0]
-            func(torch.empty_strided(whole.shape, whole.stride(), dtype=whole.dtype), *args[1:], **kwargs)
+            target = args[0]
+            func(torch.empty_strided(target.shape, target.stride(), dtype=target.dtype), *args[1:], **kwargs)
         else:
             func(*self._real(args), **self._real(kwargs))
         return state
 
     def _real(self, tree: T) -> T:
-        """The arguments with the values of the large tensors as they are now."""
+        """Replaces recorded tensors in the arguments by their current values."""
 
         def real(leaf: object) -> object:
             view = self.view(leaf) if isinstance(leaf, Tensor) else None
@@ -183,27 +181,28 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _values(self, views: list[View]) -> list[Tensor]:
         storages: dict[int, torch.UntypedStorage] = {}
         default = torch.default_generator.get_state()
-        given: dict[torch.Generator, Tensor] = {}
+        states: dict[torch.Generator, Tensor] = {}
         with torch.no_grad(), torch.utils._python_dispatch._disable_current_modes():
             try:
-                for operation in _needed(views):
-                    self._do_again(operation, storages, given)
+                for operation in _required_operations(views):
+                    self._repeat(operation, storages, states)
             finally:
                 torch.default_generator.set_state(default)
-                for generator, state in given.items():
+                for generator, state in states.items():
                     generator.set_state(state)
         return [view.on(storages[id(view.memory)]) for view in views]
 
-    def _do_again(
-        self, operation: Operation, storages: dict[int, torch.UntypedStorage], given: dict[torch.Generator, Tensor]
+    def _repeat(
+        self, operation: Operation, storages: dict[int, torch.UntypedStorage], states: dict[torch.Generator, Tensor]
     ) -> None:
+        """Runs an operation again; keeps the former states of generators in `states`."""
         args, kwargs = tree_map(
             lambda leaf: leaf.on(storages[id(leaf.memory)]) if isinstance(leaf, View) else leaf, operation.arguments
         )
         if operation.random is not None:
             generator = _generator(kwargs)
             if generator is not torch.default_generator:
-                given.setdefault(generator, generator.get_state())
+                states.setdefault(generator, generator.get_state())
             generator.set_state(operation.random)
         outputs = tree_leaves(operation.function(*args, **kwargs))
         for place, view in operation.made.items():
@@ -213,26 +212,26 @@ class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
             storages[id(view.memory)] = output.untyped_storage()
 
 
-def _needed(views: list[View]) -> Iterator[Operation]:
-    """What has to be done again, in its order."""
-    needed: dict[int, Operation] = {}
-    asked = [(view.memory, 1 << 62) for view in views]
-    while asked:
-        memory, before = asked.pop()
+def _required_operations(views: list[View]) -> Iterator[Operation]:
+    """Yields the operations that decide the values of the views, in order."""
+    required: dict[int, Operation] = {}
+    pending = [(view.memory, 1 << 62) for view in views]
+    while pending:
+        memory, before = pending.pop()
         for operation in reversed(memory.operations):
             if operation.number >= before:
                 continue
-            if operation.number not in needed:
-                needed[operation.number] = operation
-                asked += [(view.memory, operation.number) for view in operation.inputs]
+            if operation.number not in required:
+                required[operation.number] = operation
+                pending += [(view.memory, operation.number) for view in operation.inputs]
             if operation.fills(memory):
                 break
-    return (needed[number] for number in sorted(needed))
+    return (required[number] for number in sorted(required))
 
 
-def _is_large_when_made(func: OpOverload, args: Arguments, kwargs: JsonObject) -> bool:
-    """Whether a call without tensors makes a large one on the CPU."""
-    if not any(argument.name == "device" for argument in func._schema.arguments) or _gives_no_tensor(func):
+def _creates_large(func: OpOverload, args: Arguments, kwargs: JsonObject) -> bool:
+    """Whether a call without tensor arguments creates a large tensor on the CPU."""
+    if not any(argument.name == "device" for argument in func._schema.arguments) or _returns_no_tensor(func):
         return False
     if torch.device(kwargs.get("device") or "cpu").type != "cpu" or kwargs.get("layout") not in (None, torch.strided):
         return False
@@ -240,12 +239,12 @@ def _is_large_when_made(func: OpOverload, args: Arguments, kwargs: JsonObject) -
     return bool(sum(output.nbytes for output in outputs) >= LARGE)
 
 
-def _gives_no_tensor(func: OpOverload) -> bool:
+def _returns_no_tensor(func: OpOverload) -> bool:
     return not any("Tensor" in str(value.type) for value in func._schema.returns)
 
 
 def _written(func: OpOverload, args: Arguments, kwargs: JsonObject) -> list[Tensor]:
-    """The tensors that a call changes."""
+    """Returns the tensors that a call writes to."""
     written = []
     for place, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -255,14 +254,14 @@ def _written(func: OpOverload, args: Arguments, kwargs: JsonObject) -> list[Tens
 
 
 def _on_meta(tree: T) -> T:
-    """The arguments as the meta device wants them."""
+    """Moves the tensors and the device in the arguments to the meta device."""
 
-    def moved(leaf: object) -> object:
+    def move(leaf: object) -> object:
         if isinstance(leaf, Tensor) and not leaf.is_meta:
             return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
         return leaf
 
-    result: T = tree_map(moved, tree)
+    result: T = tree_map(move, tree)
     if isinstance(result, dict):
         result.pop("pin_memory", None)
         if (device := result.get("device")) is not None:

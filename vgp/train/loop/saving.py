@@ -1,10 +1,10 @@
-"""The checkpoints of a run, as one rank saves them while it trains, and how often.
+"""Saves the checkpoints of a run on one rank, and chooses the interval between them.
 
-Saving, and doing again what a kill has undone, are to cost least together: J. W. Young, A first order approximation to
-the optimum checkpoint interval, CACM 17(9), 1974, https://doi.org/10.1145/361147.361115; here in the higher order of
-J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3), 2006,
-https://doi.org/10.1016/j.future.2004.11.016. What counts as the cost of a save is what training loses by it. That a
-save takes longer until it can be read loses as much again at every kill whatever the interval, and so does not move the
+The interval minimises the time lost to saves and to work repeated after a kill: J. W. Young, A first order
+approximation to the optimum checkpoint interval, CACM 17(9), 1974, https://doi.org/10.1145/361147.361115; here in the
+higher order of J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22(3),
+2006, https://doi.org/10.1016/j.future.2004.11.016. The cost of a save is the time that training loses by it. The
+latency until a checkpoint is readable adds an equal loss at every kill for any interval, so it does not change the
 optimum: N. H. Vaidya, Impact of checkpoint latency on overhead ratio of a checkpointing scheme, IEEE Trans. Computers
 46(8), 1997, https://doi.org/10.1109/12.609281.
 """
@@ -27,22 +27,22 @@ from vgp.train.loop.learner import Learner
 from vgp.train.loop.training_request import RATE_PER_H, TrainingRequest, rate_per_h
 from vgp.train.processes.rank import Rank
 
-#: When the first save is due, which tells what one costs; earlier where kills are frequent.
+#: Seconds until the first save, which measures the cost; fewer if kills are frequent.
 _FIRST_S = 60.0
-#: No save is due earlier: below, the store's requests and a line of the log for each are the larger part of the cost.
+#: The shortest `auto` interval; below it, requests to the store and log lines dominate the cost.
 LEAST_S = 10.0
-#: None is due later: what is lost with a machine, half an hour at most, should not depend on a rate that is a guess.
+#: The longest `auto` interval, so that a wrong rate of kills cannot lose more than half an hour.
 MOST_S = 1800.0
-#: The share of time that saving may take, whatever is lost then: a rate that is far too high must not stop training.
+#: The largest share of time for saves, so that a wrong rate of kills cannot stop training.
 MOST_SHARE = 0.05
-#: Costs of saves that are looked at, and the paces of steps without one: medians, since other work disturbs.
+#: Numbers of costs and of paces without a save to take medians of, and the least number of paces.
 _COSTS, _PACES, _LEAST_PACES = 5, 64, 3
-#: By how much it must have moved to be told again.
+#: A new interval is logged if it differs by this factor.
 _MOVED = 2.0
 
 
 def optimum(save_s: float, failure_every_s: float) -> float:
-    """Seconds of work between two saves that lose least; both arguments in seconds, positive."""
+    """Returns the seconds of work between two saves that lose least time; both arguments in seconds, positive."""
     ratio = save_s / (2 * failure_every_s)
     if ratio >= 1:
         return failure_every_s
@@ -50,38 +50,38 @@ def optimum(save_s: float, failure_every_s: float) -> float:
 
 
 class Interval:
-    """Seconds from the begin of one save to that of the next, on one rank.
+    """The interval between the starts of two saves, on one rank.
 
     Args:
-        chosen: A number, or `auto`: by what saves turn out to cost.
-        rate: Expected interruptions an hour.
+        chosen: A number of seconds, or `auto` = from the measured cost of saves.
+        rate: Expected interruptions per hour.
     """
 
     def __init__(self, chosen: float | Literal["auto"], rate: float = RATE_PER_H):
         self.is_auto, self.failure_every_s = chosen == "auto", 3600 / rate
         first_s = max(LEAST_S, min(_FIRST_S, self.failure_every_s / 10))
         self.every_s: float = first_s if chosen == "auto" else chosen
-        self.told_s = 0.0
+        self.logged_s = 0.0
         self.costs: deque[float] = deque(maxlen=_COSTS)
         self.paces: deque[float] = deque(maxlen=_PACES)
-        #: Of the save under way: what it held training up, and the steps meanwhile with their seconds.
+        #: Of the save in progress: seconds that training waited for it, seconds of steps meanwhile, and their number.
         self.held_s = self.meanwhile_s = 0.0
         self.steps = 0
         self.is_open = False
 
     def begin(self, held_s: float) -> None:
-        """A save has begun, which has held training up for so long."""
+        """Records the start of a save, for which training waited `held_s` seconds."""
         self.held_s, self.meanwhile_s, self.steps, self.is_open = held_s, 0.0, 0, True
 
     def hold(self, seconds: float) -> None:
-        """A step has waited for the save under way, among its other seconds."""
+        """Records that a step waited for the save in progress."""
         self.held_s += seconds
 
     def add(self, steps: int, seconds: float, *, writing: bool) -> str:
-        """Takes note of steps and their seconds; a sentence when the interval is new.
+        """Records steps and their seconds; returns a sentence if the interval has changed, else "".
 
         Args:
-            writing: Whether the save is still under way.
+            writing: Whether the save is still in progress.
         """
         if not self.is_open:
             self.paces.append(seconds / steps)
@@ -91,29 +91,29 @@ class Interval:
             return ""
         self.is_open = False
         if len(self.paces) < _LEAST_PACES:
-            # Of slow steps: with a save beside each one nobody would ever know by what saves slow them down.
+            # With slow steps, a save during each step would hide its cost, so the interval doubles.
             self.every_s = min(2 * self.every_s, MOST_S) if self.is_auto else self.every_s
             return ""
         self.costs.append(self._cost())
         return self._settle() if self.is_auto else ""
 
     def _cost(self) -> float:
-        """What the last save took from training: what waited for it, and that steps were slower beside it."""
+        """Returns the seconds that training lost by the last save: waiting, or slower steps meanwhile."""
         slower_s = self.meanwhile_s - self.steps * statistics.median(self.paces)
         return max(self.held_s, slower_s, 1e-4)
 
     @property
     def cost_s(self) -> float:
-        """What training loses by a save; 0 = not known yet."""
+        """Seconds that training loses by a save; 0 = unknown yet."""
         return statistics.median(self.costs) if self.costs else 0.0
 
     def _settle(self) -> str:
         cost_s = self.cost_s
         best_s = optimum(cost_s, self.failure_every_s)
         self.every_s = max(min(best_s, MOST_S), LEAST_S, cost_s / MOST_SHARE)
-        if self.told_s and 1 / _MOVED < self.every_s / self.told_s < _MOVED:
+        if self.logged_s and 1 / _MOVED < self.every_s / self.logged_s < _MOVED:
             return ""
-        self.told_s = self.every_s
+        self.logged_s = self.every_s
         bound = "" if self.every_s == best_s else self._bound(best_s)
         return (
             f"checkpoints every {seconds_in_words(self.every_s)}: a save costs {seconds_in_words(cost_s)}, and one "
@@ -121,13 +121,14 @@ class Interval:
         )
 
     def _bound(self, best_s: float) -> str:
+        optimal = f"{seconds_in_words(best_s)} would lose least time"
         if self.every_s in (LEAST_S, MOST_S):
-            return f" ({seconds_in_words(best_s)} would lose least; {'least' if self.every_s == LEAST_S else 'most'})"
-        return f" ({seconds_in_words(best_s)} would lose least; saving takes {MOST_SHARE:.0%} of the time at most)"
+            return f" ({optimal}, but this is the {'shortest' if self.every_s == LEAST_S else 'longest'} interval)"
+        return f" ({optimal}, but saves may take at most {MOST_SHARE:.0%} of the time)"
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Such as 0.004 s, 84 s, 12 min, 2.5 h."""
+    """Formats seconds, for example 0.004 s, 84 s, 12 min, 2.5 h."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.2g} {unit}"
@@ -135,12 +136,12 @@ def seconds_in_words(seconds: float) -> str:
 
 
 def device_kind(rank: Rank) -> str:
-    """Such as `NVIDIA L4` or `cpu`: what may round otherwise than another kind."""
+    """Returns the type of device, for example `NVIDIA L4` or `cpu`; different types may round differently."""
     return torch.cuda.get_device_name(rank.device) if rank.device.type == "cuda" else rank.device.type
 
 
 class Saving:
-    """This rank's share of every checkpoint, and when the next one is due by its clock."""
+    """The saving of this rank's share of every checkpoint, and its clock for the next one."""
 
     def __init__(self, request: TrainingRequest, rank: Rank, learner: Learner):
         self.config, self.rank, self.learner = request.config, rank, learner
@@ -152,14 +153,14 @@ class Saving:
             origin=Origin(request.job, device_kind(rank)),
         )  # fmt: skip
         learner.before_update = self._wait_copied
-        #: By rank 0's, whose clock decides.
+        #: Rank 0's interval and clock decide.
         self.interval = Interval(self.config.checkpoint_every_s, rate_per_h(os.environ))
-        #: How long a rank may work alone on files, such as rank 0 on a commit, while the others wait.
+        #: Seconds for which a rank may work alone on files, such as rank 0 on a commit, while the others wait.
         self.patience_s = self.config.checkpoint_patience_s + self.config.hang_after_s
-        #: How long a rank that writes waits before it says so.
+        #: Seconds between the signs of life of a rank that is still writing.
         self.look_s = min(1.0, self.config.hang_after_s / 4)
         self.saved_at = time.monotonic()
-        #: The step of the checkpoint that the run has gone on from; 0 = none.
+        #: The step of the checkpoint that the run resumed from; 0 = none.
         self.resumed_from = 0
 
     @property
@@ -167,7 +168,7 @@ class Saving:
         return time.monotonic() - self.saved_at >= self.interval.every_s and not self.writer.busy
 
     def add(self, steps: int, seconds: float) -> str:
-        """Takes note of steps and how long they took; a sentence when how often is saved has changed by that."""
+        """Records steps and their seconds; returns a sentence if the interval has changed, else ""."""
         return self.interval.add(steps, seconds, writing=self.writer.busy)
 
     def _wait_copied(self) -> None:
@@ -178,7 +179,7 @@ class Saving:
         self.interval.hold(time.monotonic() - began)
 
     def save(self, step: int, history: JsonObject, *, hurried: bool = False) -> None:
-        """Begins to save the state after `step` steps, once the checkpoint before is written.
+        """Starts to save the state after `step` steps, after the previous checkpoint is written.
 
         Args:
             hurried: Whether the process is about to end, as `Writer.save`.
@@ -194,10 +195,10 @@ class Saving:
         self.interval.begin(self.saved_at - began)
 
     def wait(self, step: int) -> None:
-        """Until no rank is writing: rank 0 commits what all have written, and may take its time.
+        """Waits until no rank is writing, including rank 0, which commits.
 
-        However slow the store, none waits in silence: those that still write say so at every look, so that a rank
-        that does not come has stopped, and no collective begins before all are here.
+        However slow the store is, a writing rank exchanges a sign of life every `look_s`: a rank that misses one has
+        stopped, and no collective starts before all ranks have written.
         """
         self.rank.trace.mark(step, "a checkpoint")
         began = time.monotonic()
@@ -207,32 +208,31 @@ class Saving:
                 writing = not self.writer.wait(self.look_s)
             except OSError as failure:
                 error, is_down = str(failure), is_store_down(failure)
-            told = self.rank.exchange(
+            states = self.rank.exchange(
                 (writing, error, time.monotonic() - began, is_down), within_s=self.config.hang_after_s + self.look_s
             )
-            self._require_patience(told)
-            if not any(writing for writing, *_ in told):
+            self._require_patience(states)
+            if not any(writing for writing, *_ in states):
                 return
 
-    def _require_patience(self, told: list[tuple[bool, str, float, bool]]) -> None:
-        """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after the patience.
+    def _require_patience(self, states: list[tuple[bool, str, float, bool]]) -> None:
+        """Raises ProcessFailed, on every rank, if a rank has failed or is still writing after `patience_s`.
 
-        StoreDown if a rank has failed since the store did not answer.
+        Raises StoreDown instead if a rank has failed because the store did not answer.
         """
-        waited_s = told[0][2]  # one clock decides for all
-        late = [str(rank) for rank, (writing, *_) in enumerate(told) if writing]
-        why, is_down = next(((error, is_down) for _, error, _, is_down in told if error), ("", False))
-        if not why and late and waited_s > self.patience_s:  # longer than rank 0 waits for the others' parts
-            why = (
-                f"rank {', '.join(late)} is still writing its share to {self.store}, {waited_s:.0f} s after it was due"
-            )
-        if why:
+        waited_s = states[0][2]  # rank 0's clock decides
+        late = [str(rank) for rank, (writing, *_) in enumerate(states) if writing]
+        reason, is_down = next(((error, is_down) for _, error, _, is_down in states if error), ("", False))
+        if not reason and late and waited_s > self.patience_s:  # longer than rank 0 waits for the others' parts
+            ranks = ", ".join(late)
+            reason = f"rank {ranks} is still writing its share to {self.store}, {waited_s:.0f} s after it was due"
+        if reason:
             failure = StoreDown if is_down else ProcessFailed
             raise failure(
                 f"no checkpoint could be saved for {self.config.checkpoint_patience_s:g} s "
-                f"(checkpoint_patience_s): {why}"
+                f"(checkpoint_patience_s): {reason}"
             )
 
     def newest(self) -> int:
-        """The step of the newest good checkpoint, of this launch or an earlier one; 0 = none."""
+        """Returns the step of the newest good checkpoint, of this attempt or an earlier one; 0 = none."""
         return self.writer.newest() or self.resumed_from

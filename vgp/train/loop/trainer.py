@@ -1,7 +1,7 @@
 """Training on one rank, from the first or the resumed step to the finished model.
 
-Ranks talk twice: gradients at every step, and about twice a second they meet (`vgp.train.loop.monitor`). All decisions
-are made from what they share there, which every rank sees alike, so all ranks take them at the same step.
+Ranks exchange gradients at every step and meet about twice a second (`vgp.train.loop.monitor`). All decisions depend
+only on values shared in the meetings, so all ranks take them at one step.
 """
 
 import os
@@ -34,13 +34,13 @@ from vgp.train.loop.training_request import TrainingRequest
 from vgp.train.loop.validation import Validation
 from vgp.train.processes.rank import SLOWEST_BYTES_PER_S, Rank
 
-#: Rows that are looked at before training.
+#: Number of rows for checks before training.
 _SOME_ROWS = 256
 
 
 def run(request: TrainingRequest, rank: Rank) -> JsonObject:
-    """Trains; the figures of the run. Called in every rank by `vgp.train.processes.launch`."""
-    # Rank 0 has looked at the checkpoints, and machines may see folders differently: its request holds.
+    """Trains and returns the figures of the run; `vgp.train.processes.launch` calls it in every rank."""
+    # Machines may see the checkpoint folder differently, so all ranks use the request of rank 0.
     request = TrainingRequest.model_validate_json(rank.agree(request.model_dump_json() if rank.leads else ""))
     trainer = Trainer(request, rank)
     try:
@@ -55,7 +55,7 @@ def run(request: TrainingRequest, rank: Rank) -> JsonObject:
 
 
 class Trainer:
-    """One rank of a run; once made it has taken the state that it goes on from."""
+    """One rank of a run; the constructor restores the initial state."""
 
     def __init__(self, request: TrainingRequest, rank: Rank):
         self.request, self.rank = request, rank
@@ -65,7 +65,7 @@ class Trainer:
         self.data = manifest.load(request.data)
         self.rows = open_rows(request.data, "train")
         self.validation = Validation(request, self.data, rank, tasks.load(self.config.task, self.data.options))
-        # One process of a machine decodes what the others then map: no collective before all have their rows.
+        # One process of a machine decodes rows for the others, so no collective may start before all have them.
         size = sum(file.bytes for files in self.data.splits.values() for file in files)
         rank.exchange(None, within_s=self.config.hang_after_s + size / SLOWEST_BYTES_PER_S)
         self._make_ready()
@@ -87,18 +87,18 @@ class Trainer:
         self.profiler = Profiler(request, rank)
         self.tracker = outcome.tracked(self.request) if rank.leads else None
         self.began = self.saving.saved_at = time.monotonic()
-        #: What tells the job's launcher how far it is, where there is one.
+        #: Reports the progress to the job's launcher, if there is one.
         start_s = clock() - request.asked_at
         self.reporter = reporter(os.environ, self.plan.steps, self.step, start_s) if rank.leads else None
         self.pace = Pace()
-        self._tell_progress()
+        self._report_progress()
 
     def _make_ready(self) -> None:
-        """Makes what learns, and warms it up; rows of the data show what the model's layers are given."""
-        some = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
+        """Creates the learner and warms it up, with some rows of the data."""
+        some_rows = self.rows.take(self.plan.rows(0, 1, range(1))[:_SOME_ROWS])
         self.learner = Learner(
             tasks.load(self.config.task, self.data.options), self.data, self.config, self.plan, self.rank,
-            self.assigned, tensors(some, self.rank.device), self.request.begun,
+            self.assigned, tensors(some_rows, self.rank.device), self.request.begun,
         )  # fmt: skip
         self.request = self.request.settled(self.learner.config)
         self.learner.out_of_memory = partial(profiling.write_memory_snapshot, self.request, self.rank)
@@ -110,15 +110,15 @@ class Trainer:
         self._add_state()
 
     def _add_state(self) -> None:
-        """What no step number tells, and every checkpoint holds."""
+        """Adds the average and the best validation to the state of every checkpoint."""
         learner, config = self.learner, self.config
-        #: The moving average of the weights, where there is one.
+        #: The moving average of the weights, if `ema_decay` is set.
         self.average: Average | None = None
         if config.ema_decay:
             self.average = Average(learner.module, learner.norm.parameters, config.ema_decay)
             learner.after_update = self.average.update
             learner.state.add("ema", self.average)
-        #: The best validation, where there are any.
+        #: The best validation, if there are validations.
         self.best: Best | None = None
         if self.validation.sizes:
             direction = selection.metrics(learner.task)[config.best_metric]
@@ -126,7 +126,7 @@ class Trainer:
             learner.state.add("best", self.best)
 
     def _warm_start(self) -> Match | None:
-        """The weights that a run begins with; one that goes on has them in its checkpoint."""
+        """Loads the weights of a warm start, if the request has one; a resumed run does not need them."""
         if not self.request.warm_start:
             return None
         learner, patience_s = self.learner, self.saving.patience_s
@@ -139,38 +139,43 @@ class Trainer:
         return match
 
     def _introduce(self, checkpoint: Checkpoint | None) -> None:
+        """Logs the task, the resolved settings and the initial state."""
         if about := self.learner.task.describe(self.data):
             report(about)
         report(f"chosen: {self.learner.arithmetic}")
         if layers := self.learner.in_float32:
             half = {"bf16": "bfloat16", "fp16": "float16"}[self.learner.config.precision]
-            report(f"in float32, since {half} would spoil their raw inputs: {listed(layers, 5)}")
+            report(f"in float32, because {half} would round their raw inputs too much: {listed(layers, 5)}")
         if frozen := self.learner.frozen:
             report(f"frozen, {len(frozen)} parameters: {listed(frozen, 5)}")
         if match := self.warm:
             new = f"; new: {listed(match.new, 5)}" if match.new else ""
             report(f"warm start: {len(match.taken)} tensors from {self.config.warm_start}{new}")
-        if why := self.learner.made_whole:
+        if reason := self.learner.made_whole:
             report(
-                f"the model cannot be made shard by shard, so every process made it whole in host memory first: {why}"
+                "the model cannot be built shard by shard, so every process first built it whole in host memory: "
+                f"{reason}"
             )
         if unused := self.learner.unused:
             report(f"the loss did not use these parameters, so they get no gradient: {listed(unused, 5)}")
         before = checkpoint.settings.get("microbatches", 0) if checkpoint else 0
         if before and before < self.plan.microbatches:
             report(
-                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process: from here on "
-                "dropout, augmentation and batch norm go by the new ones"
+                f"microbatches: {before} before, {self.plan.microbatches} now, one for each process; dropout, "
+                "augmentation and batch norm differ from here on"
             )
         if checkpoint and self.is_done:
-            report(f"all is trained: the model is written from the checkpoint of step {self.step} of {self.plan.steps}")
+            report(
+                f"all steps are done; writing the model from the checkpoint of step {self.step} of {self.plan.steps}"
+            )
         elif checkpoint:
             report(f"resuming from step {checkpoint.step} of {self.plan.steps}")
             device, count = device_kind(self.rank), self.plan.microbatches
-            if differs := landing_difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
-                report(differs)
+            if difference := landing_difference(checkpoint, self.learner.config, self.rank.world_size, device, count):
+                report(difference)
 
     def train(self) -> JsonObject:
+        """Runs all steps, validations and saves, then writes the model; returns the figures ({} unless rank 0)."""
         batches = microbatches(self.rows, self.plan, self.assigned, self.step, self.rank.device)
         while not self.is_done:
             self.profiler.begin_step(self.step)
@@ -183,11 +188,11 @@ class Trainer:
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps are done, or training has stopped getting better; on every rank the same."""
+        """Whether all steps are done or training stops early; equal on every rank."""
         return self.step == self.plan.steps or (self.best is not None and self.best.stopped)
 
-    def _tell_progress(self) -> None:
-        """To the job's launcher, if there is one: only takes note."""
+    def _report_progress(self) -> None:
+        """Passes the progress to the job's launcher, if there is one, without waiting for it."""
         if self.reporter:
             writer = self.saving.writer
             saved = self.resumed_from if writer.durable_step is None else writer.durable_step
@@ -198,9 +203,10 @@ class Trainer:
             ))  # fmt: skip
 
     def _act(self, decision: Decision) -> None:
-        said = self.saving.add(self.monitor.steps, self.monitor.elapsed_s)
-        if said and self.rank.leads:
-            self.monitor.progress.say(said)
+        """Validates, saves or stops as the meeting decided. Raises Preempted if the run stops before its end."""
+        interval_change = self.saving.add(self.monitor.steps, self.monitor.elapsed_s)
+        if interval_change and self.rank.leads:
+            self.monitor.progress.say(interval_change)
         every, ends_epoch = self.config.checkpoint_every_steps, self.plan.ends_epoch(self.step - 1)
         save = decision.save or decision.stop or bool(every and self.step % every == 0) or self.step == self.plan.steps
         validate = self.validation.follows(self.step, wanted=decision.validate)
@@ -222,30 +228,30 @@ class Trainer:
             if self.tracker:
                 self.tracker.end("SCHEDULED")
             self.saving.wait(self.step)
-            self._tell_progress()
+            self._report_progress()
             raise Preempted(
                 f"step {self.step} of {self.plan.steps} is saved in {self.saving.store}; start again to resume."
             )
         if self.tracker:
             self.tracker.update(self.history.points)
-        self._tell_progress()
+        self._report_progress()
         self.monitor.go_on(self.step)
 
     def _validate(self) -> None:
-        """Measures the model as it would be shipped: with the average of its weights, where there is one."""
+        """Measures the model with the weights that it would be exported with: their average, if there is one."""
         assert self.best
         self.rank.trace.mark(self.step, "validation")
-        self.learner.before_update()  # the average takes the weights' place, which a skipped step has let be copied
+        self.learner.before_update()  # the average replaces weights that a writer may still copy after a skipped step
         with self.average.applied() if self.average else nullcontext():
             measured = self.validation.measure(self.learner)
             self.best.validated(self.step, measured[self.config.best_metric])
         self.monitor.validated(self.step, measured)
 
     def _finish(self, seconds: float) -> JsonObject:
-        """Rank 0 writes the model, then works on what may take long or fail; the others leave, and wait for nothing."""
-        self.profiler.finish(self.step)  # of a run that has stopped early
+        """Writes the model and the figures on rank 0; the other ranks return without waiting for it."""
+        self.profiler.finish(self.step)  # a run may stop early during a trace
         self.saving.wait(self.step)
-        self._tell_progress()
+        self._report_progress()
         self.rank.trace.mark(self.step, "the end")
         shipped = outcome.ship(self.step, self.plan, self.history, self.best, self.average)
         if self.rank.leads and str(shipped):
@@ -264,13 +270,13 @@ class Trainer:
 
 
 def _accept(checkpoint: Checkpoint, history: History, steps: int) -> None:
-    """Takes the learning curve of a checkpoint. Raises UserError if the step or the curve make no sense."""
+    """Restores the learning curve of a checkpoint. Raises UserError if the step or the curve is implausible."""
     try:
         if checkpoint.step > steps:
             raise ValueError(f"step {checkpoint.step} of {steps}")
         history.go_on(checkpoint.history, checkpoint.step)
     except ValueError as error:
         raise UserError(
-            f"checkpoint {checkpoint.name} does not hold what this program writes ({error}). "
-            "Delete it to go on from the one before."
+            f"checkpoint {checkpoint.name} contradicts its manifest ({error}). Delete it to resume from the previous "
+            "one."
         ) from None

@@ -1,22 +1,19 @@
-"""What no step number tells: the state of a trainer besides model and optimizer, as named parts of each checkpoint.
+"""The state of a trainer besides model and optimizer, as named parts of each checkpoint.
 
-A part is such as the scale of a fp16 loss, an average of weights, or the best validation so far. `Learner.state` holds
-them; whoever needs one adds it before `Trainer` looks for a checkpoint:
+Examples of parts are the scale of a loss in float16, an average of the weights, and the best validation so far. Add a
+part to `Learner.state` before `Trainer` restores a checkpoint:
 
     learner.state.add("scaler", scaler)
 
-An exponential moving average of the weights (EMA): what is validated and shipped in place of the last weights.
+`Average` is an exponential moving average of the weights (EMA), which is validated and exported in place of the last
+weights: Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", SIAM J. Control Optim. 30 (1992).
+The warm-up, decay = min(decay, (1 + n) / (10 + n)) after n updates, is that of TensorFlow's `ExponentialMovingAverage`
+(https://www.tensorflow.org/api_docs/python/tf/train/ExponentialMovingAverage): it depends on the step number alone, and
+the initial weights soon lose their influence.
 
-Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging", SIAM J. Control Optim. 30 (1992). The
-warm-up, decay = min(decay, (1 + n) / (10 + n)) after n updates, is that of TensorFlow's `ExponentialMovingAverage`
-(https://www.tensorflow.org/api_docs/python/tf/train/ExponentialMovingAverage): the first averages are of few steps, and
-the initial weights are soon forgotten. It depends on the step's number alone.
-
-The best validation so far: its value, its weights, and whether training has stopped getting better.
-
-All of it is state of each checkpoint, so a run that was killed anywhere goes on to the same best and the same end. The
-weights are a copy in host memory, cut over the ranks as the model is, and not a checkpoint that must outlive others:
-one file holds all that a resume needs, in whatever folder, and on however many processes.
+`Best` is the best validation so far, with its value and weights, and decides on an early stop. A killed run resumes to
+an equal best and an equal end. The weights are a copy in host memory, sharded like the model, in every checkpoint: a
+resume needs no other file.
 """
 
 import json
@@ -39,31 +36,31 @@ class Part(Protocol):
     """A named part of a trainer's state."""
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """Its tensors by name: the live ones, always the same. Cut over the ranks as parameters are, or equal on all.
+        """Returns the live tensors by name, always the same objects, sharded like parameters or equal on all ranks.
 
-        They change in the optimizer's update and in a validation only, after `Learner.before_update`. A restore fills
-        them in place.
+        They may change only in the optimizer's update and in a validation, after `Learner.before_update`. A restore
+        fills them in place.
         """
 
     def scalars(self) -> JsonObject:
-        """Its other values as JSON, the same on every rank."""
+        """Returns the other values as JSON, equal on every rank."""
 
     def restore(self, scalars: JsonObject) -> None:
-        """Takes the scalars of a checkpoint, whose tensors are filled in already.
+        """Restores the scalars of a checkpoint, after its tensors are filled.
 
         Raises:
-            ValueError: this part cannot have written them.
+            ValueError: the scalars are implausible.
         """
 
 
 class TrainerState:
-    """The parts that a trainer has, by name."""
+    """The parts of a trainer's state, by name."""
 
     def __init__(self) -> None:
         self.parts: dict[str, Part] = {}
 
     def add(self, name: str, part: Part) -> None:
-        """Has every checkpoint hold the part: its tensors as `name/...`, its scalars as `trainer` of the manifest."""
+        """Adds a part to every checkpoint: its tensors as `name/...`, its scalars under `trainer` in the manifest."""
         if name in self.parts or name in ("model", "optimizer") or "/" in name:
             raise ValueError(f"{name!r} names another part of a checkpoint")
         self.parts[name] = part
@@ -75,41 +72,40 @@ class TrainerState:
         return {name: part.scalars() for name, part in self.parts.items()}
 
     def restore(self, scalars: JsonObject) -> None:
-        """Takes the scalars of a checkpoint. Raises ValueError unless they are those of these parts."""
+        """Restores the scalars of a checkpoint. Raises ValueError unless they belong to exactly these parts."""
         if scalars.keys() != self.parts.keys():
-            raise ValueError(f"it holds {_named(scalars)} besides model and optimizer, not {_named(self.parts)}")
+            raise ValueError(f"it holds {_list(scalars)} besides model and optimizer, not {_list(self.parts)}")
         for name, part in self.parts.items():
             if not isinstance(scalars[name], dict):
-                raise ValueError(f"{name} is no mapping")
+                raise ValueError(f"{name} is not a mapping")
             part.restore(scalars[name])
 
 
-def _named(parts: Iterable[str]) -> str:
+def _list(parts: Iterable[str]) -> str:
     return ", ".join(sorted(parts)) or "nothing"
 
 
 class Average:
-    """A part of the trainer's state (`vgp.train.loop.trainer_state`).
+    """A moving average of every parameter that the optimizer updates, in at least float32, sharded like the parameter.
 
-    Of every parameter that the optimizer updates, in float32 at least, cut over the ranks as the parameter is. Buffers,
-    such as the statistics of batch norm, are not averaged: they stay the model's.
+    Buffers, such as the statistics of batch norm, are not averaged.
     """
 
     def __init__(self, module: nn.Module, updated: Sequence[Tensor], decay: float):
-        chosen = set(updated)
         self.decay = decay
-        self.parameters = {name: p for name, p in module.named_parameters() if p in chosen}
+        averaged = set(updated)
+        self.parameters = {name: p for name, p in module.named_parameters() if p in averaged}
         self.values = {name: _wide(p) for name, p in self.parameters.items()}
 
     @torch.no_grad()
     def begin(self) -> None:
-        """Starts from the weights as they are, such as those of a warm start."""
+        """Sets the average to the current weights, such as those of a warm start."""
         for name, parameter in self.parameters.items():
             own_share(self.values[name]).copy_(own_share(parameter))
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Takes in the weights after the step numbered `step`, from 0."""
+        """Adds the weights after the step numbered `step`, from 0."""
         decay = min(self.decay, (1 + step) / (10 + step))
         weights = [
             own_share(p).to(v.dtype) for p, v in zip(self.parameters.values(), self.values.values(), strict=True)
@@ -118,9 +114,9 @@ class Average:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The model has the average as its weights, and then its own again, to the bit.
+        """Puts the average into the model for the block, then restores the weights bit by bit.
 
-        Values are exchanged one parameter after the other, so that there is no third copy of the model.
+        Exchanges values one parameter at a time, which avoids a third copy of the model.
         """
         held = self._exchange({})
         yield
@@ -128,7 +124,7 @@ class Average:
 
     @torch.no_grad()
     def _exchange(self, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Exchanges weights and averages. Weights of another type, which no average fits into, are held or put back."""
+        """Exchanges weights and averages; returns weights of another dtype, or restores them from `held`."""
         kept = {}
         for name, parameter in self.parameters.items():
             weights, average = own_share(parameter), own_share(self.values[name])
@@ -145,7 +141,7 @@ class Average:
 
     @torch.no_grad()
     def take(self) -> None:
-        """Leaves the average in the model for good."""
+        """Puts the average into the model."""
         for name, parameter in self.parameters.items():
             own_share(parameter).copy_(own_share(self.values[name]))
 
@@ -167,42 +163,42 @@ def _wide(parameter: Tensor) -> Tensor:
 class _BestState(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    #: None = no validation so far had a number.
+    #: None = no validation so far had a finite value.
     value: float | None
     step: int = Field(ge=0)
     since: int = Field(ge=0)
 
 
 class Best:
-    """A part of the trainer's state (`vgp.train.loop.trainer_state`)."""
+    """The best validation so far.
+
+    Args:
+        direction: Whether the "min" or the "max" of the metric is best.
+        keeps: Whether to keep its weights.
+    """
 
     def __init__(self, module: nn.Module, config: TrainConfig, direction: str, *, keeps: bool):
-        """
-        Args:
-            direction: Whether the "min" or the "max" of the metric is best.
-            keeps: Whether the weights are kept.
-        """
         self.module, self.metric = module, config.best_metric
         self.sign = 1.0 if direction == "min" else -1.0
         self.patience, self.min_delta = config.patience, config.min_delta
         self.weights = {name: _zeros(tensor) for name, tensor in module.state_dict().items()} if keeps else {}
-        #: The metric of the best validation, the steps that were done then, and the validations since.
+        #: The metric of the best validation, its step count, and the number of validations after it.
         self.value: float | None = None
         self.step = self.since = 0
 
     @property
     def stopped(self) -> bool:
-        """Whether training ends, since the last `patience` validations were no better."""
+        """Whether training stops early, because the last `patience` validations were no better."""
         return bool(self.patience) and self.since >= self.patience
 
     @property
     def kept(self) -> bool:
-        """Whether there are weights to take."""
+        """Whether weights of a best validation exist."""
         return bool(self.weights and self.step)
 
     @torch.no_grad()
     def validated(self, step: int, value: float) -> None:
-        """Takes the metric after `step` steps, and the model's weights if it is the best; nan is never better."""
+        """Adds the metric after `step` steps; keeps the model's weights if it is the best. A nan is never better."""
         is_better = self.value is None or self.sign * value < self.sign * self.value - self.min_delta
         if not (math.isfinite(value) and is_better):
             self.since += 1
@@ -217,7 +213,7 @@ class Best:
         current = self.module.state_dict()
         for name, tensor in current.items():
             own_share(tensor).copy_(own_share(self.weights[name]))
-        self.module.load_state_dict(current)  # for a module whose state is not its own tensors
+        self.module.load_state_dict(current)  # for modules whose state_dict holds copies
 
     def tensors(self) -> Mapping[str, Tensor]:
         return self.weights
@@ -233,5 +229,5 @@ class Best:
 
 
 def _zeros(tensor: Tensor) -> Tensor:
-    """In host memory; of a sharded tensor for this rank's share. `DTensor.from_local` would move it to the GPU."""
+    """Returns zeros in host memory, sharded like the tensor. `DTensor.from_local` would move them to the GPU."""
     return torch.zeros_like(tensor.detach(), device="cpu", memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""What a run is asked for, decided once on rank 0 before torch is imported, and read by every rank."""
+"""The request of a run, built once on rank 0 without torch, and read by every rank."""
 
 import math
 import re
@@ -19,70 +19,70 @@ from vgp.train.config import OPEN, TrainConfig, check_assignment
 from vgp.train.loop.order import Plan, count_microbatches
 from vgp.train.weights import Weights
 
-#: The processes of every rung that a step's launcher may start it on, such as 8,16.
+#: Holds the number of processes of every rung that a step's launcher may use, for example 8,16.
 WORLD_SIZES_VARIABLE = variables.WORLD_SIZES
 
 
 class Start(BaseModel):
-    """Whose checkpoints a run goes on from."""
+    """The folder and run whose checkpoints a run resumes from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: The folder, and the number of the run in it; -1 = none.
+    #: The folder, and the number of the run in it; -1 = no resume.
     folder: str
     run: int
 
 
 class TrainingRequest(BaseModel):
-    """A run: its configuration and plan, where it reads and writes, and where it starts."""
+    """A run: its configuration, plan, folders and start."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     config: TrainConfig
     plan: Plan
-    #: What checkpoints are held to: a resume must have the same.
+    #: The settings in its checkpoints, which a resume must match.
     settings: JsonObject
-    #: Folders of the prepared dataset, of the model, and of checkpoints and logs (a URI where they lie in a bucket).
+    #: Folders of the prepared dataset, of the model, and of checkpoints and logs (a URI for a bucket).
     data: str
     model: str
     checkpoints: str
-    #: The number of this run in its folder of checkpoints.
+    #: The number of this run in its checkpoint folder.
     run: int
-    #: What was started, where that has a name: the same when it is started again after a failure.
+    #: The name of the job, the same for its retries; "" = none.
     job: str
-    #: The file of the fence that is open while the folder of checkpoints is ours; "" = there is none.
+    #: The file of the fence that is open while this run holds the lease of the checkpoint folder; "" = none.
     fence: str = ""
-    #: Names the parts that this launch saves.
+    #: Part of the names of the files that this attempt saves.
     launch_id: str
-    #: When the program was asked for it, by the clock of rank 0's machine (`vgp.train.checkpoint.holder.clock`).
+    #: The time of the request, by `vgp.train.checkpoint.holder.clock` on rank 0's machine.
     asked_at: float = 0.0
     start: Start
-    #: The weights that it begins with, where it begins.
+    #: The weights of a warm start.
     warm_start: Weights | None = None
-    #: What was chosen of `precision`, `compile` and `deterministic` when the run began that is gone on with.
+    #: The values of `precision`, `compile` and `deterministic` that the resumed run resolved at its start.
     begun: JsonObject = {}
-    #: What else is told of the run where it is tracked, such as its pins.
+    #: Tags for the MLflow server, such as the pins.
     tags: dict[str, str] = {}
 
     def settled(self, config: TrainConfig) -> "TrainingRequest":
-        """The same with nothing left open: what checkpoints, the model's card and the figures tell."""
+        """Returns a copy with the resolved `config`, as it is written to checkpoints, the model's card and figures."""
         fields = self.settings["config"] | {name: getattr(config, name) for name in OPEN}
         return self.model_copy(update={"config": config, "settings": self.settings | {"config": fields}})
 
 
 def start_of(config: TrainConfig, own: Store, named: Callable[[], Store], job: str) -> tuple[int, Store, int]:
-    """The number of this run in its `own` store; the store and the run to go on from, -1 = none.
+    """Returns the number of this run in its `own` store, then the store and run to resume from (-1 = none).
 
     Args:
-        named: The store that `resume` names, where it names one.
+        named: Opens the store that `resume` names, if it names one.
 
     Raises:
-        UserError: that store holds no checkpoints.
+        UserError: the store that `resume` names holds no checkpoints.
     """
     newest = recovery.newest_run(own)
     if config.resume == "never" and not _is_of(own, newest, job):
         return newest + 1, own, -1
-    if config.resume in ("auto", "never") or newest >= 0:  # a retry goes on from its own, wherever it came from
+    if config.resume in ("auto", "never") or newest >= 0:  # a retry resumes from its own checkpoints first
         return max(newest, 0), own, newest
     other = named()
     run = recovery.newest_run(other)
@@ -102,12 +102,13 @@ def planned(
     elsewhere: Collection[int] = (),
     weights: Mapping[str, str] | None = None,
 ) -> tuple[Plan, JsonObject, JsonObject]:
-    """The plan of the run, the settings that its checkpoints are held to, and what was chosen when it began.
+    """Returns the plan of the run, the settings for its checkpoints, and the values that it resolved at its start.
 
     Args:
-        elsewhere: Other numbers of processes that the run may have to go on with.
-        weights: The fingerprint of those that it began with.
-        source: The store of the checkpoints to go on from, which are those of `run`.
+        source: The store of the checkpoints to resume from.
+        run: The number of the run to resume in `source`; -1 = none.
+        elsewhere: Other numbers of processes with which the run may have to resume.
+        weights: The fingerprint of the warm start's weights.
 
     Raises:
         UserError: the microbatches do not suit the number of processes, or the checkpoints have other settings.
@@ -119,7 +120,7 @@ def planned(
         before = 0
     microbatches = config.microbatches or before
     if not microbatches or (microbatches < world_size and not config.microbatches and not config.exact):
-        # Those of an exact run never change, so they suit the largest number of processes from the first step on.
+        # An exact run never changes its number of microbatches, so it must suit the largest number of processes.
         largest = max(world_size, *elsewhere) if config.exact and elsewhere else world_size
         microbatches = count_microbatches(largest, config.global_batch_size, exact=config.exact)
     check_assignment(microbatches, world_size, config.exact)
@@ -139,7 +140,7 @@ def planned(
 
 
 def _settings_then(newest: Checkpoint | None) -> JsonObject:
-    """Returns the settings of a checkpoint, with its task called as it is called now."""
+    """Returns the settings of a checkpoint, with the current name of its task; {} without a checkpoint."""
     if newest is None:
         return {}
     config = newest.settings.get("config", {})
@@ -148,7 +149,7 @@ def _settings_then(newest: Checkpoint | None) -> JsonObject:
 
 
 def world_sizes(environment: Mapping[str, str]) -> list[int]:
-    """The numbers of processes of all rungs that the step may run on; empty where nobody says."""
+    """Returns the numbers of processes of all rungs of the step; empty if the variable is unset."""
     text = environment.get(WORLD_SIZES_VARIABLE, "")
     sizes = [part.strip() for part in text.split(",") if part.strip()]
     if not all(re.fullmatch("[1-9][0-9]{0,5}", size) for size in sizes):
@@ -157,23 +158,23 @@ def world_sizes(environment: Mapping[str, str]) -> list[int]:
 
 
 def _is_of(store: Store, run: int, job: str) -> bool:
-    """Whether the run's checkpoints were written by an earlier attempt of this same job."""
+    """Whether an earlier attempt of this job wrote the run's checkpoints."""
     newest = _newest_manifest(store, run) if job else None
     return newest is not None and newest.job == job
 
 
 def _with_microbatches(settings: JsonObject, microbatches: int) -> JsonObject:
-    """The settings of the run to go on from, had it had so many microbatches: more processes than it had go on."""
+    """Returns the settings of the run to resume with another number of microbatches, for a resume on more processes."""
     config = settings.get("config")
     changed = {"config": config | {"microbatches": microbatches}} if isinstance(config, dict) else {}
     return settings | changed | {"microbatches": microbatches}
 
 
 def _chosen_then(settings: JsonObject, config: TrainConfig) -> JsonObject:
-    """What the run to go on from chose, of what is left open now; other settings of it are compared."""
+    """Returns the values that the run to resume has resolved, for the fields that are `auto` now."""
     then = settings.get("config")
-    left_open = [name for name in OPEN if getattr(config, name) == "auto"]
-    values = {name: then[name] for name in left_open if name in then} if isinstance(then, dict) else {}
+    auto_fields = [name for name in OPEN if getattr(config, name) == "auto"]
+    values = {name: then[name] for name in auto_fields if name in then} if isinstance(then, dict) else {}
     return {name: value for name, value in values.items() if value != "auto" and _is_value(name, value)}
 
 
@@ -182,7 +183,7 @@ def _is_value(name: str, value: object) -> bool:
 
 
 def _newest_manifest(store: Store, run: int) -> Checkpoint | None:
-    """Of the newest checkpoint of the run that can be read; its parts may be damaged."""
+    """Returns the newest readable manifest of the run, or None; its parts may be damaged."""
     for name in recovery.committed(store, run):
         try:
             return recovery.read_manifest(store, name)
@@ -191,17 +192,17 @@ def _newest_manifest(store: Store, run: int) -> Checkpoint | None:
     return None
 
 
-#: The launcher's word on how often the whole job is interrupted.
+#: Holds the launcher's estimate of interruptions of the whole job per hour.
 RATE_VARIABLE = variables.PREEMPTIONS_PER_HOUR
 
-#: Without one: a day between two ends of any cause. Machines that fail are rarer (6.5 in 1,000 days of a machine of 8
+#: The default: one interruption of any cause a day. Machine failures are rarer (6.5 in 1,000 days of a machine of 8
 #: GPUs: A. Kokolis et al., Revisiting reliability in large-scale machine learning research clusters, HPCA 2025,
-#: https://arxiv.org/abs/2410.21680), but a process that runs out of memory, a full disk and a timeout count as well.
+#: https://arxiv.org/abs/2410.21680), but lack of memory, a full disk and timeouts count too.
 RATE_PER_H = 1 / 24
 
 
 def rate_per_h(environment: Mapping[str, str]) -> float:
-    """How often an hour the job is expected to be interrupted. Raises UserError if the variable holds no rate."""
+    """Returns the expected interruptions of the job per hour. Raises UserError if the variable holds no rate."""
     text = environment.get(RATE_VARIABLE, "")
     try:
         rate = float(text) if text else RATE_PER_H

@@ -1,7 +1,7 @@
-"""Which blocks and parameters of a sharded model a rank uses: ranks that differ would mix up each other's messages.
+"""Checks that all ranks use the same blocks and parameters of a sharded model.
 
-FSDP2 gathers a block when it is called. If one rank calls a block that another does not, each takes the weights of one
-block for those of another, without a word where they have one size.
+FSDP2 gathers a block when it is called. If ranks call different blocks, each receives weights of another block, without
+an error if the sizes are equal.
 """
 
 import zlib
@@ -22,36 +22,37 @@ from vgp.train.processes.rank import Rank
 
 
 class Use:
-    """What one rank uses of its share, step by step."""
+    """The blocks and parameters that one rank uses in each step."""
 
     def __init__(
         self, model: nn.Module, root: nn.Module, blocks: Sequence[nn.Module], rank: Rank, *, every_step: bool,
         within_s: float,
     ):  # fmt: skip
-        """`root` holds the `model`; both it and the `blocks` are sharded already.
-
+        """
         Args:
-            every_step: Whether steps may leave parameters unused. If not, none but the first pass may.
+            root: The sharded module around the `model`.
+            blocks: The sharded blocks of the model.
+            every_step: Whether every step may leave parameters unused; if not, only the first pass may.
         """
         self.model, self.rank, self.every_step, self.within_s = model, rank, every_step, within_s
         self.trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
         self.names = {module: name for name, module in model.named_modules() if module in set(blocks)}
-        #: Parameters that this step has used so far.
+        #: Parameters used so far in this step.
         self.used: set[str] = set()
-        #: A checksum of all calls so far, in their order: the same on every rank.
+        #: A checksum of all calls so far, in order; must be equal on every rank.
         self.calls = 0
         self.rehearsing = False
         self._watched: set[nn.Module] = set()
         for unit in (root, *blocks):
-            unit.register_forward_pre_hook(self._call, prepend=True)  # before the unit is gathered
-            unit.register_forward_pre_hook(self._watch)  # after that
+            unit.register_forward_pre_hook(self._call, prepend=True)  # runs before the unit is gathered
+            unit.register_forward_pre_hook(self._watch)  # runs after it is gathered
         root.register_forward_hook(self._return)
 
     def rehearse(self, backward: Callable[[], object]) -> list[str]:
-        """Runs a first backward pass; names of the parameters that it does not use on this rank.
+        """Runs a first backward pass; returns the names of parameters that it does not use on this rank.
 
         Raises:
-            UserError: the ranks do not call the same blocks.
+            UserError: the ranks call different blocks.
         """
         self.used.clear()
         self.rehearsing = True
@@ -63,14 +64,14 @@ class Use:
         return absent
 
     def end_step(self) -> None:
-        """Raises UserError if this rank has not used all parameters though it must."""
+        """Raises UserError if this rank has left parameters unused without `every_step`."""
         absent = self._absent()
         if absent and not self.every_step:
             raise UserError(unused_sentence(absent, self.rank))
         self._drop_unused()
 
     def _drop_unused(self) -> None:
-        """Parameters that no rank has used get no gradient, as they have none on a single process; FSDP2 gives zero."""
+        """Removes the gradients of parameters that no rank has used, as a single process has none; FSDP2 sets zeros."""
         if self.every_step:
             own = [float(name in self.used) for name in self.trained]
             anywhere = torch.tensor(own, device=self.rank.device)
@@ -99,7 +100,7 @@ class Use:
             raise UserError(calls_sentence(names))
 
     def _watch(self, unit: nn.Module, inputs: object) -> None:
-        """Has the gathered parameters of the unit say when a gradient reaches them; they stay the same objects."""
+        """Registers hooks that note when a gradient reaches the unit's gathered parameters, which stay one object."""
         if unit in self._watched:
             return
         self._watched.add(unit)
@@ -113,7 +114,7 @@ class Use:
 
 
 class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses collectives, for the reason that is given."""
+    """A mode that raises UserError, with the reason `why`, for every collective."""
 
     def __init__(self, why: str):
         super().__init__()  # type: ignore[no-untyped-call]
@@ -125,8 +126,8 @@ class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if operator.namespace in ("c10d", "_c10d_functional"):
             raise UserError(
                 f"the loss calls a collective ({str(operator).split('.')[1].strip('_')}), but {self.why}: the "
-                "processes would wait for each other in vain. Let microbatches be a multiple of the processes, and "
-                "global_batch_size a multiple of microbatches."
+                "processes would wait for each other forever. Set microbatches to a multiple of the processes, and "
+                "global_batch_size to a multiple of microbatches."
             )
         return operator(*args, **(kwargs or {}))
 
@@ -134,16 +135,14 @@ class NoCollectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def unused_sentence(names: Sequence[str], rank: Rank) -> str:
     return (
         f"the loss of rank {rank.rank} did not use these parameters in a step, though it did in the first: "
-        f"{listed(names, 5)}. "
-        "The other processes wait for their gradients. Where that is meant, as with branches at random, set "
-        "unused_parameters=true; a single process needs no setting."
+        f"{listed(names, 5)}. The other processes wait for their gradients. If this is intended, for example with "
+        "random branches, set unused_parameters=true; a single process needs no setting."
     )
 
 
 def calls_sentence(names: Sequence[str]) -> str:
     calls = "; ".join(f"rank {rank} calls {name}" for rank, name in enumerate(names))
     return (
-        "with strategy=fsdp every process must call the same blocks in the same order, since each holds a share of "
-        f"every block: {calls}.\nTake strategy=ddp with unused_parameters=true; or call every block, and mask its "
-        "result."
+        "with strategy=fsdp every process must call the same blocks in the same order, because each holds a share of "
+        f"every block: {calls}.\nSet strategy=ddp and unused_parameters=true; or call every block and mask its result."
     )

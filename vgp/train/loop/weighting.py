@@ -1,8 +1,8 @@
-"""Losses that are a sum and its weight (`vgp.data.task.WeightedLoss`): the mean is over the whole global batch.
+"""Losses with a sum and a weight (`vgp.data.task.WeightedLoss`), averaged over the whole global batch.
 
-What a mean over the batch is divided by, such as its tokens, is known when the last microbatch of the last rank has
-been computed. So each backward pass starts from its sum, divided by a number that is the same in every step, and the
-gradient is multiplied by what that was off once all weights are added up.
+The weight of a batch, such as its number of tokens, is known only after the last microbatch of the last rank. Each
+backward pass therefore divides its sum by a constant, and the gradient is corrected by a factor once all weights are
+known.
 """
 
 import math
@@ -22,7 +22,7 @@ from vgp.train.processes.rank import Rank
 
 
 class RingSum:
-    """Sums flat tensors over microbatches and ranks, in whatever order the network library takes."""
+    """Sums flat tensors over microbatches and ranks, in the order of the network library."""
 
     def __init__(self) -> None:
         self.value: Tensor | None = None
@@ -38,10 +38,10 @@ class RingSum:
 
 
 class TreeSum:
-    """The same along one binary tree over all microbatches: the same bits for any number of ranks.
+    """Sums flat tensors along one binary tree over all microbatches, with equal bits for any number of ranks.
 
-    A rank adds its own microbatches as the lower levels of the tree. Then each rank gets one slice of everyone's
-    sum, adds the upper levels, and sends its slice to all: as much traffic as a ring, but a fixed order.
+    A rank adds its own microbatches as the lower levels of the tree. Then each rank receives one slice of every rank's
+    sum, adds the upper levels, and sends its slice to all: as much traffic as a ring, but in a fixed order.
     Microbatches and ranks must be powers of two, so that every rank holds a whole subtree.
     """
 
@@ -50,7 +50,7 @@ class TreeSum:
         self.subtrees: list[tuple[int, Tensor]] = []
 
     def add(self, flat: Tensor) -> None:
-        """Like adding one to a binary counter: two subtrees of the same height become one."""
+        """Adds a leaf like one to a binary counter: two subtrees of equal height become one."""
         height = 0
         while self.subtrees and self.subtrees[-1][0] == height:
             flat = self.subtrees.pop()[1].add_(flat)
@@ -75,61 +75,61 @@ class TreeSum:
 
 
 def parts(loss: object) -> tuple[Tensor, Tensor | float | None]:
-    """A loss as the task gave it, and its weight; None = it is the mean over the rows.
+    """Splits a task's loss into its total and weight; the weight None = the loss is a mean over the rows.
 
     Raises:
-        UserError: it is neither.
+        UserError: the loss is neither a scalar tensor nor a WeightedLoss.
     """
     total, weight = loss if isinstance(loss, WeightedLoss) else (loss, None)
     if not isinstance(total, Tensor) or total.ndim or (isinstance(weight, Tensor) and weight.ndim):
         raise UserError(
-            f"the task's loss gave {_form(loss)}. Give the mean over the rows of the batch, a scalar tensor; or where "
-            "the mean is over something else, such as tokens, WeightedLoss(total, weight) of vgp.data.task: the sum "
-            "of the losses and what it is divided by, both scalars."
+            f"the task's loss returned {_form(loss)}. Return the mean over the rows of the batch, a scalar tensor. For "
+            "a mean over something else, such as tokens, return WeightedLoss(total, weight) of vgp.data.task: the sum "
+            "of the losses and its divisor, both scalars."
         )
     return total, weight
 
 
 def mean(loss: object) -> Tensor:
-    """The loss as one number, whichever way the task gave it."""
+    """Returns a task's loss, a mean or a WeightedLoss, as one scalar."""
     total, weight = parts(loss)
     return total if weight is None else total / weight
 
 
 class Weighting:
-    """The weights of a step's microbatches, seen by one rank; without effect where losses are means over rows."""
+    """The weights of a step's microbatches on one rank; no effect if losses are means over rows."""
 
     def __init__(self, plan: Plan, rank: Rank, total: RingSum | TreeSum):
         self.plan, self.rank, self.sum = plan, rank, total
         #: A power of two near the weight of a row; 0 = losses are means over rows.
         self.unit = 0.0
-        #: Whether it is still to be seen which of both they are.
+        #: Whether the kind of losses is still unknown.
         self.open = True
         self.first: float | None = None
 
     def settle(self, rows: int, within_s: float) -> None:
-        """Ends the first pass, over so many rows. Raises UserError if the ranks have seen losses of both kinds."""
-        seen = None if self.first is None else self.first / rows
-        everyone = self.rank.exchange(seen, within_s=within_s) if self.rank.world_size > 1 else [seen]
+        """Ends the first pass, over `rows` rows. Raises UserError if ranks have seen losses of both kinds."""
+        row_weight = None if self.first is None else self.first / rows
+        everyone = self.rank.exchange(row_weight, within_s=within_s) if self.rank.world_size > 1 else [row_weight]
         if len({value is None for value in everyone}) > 1:
             raise UserError(_both_kinds())
-        if everyone[0] is not None:  # of the first microbatch, the same for every number of ranks
+        if everyone[0] is not None:  # the first microbatch's, so that it does not depend on the number of ranks
             self.unit = 2.0 ** round(math.log2(everyone[0])) if 0 < everyone[0] < math.inf else 1.0
         self.open = False
 
     def factor(self, share: Tensor, whole: float) -> Tensor:
-        """What the gradient of a microbatch's loss starts from.
+        """Returns the gradient that a microbatch's backward pass starts from.
 
         Args:
-            share: That of a mean over its rows.
-            whole: That of a microbatch that is the whole batch.
+            share: The value for a mean over the microbatch's rows.
+            whole: The value for a microbatch that is the whole batch.
         """
         if not self.unit:
             return share
         return torch.tensor(whole / (self.plan.global_batch_size * self.unit), device=share.device)
 
     def add(self, loss: Tensor, weight: Tensor | float | None) -> Tensor:
-        """Takes note of a microbatch: its mean loss, or its sum and weight, float64 (2,). Waits for no device."""
+        """Adds a microbatch; returns its mean loss, or its sum and weight as float64 (2,). Waits for no device."""
         if self.open:
             self.first = None if weight is None else float(weight)
         elif (weight is None) == bool(self.unit):
@@ -142,7 +142,7 @@ class Weighting:
         return both
 
     def end_step(self, parameters: Sequence[Tensor]) -> None:
-        """Turns the step's gradient into that of the sum of all losses divided by the sum of all weights."""
+        """Rescales the step's gradient to that of the sum of all losses divided by the sum of all weights."""
         if not self.unit:
             return
         weight = self.sum.total()[0]
@@ -153,11 +153,11 @@ class Weighting:
 
 
 def global_mean(totals: Sequence[float], weights: Sequence[float], step: int) -> float:
-    """The loss of a step; 0 where nothing in it counts. Raises UserError for weights that cannot be."""
+    """Returns the mean loss of a step; 0 if all weights and losses are 0. Raises UserError for invalid weights."""
     if not all(0 <= weight < math.inf for weight in weights):
         raise UserError(
-            f"the weight of the loss of step {step} was {min(weights):g} to {max(weights):g} in its microbatches: "
-            "WeightedLoss(total, weight) takes what the sum is divided by, a finite number of at least 0."
+            f"the weight of the loss of step {step} was {min(weights):g} to {max(weights):g} in its microbatches: the "
+            "weight of a WeightedLoss(total, weight) must be a finite number of at least 0."
         )
     total, weight = sum(totals), sum(weights)
     return total / weight if weight else total and math.nan
@@ -165,8 +165,8 @@ def global_mean(totals: Sequence[float], weights: Sequence[float], step: int) ->
 
 def _both_kinds() -> str:
     return (
-        "the task's loss gave a WeightedLoss for one batch and a plain mean for another: let it give the same kind for "
-        "every batch; a batch with nothing to learn from gives WeightedLoss(0 * model output, 0)."
+        "the task's loss returned a WeightedLoss for one batch and a plain mean for another: return one kind for every "
+        "batch; for a batch with nothing to learn, return WeightedLoss(0 * model output, 0)."
     )
 
 
@@ -178,11 +178,8 @@ def _form(loss: object) -> str:
     return "a plain tuple" if isinstance(loss, tuple) else f"a {type(loss).__name__}"
 
 
-# ---- what every rank has, on every rank
-
-
 def gather(values: list[float], length: int) -> Tensor:
-    """Every rank's `values`, padded to `length`: float64 (world_size, length) on the CPU, over gloo."""
+    """Gathers every rank's `values`, padded to `length`: float64 (world_size, length) on the CPU, over gloo."""
     own = torch.zeros(length, dtype=torch.float64)
     own[: len(values)] = torch.tensor(values, dtype=torch.float64)
     everyone = torch.empty(dist.get_world_size() * length, dtype=torch.float64)

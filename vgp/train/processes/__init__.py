@@ -1,11 +1,11 @@
-"""One process per GPU: started, watched, and ended together.
+"""One process per GPU: starts, watches and ends the training processes.
 
-launch.py     the one call: starts the processes and waits
+launch.py     `launch`: starts the launcher process and waits for its report
 launcher.py   the launcher process: imports torch once, forks the ranks
 rank.py       one training process and its process group
-child.py      what a launch is asked for, and a rank as its launcher sees it
+child.py      the request of a launch, and a rank as its launcher sees it
 watch.py      waits for the ranks, finds the first to fail
-control.py    how the launchers of several machines talk
-hang.py       where a rank is, without its help, and what the ranks called last
-gpu.py        whether PyTorch can compute on this machine's GPU; its use, memory and temperature
+control.py    messages between the launchers of several machines
+hang.py       the step, stacks and last collectives of a rank that hangs
+gpu.py        checks that PyTorch can use the GPU; reads its use, memory and temperature
 """

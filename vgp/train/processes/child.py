@@ -1,4 +1,4 @@
-"""What a launch is asked for, and one rank as its launcher sees it: its output, its end, whether it is to blame."""
+"""The request of a launch, and a rank as its launcher sees it: its output, its end, and whether it caused a failure."""
 
 import re
 import signal
@@ -14,25 +14,25 @@ from vgp.train.processes.hang import Trace
 
 
 class LaunchRequest(BaseModel):
-    """A function to run in every process of this machine, and how they are watched."""
+    """A function to run in every process of this machine, and the limits for watching them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: `module:function`; it is called with the argument and its `Rank`.
+    #: `module:function`, called with the argument and its `Rank`.
     target: str
-    #: JSON, which only the target reads: as what its first parameter is annotated with.
+    #: JSON, parsed as the annotation of the target's first parameter.
     argument: str
     cluster: Cluster
-    #: Processes on this machine, the same on all.
+    #: Processes on this machine, equal on all machines.
     nproc: int
     rendezvous_timeout_s: float
     lost_after_s: float
     hang_after_s: float
-    #: The caller's process, with which the launcher ends.
+    #: The caller's process; the launcher ends with it.
     parent: int
     #: The caller's `sys.path`.
     path: tuple[str, ...]
-    #: Whether stderr is a person's terminal.
+    #: Whether stderr is a terminal.
     terminal: bool
 
     @property
@@ -48,27 +48,28 @@ class LaunchRequest(BaseModel):
 _LAST_LINES = 15
 #: From the last line of NCCL's watchdog (`ProcessGroupNCCL.cpp`).
 _NCCL_LATE = b"Watchdog caught collective operation timeout"
-#: With which faulthandler ends: some eighty names of libraries, after the stack that tells where it was.
+#: The last line of faulthandler, after the stack: some eighty names of libraries.
 _MODULES = re.compile(rb"Extension modules: .* \(total: \d+\)")
 
 
 class Ending(TypedDict, total=False):
-    """How a rank ended, or all ranks of a launch, as the one says it to the other."""
+    """The end of a rank, or of all ranks of a launch, as sent to the launcher or its caller."""
 
     #: `value`, `preempted`, `user_error`, `failed`, `lost` or `store_down`.
     kind: Required[str]
     value: Json
     text: str
-    #: Whether it only lost its peer, or waited for it in vain.
+    #: Whether the rank failed only because it lost another rank.
     bystander: bool
+    #: Whether the rank timed out waiting for another rank.
     late: bool
-    #: Whether the text needs no words about the rank.
+    #: Whether the text explains the failure without naming the rank.
     known: bool
 
 
 @dataclass
 class Child:
-    """One rank, seen from the launcher."""
+    """A rank as its launcher sees it."""
 
     pid: int
     rank: int
@@ -76,30 +77,30 @@ class Child:
     stderr: int
     events: int
     trace: Trace
+    #: As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running.
     status: int | None = None
-    """As from `waitstatus_to_exitcode`: negative = killed by that signal; None = running."""
     ending: Ending | None = None
     failed_at: float = float("inf")
     last: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_LINES))
+    #: The unfinished line of each descriptor.
     partial: dict[int, bytes] = field(default_factory=dict)
-    """The unfinished line of each descriptor."""
     message: bytes = b""
+    #: Whether NCCL's watchdog has logged that it ends the process after a timeout.
     aborted: bool = False
-    """Whether NCCL has said that it ends the process, since it waited in vain."""
 
     def hear(self, data: bytes, descriptor: int) -> list[bytes]:
-        """Takes output in; returns the lines that are complete."""
+        """Adds output of the rank; returns the complete lines."""
         *lines, self.partial[descriptor] = (self.partial.get(descriptor, b"") + data).split(b"\n")
-        self.last.extend(_shown(line) for line in lines if not _MODULES.fullmatch(line))
+        self.last.extend(_visible_text(line) for line in lines if not _MODULES.fullmatch(line))
         self.aborted = self.aborted or _NCCL_LATE in data
         return lines
 
     def last_output(self) -> list[str]:
-        return [*self.last, *(_shown(line) for line in self.partial.values() if line)]
+        return [*self.last, *(_visible_text(line) for line in self.partial.values() if line)]
 
     @property
     def guilt(self) -> tuple[int, float]:
-        """Smallest for the rank that brought the others down: those that only lost their peer come last."""
+        """A sort key, smallest for the rank that caused the failure: bystanders come last."""
         return int(self.is_bystander), self.failed_at
 
     @property
@@ -108,18 +109,18 @@ class Child:
 
     @property
     def is_late(self) -> bool:
-        """Whether it waited in vain for another."""
+        """Whether it timed out waiting for another rank."""
         return bool(self.ending and self.ending.get("late")) or (self.aborted and self.status == -signal.SIGABRT)
 
     @property
     def how(self) -> str:
-        """How it ended, such as `was killed by SIGKILL`."""
+        """The end in words, for example `was killed by SIGKILL`."""
         if self.status is not None and self.status < 0:
             name = signal.Signals(-self.status).name
             return f"was killed by {name}" + (" (often: out of memory)" if name == "SIGKILL" else "")
         return "failed" if self.status in (None, 1) else f"failed with exit code {self.status}"
 
 
-def _shown(line: bytes) -> str:
-    """What a terminal shows of a line that was rewritten with carriage returns."""
+def _visible_text(line: bytes) -> str:
+    """Returns the text that a terminal shows of a line with carriage returns."""
     return line.rstrip(b"\r").rsplit(b"\r", 1)[-1].decode(errors="replace")

@@ -1,8 +1,8 @@
-"""How the launchers of several machines tell each other that a rank failed, a machine is gone, or all is done.
+"""Messages between the launchers of several machines: a rank failed, a machine is lost, or all ranks have ended.
 
-They share the key-value store that rank 0 holds on the chief, and write to it every half second. A machine that has
-not been heard of for `lost_after_s` counts as lost, on both sides of the cut: the chief looks at everyone's last word,
-the others at the chief's answers. A thread, since a dead network blocks its caller.
+The launchers share the key-value store of rank 0 on the chief, and write a heartbeat every half second. A machine that
+is silent for `lost_after_s` counts as lost. The chief checks the heartbeats of the others; the others check that the
+chief answers. This runs in a thread, because a dead network blocks its caller.
 """
 
 import contextlib
@@ -23,46 +23,47 @@ POLL_S = 0.5
 _FAILURE = "launcher/failure"
 _FINISHED = "launcher/finished"
 _LATE = "launcher/late"
-#: A place behind every other: of a machine whose ranks have ended.
+#: The position of a machine whose ranks have ended, later than every other.
 NOWHERE = (1 << 62, 0)
-#: How long rank 0 keeps the store for the launchers of other machines, so that they can read that all is done.
+#: Seconds for which rank 0 keeps the store, so that the other launchers can read that all ranks have ended.
 _LAST_S = 5.0
-#: How long one try to reach the chief may take: Linux asks an address three times in it.
+#: Seconds of one attempt to connect to the chief; Linux sends three requests in that time.
 _TRY_S = 5.0
 
 
 class Control(threading.Thread):
-    """This machine's line to the others, for `vgp.train.processes.watch`."""
+    """The connection of this machine's launcher to the others, for `vgp.train.processes.watch`."""
 
     def __init__(self, place: Cluster, timeout_s: float, lost_after_s: float):
         super().__init__(name="control", daemon=True)
         self.place, self.timeout_s, self.lost_after_s = place, timeout_s, lost_after_s
-        #: The first failure that any machine published: `kind` as in a report, and `text`.
+        #: The first failure that a machine has published, with `kind` and `text`.
         self.failure: Ending | None = None
         self.last_heard = float("inf")
-        #: Whether the chief's store has ended, and was not merely silent.
+        #: Whether the chief's store has closed, rather than being silent.
         self.gone = False
         self.outgoing: Ending | None = None
         self.published = threading.Event()
-        #: Where this machine's last rank is, as `vgp.train.processes.hang.Trace.position`.
+        #: Returns the position of this machine's last rank, as `vgp.train.processes.hang.Trace.position`.
         self.position: Callable[[], tuple[int, int]] = lambda: NOWHERE
-        #: Set where a rank waited in vain for another; then it is so on every machine, with where the last rank is.
+        #: Whether a rank on any machine has timed out waiting for another.
         self.late = False
+        #: The position of the last rank of all machines, if `late`.
         self.last_position = NOWHERE
-        #: Set where all ranks have ended well; only the chief's may then have work left.
+        #: Whether all ranks of this machine have succeeded; rank 0 may then still have work.
         self.left = False
-        #: Whether the chief has finished its work as well.
+        #: Whether rank 0 has finished its work too.
         self.finished = False
         self._heard: dict[int, tuple[bytes, float]] = {}
 
     @property
     def lost(self) -> bool:
-        """Whether the chief has been silent for too long, or its store is gone."""
+        """Whether the chief has been silent for `lost_after_s`, or its store has closed."""
         return time.monotonic() - self.last_heard > self.lost_after_s
 
     @property
     def loss(self) -> str:
-        """What is lost, in words."""
+        """The lost machine, in words."""
         if quiet := ", ".join(self.quiet()):
             return f"the machine {quiet} is gone"
         if self.gone:
@@ -70,7 +71,7 @@ class Control(threading.Thread):
         return f"the chief {self.place.chief} has been silent for {self.lost_after_s:g} s"
 
     def quiet(self) -> list[str]:
-        """On the chief: hosts that have missed several of their last words; none while it hears nobody."""
+        """Returns, on the chief, the hosts that have missed several heartbeats; none if all are silent."""
         if self.lost:
             return []
         now = time.monotonic()
@@ -78,12 +79,12 @@ class Control(threading.Thread):
         return [value.decode().split()[0] for value in late]
 
     def publish(self, failure: Ending | None) -> None:
-        """Tells the other machines of our failure, if it is ours; waits until they can have read whichever it is."""
+        """Publishes this machine's failure (None = another machine's), and waits until the others can have read it."""
         if failure and self.failure is None and self.is_alive():
             self.outgoing = failure
             self.published.wait(10)
         if self.place.node == 0 and self.is_alive():
-            time.sleep(3 * POLL_S)  # the store goes when our ranks go
+            time.sleep(3 * POLL_S)  # the store closes when rank 0 ends
 
     def run(self) -> None:
         try:
@@ -96,38 +97,39 @@ class Control(threading.Thread):
                 self.last_heard = time.monotonic()
                 time.sleep(POLL_S)
         except (MachineLost, RuntimeError, ValueError):  # torch's DistNetworkError and DistStoreError are RuntimeErrors
-            self.gone, self.last_heard = True, -float("inf")  # the chief is gone, has finished, or never came
+            self.gone, self.last_heard = True, -float("inf")  # the chief is gone, has finished, or never started
 
     def _exchange(self, store: dist.TCPStore) -> None:
         step, stage = self.position()
         store.set(_alive(self.place.node), f"{self.place.host} {time.monotonic()} {step} {stage}")
         if self.left:
             store.set(_left(self.place.node), "")
-        # When all others have left, the chief's own work needs nobody: no machine that fails may end it.
-        alone = self.place.node == 0 and store.check([_left(node) for node in range(1, self.place.nodes)])
-        if self.place.node == 0 and self.outgoing is None and not alone:
-            self._look_for_silence(store)
+        # Once all others have left, a failing machine must not end the chief's remaining work.
+        is_alone = self.place.node == 0 and store.check([_left(node) for node in range(1, self.place.nodes)])
+        if self.place.node == 0 and self.outgoing is None and not is_alone:
+            self._check_heartbeats(store)
         if self.outgoing is not None:
             store.compare_set(_FAILURE, "", json.dumps(self.outgoing))
             self.published.set()
-        if store.check([_FAILURE]) and not alone:
+        if store.check([_FAILURE]) and not is_alone:
             self.failure = json.loads(store.get(_FAILURE))
-        self._look_for_the_late(store)
+        self._check_late(store)
         if self.left and store.check([_FINISHED]):
             self.finished = True
             store.set(_seen(self.place.node), "")
 
-    def _look_for_the_late(self, store: dist.TCPStore) -> None:
+    def _check_late(self, store: dist.TCPStore) -> None:
+        """Shares that a rank has timed out, and finds the position of the last rank of all machines."""
         if self.late:
             store.set(_LATE, "")
         if store.check([_LATE]):
             present = [key for key in map(_alive, range(self.place.nodes)) if store.check([key])]
-            words = [store.get(key).decode().split() for key in present]
-            self.last_position = min((int(step), int(stage)) for *_, step, stage in words)
+            heartbeats = [store.get(key).decode().split() for key in present]
+            self.last_position = min((int(step), int(stage)) for *_, step, stage in heartbeats)
             self.late = True
 
-    def _look_for_silence(self, store: dist.TCPStore) -> None:
-        """The chief's part: machines that have been heard of once must keep talking."""
+    def _check_heartbeats(self, store: dist.TCPStore) -> None:
+        """Checks, on the chief, the heartbeat of every machine that has sent one before."""
         now = time.monotonic()
         for node in range(1, self.place.nodes):
             if not store.check([_alive(node)]) or store.check([_left(node)]):
@@ -144,15 +146,15 @@ class Control(threading.Thread):
 
 
 def await_chief(place: Cluster, timeout_s: float, try_s: float = _TRY_S) -> None:
-    """Waits until the chief takes connections. torch would wait as well, and give up with an error and a C++ stack.
+    """Waits until the chief accepts connections; torch's own wait would end with a C++ stack.
 
-    The name is looked up anew for every try: a machine that is replaced keeps its name, and not its address.
+    Each attempt resolves the name again, because a replaced machine keeps its name but not its address.
 
     Args:
-        try_s: How long one try may take; an address that nobody has any more answers nothing at all.
+        try_s: Timeout of an attempt, because an unused address never answers.
 
     Raises:
-        MachineLost: it took none for `timeout_s`.
+        MachineLost: the chief accepted no connection for `timeout_s`.
     """
     until = time.monotonic() + timeout_s
     while True:
@@ -160,19 +162,21 @@ def await_chief(place: Cluster, timeout_s: float, try_s: float = _TRY_S) -> None
         try:
             socket.create_connection((place.chief, place.port), timeout=wait_s).close()
             return
-        except OSError as error:  # it is not up yet, or its name is not known yet
+        except OSError as error:  # the chief or its name may not exist yet
             if time.monotonic() >= until:
-                words = f"the chief {place.chief} did not come within {timeout_s:g} s"
-                raise MachineLost(f"{words} at the start (rendezvous_timeout_s): {error}") from None
+                raise MachineLost(
+                    f"the chief {place.chief} did not come within {timeout_s:g} s at the start "
+                    f"(rendezvous_timeout_s): {error}"
+                ) from None
         time.sleep(POLL_S)
 
 
 def tell_launchers(store: dist.Store, place: Cluster) -> None:
-    """Said by rank 0, which holds the store, before it ends: the others' launchers wait for it."""
+    """Publishes, from rank 0, that its work is finished; the launchers of the other machines wait for that."""
     if place.nodes == 1:
         return
     store.set(_FINISHED, "")
-    with contextlib.suppress(RuntimeError):  # one that has gone already
+    with contextlib.suppress(RuntimeError):  # a machine may be gone already
         store.wait([_seen(node) for node in range(1, place.nodes)], timedelta(seconds=_LAST_S))
 
 

@@ -1,7 +1,7 @@
-"""The GPUs of this machine: whether PyTorch can compute on them; their use, memory and temperature.
+"""Checks that PyTorch can use this machine's GPUs, and reads their use, memory and temperature.
 
-The figures come from NVIDIA's management library, without a package: https://docs.nvidia.com/deploy/nvml-api/; that it
-works was not measured on a GPU, only against a library of our own.
+The figures come from NVIDIA's management library through ctypes: https://docs.nvidia.com/deploy/nvml-api/. Tested
+against a mock library, not on a GPU.
 """
 
 import ctypes
@@ -19,14 +19,14 @@ def require_usable(device: torch.device, gpus: int) -> None:
     """Raises UserError if the machine has GPUs that PyTorch cannot use.
 
     Args:
-        device: What PyTorch computes on.
-        gpus: GPUs that the driver shows to this process.
+        device: The device that PyTorch uses.
+        gpus: Number of GPUs that the driver shows to this process.
     """
     if device.type == "cpu" and gpus and not torch.version.hip:
         raise UserError(
             f"this machine has {gpus} GPUs, and PyTorch {torch.__version__} cannot use them: "
             + ("it was built without CUDA" if torch.version.cuda is None else "their driver is too old for its CUDA")
-            + ". Take another image, or set CUDA_VISIBLE_DEVICES= (empty) to train on the CPU."
+            + ". Use another image, or set CUDA_VISIBLE_DEVICES= (empty) to train on the CPU."
         )
     if device.type == "cuda" and not torch.version.hip:
         capability = torch.cuda.get_device_capability(device)
@@ -35,20 +35,21 @@ def require_usable(device: torch.device, gpus: int) -> None:
 
 
 def covers(architectures: Sequence[str], capability: tuple[int, int]) -> bool:
-    """Whether kernels for these architectures run on a GPU of this capability; true where none are listed.
+    """Whether kernels for these architectures run on a GPU of this compute capability; true if the list is empty.
 
-    Machine code (`sm_86`) runs on the same major and no smaller minor number, intermediate code (`compute_86`) on all
-    that are newer; with the letter a, on that GPU alone
+    Machine code (`sm_86`) runs on an equal major version and an equal or newer minor version; intermediate code
+    (`compute_86`) on every newer version; code with the suffix a only on that version
     (https://docs.nvidia.com/cuda/blackwell-compatibility-guide/).
     """
     return not architectures or any(_runs(name, capability) for name in architectures)
 
 
 def sentence(gpu: str, capability: tuple[int, int]) -> str:
-    there = ", ".join(torch.cuda.get_arch_list())
+    """Returns the error message for a GPU on which none of PyTorch's kernels runs."""
+    architectures = ", ".join(torch.cuda.get_arch_list())
     return (
-        f"this image's PyTorch {torch.__version__} has kernels for {there}; the GPU, {gpu}, is "
-        f"sm_{capability[0]}{capability[1]}, on which none of them runs. Take an image with a PyTorch for this GPU, or "
+        f"this image's PyTorch {torch.__version__} has kernels for {architectures}; the GPU, {gpu}, is "
+        f"sm_{capability[0]}{capability[1]}, on which none of them runs. Use an image with a PyTorch for this GPU, or "
         "another GPU."
     )
 
@@ -57,12 +58,12 @@ def _runs(architecture: str, capability: tuple[int, int]) -> bool:
     parts = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", architecture)
     if not parts:
         return False
-    kind, has, letter = parts[1], (int(parts[2]), int(parts[3])), parts[4]
-    if letter == "a":
-        return has == capability
-    if kind == "compute" and not letter:
-        return has <= capability
-    return has[0] == capability[0] and has[1] <= capability[1]
+    kind, version, suffix = parts[1], (int(parts[2]), int(parts[3])), parts[4]
+    if suffix == "a":
+        return version == capability
+    if kind == "compute" and not suffix:
+        return version <= capability
+    return version[0] == capability[0] and version[1] <= capability[1]
 
 
 NAN = float("nan")
@@ -70,9 +71,9 @@ NAN = float("nan")
 
 @dataclass(frozen=True)
 class Reading:
-    """One look at a GPU; nan is what the driver does not tell."""
+    """The state of a GPU at one moment; nan = the driver does not report it."""
 
-    #: Share of the last moments in which a kernel ran, in percent.
+    #: Percent of the last sample period in which a kernel ran.
     use: float = NAN
     memory_bytes: float = NAN
     memory_total_bytes: float = NAN
@@ -88,7 +89,7 @@ class _Memory(ctypes.Structure):
 
 
 class Gpu:
-    """One GPU, by the identity that CUDA gives it: its number may be another one here."""
+    """A GPU by its CUDA UUID, because its index may differ between CUDA and the management library."""
 
     def __init__(self, uuid: str, library: str = "libnvidia-ml.so.1"):
         self.handle = ctypes.c_void_p()
@@ -105,45 +106,46 @@ class Gpu:
             self.library = None
 
     def read(self) -> Reading:
-        """Takes some tens of microseconds."""
+        """Reads the current figures, in some tens of microseconds."""
         use, memory, celsius = _Use(), _Memory(), ctypes.c_uint()
-        of_the_chip = 0
-        used = self._call("nvmlDeviceGetUtilizationRates", self.handle, ctypes.byref(use))
-        filled = self._call("nvmlDeviceGetMemoryInfo", self.handle, ctypes.byref(memory))
-        warm = self._call("nvmlDeviceGetTemperature", self.handle, of_the_chip, ctypes.byref(celsius))
+        chip_sensor = 0
+        has_use = self._call("nvmlDeviceGetUtilizationRates", self.handle, ctypes.byref(use))
+        has_memory = self._call("nvmlDeviceGetMemoryInfo", self.handle, ctypes.byref(memory))
+        has_celsius = self._call("nvmlDeviceGetTemperature", self.handle, chip_sensor, ctypes.byref(celsius))
         return Reading(
-            use=use.gpu if used else NAN, memory_bytes=memory.used if filled else NAN,
-            memory_total_bytes=memory.total if filled else NAN, celsius=celsius.value if warm else NAN,
+            use=use.gpu if has_use else NAN, memory_bytes=memory.used if has_memory else NAN,
+            memory_total_bytes=memory.total if has_memory else NAN, celsius=celsius.value if has_celsius else NAN,
         )  # fmt: skip
 
     def _call(self, name: str, *arguments: object) -> bool:
-        """Whether the call succeeded; false where the library does not have it."""
+        """Calls a function of the library; returns whether it exists and succeeded."""
         function = getattr(self.library, name, None) if self.library else None
         return function is not None and function(*arguments) == 0
 
 
 def summary(readings: list[Reading]) -> str:
-    """Such as `GPU 93% 61.2/79.6 GiB 64 C`: the mean use of all GPUs, the fullest memory, the highest temperature."""
+    """Formats the mean use, the fullest memory and the highest temperature: `GPU 93% 61.2/79.6 GiB 64 C`."""
     parts = []
-    if use := _told(reading.use for reading in readings):
+    if use := _known(reading.use for reading in readings):
         parts.append(f"{sum(use) / len(use):.0f}%")
-    if full := [r for r in readings if not math.isnan(r.memory_bytes)]:
-        most = max(full, key=lambda r: r.memory_bytes / max(r.memory_total_bytes, 1))
-        parts.append(f"{most.memory_bytes / 2**30:.1f}/{most.memory_total_bytes / 2**30:.1f} GiB")
-    if warm := _told(reading.celsius for reading in readings):
-        parts.append(f"{max(warm):.0f} C")
+    if with_memory := [r for r in readings if not math.isnan(r.memory_bytes)]:
+        fullest = max(with_memory, key=lambda r: r.memory_bytes / max(r.memory_total_bytes, 1))
+        parts.append(f"{fullest.memory_bytes / 2**30:.1f}/{fullest.memory_total_bytes / 2**30:.1f} GiB")
+    if celsius := _known(reading.celsius for reading in readings):
+        parts.append(f"{max(celsius):.0f} C")
     return "GPU " + " ".join(parts) if parts else ""
 
 
-def _told(values: Iterable[float]) -> list[float]:
+def _known(values: Iterable[float]) -> list[float]:
     return [value for value in values if not math.isnan(value)]
 
 
 def scalars(readings: list[Reading]) -> dict[str, float]:
-    """For curves: of all GPUs the least and the mean use, the fullest memory in GiB, the highest temperature."""
+    """Returns points for curves: the mean and least use, the fullest memory in GiB and the highest temperature."""
     if not readings:
         return {}
-    use, memory, celsius = map(_told, zip(*((r.use, r.memory_bytes / 2**30, r.celsius) for r in readings), strict=True))
-    told = {"gpu/use_percent": sum(use) / len(use), "gpu/least_use_percent": min(use)} if use else {}
-    told |= {"gpu/memory_gib": max(memory)} if memory else {}
-    return told | ({"gpu/celsius": max(celsius)} if celsius else {})
+    columns = zip(*((r.use, r.memory_bytes / 2**30, r.celsius) for r in readings), strict=True)
+    use, memory, celsius = map(_known, columns)
+    points = {"gpu/use_percent": sum(use) / len(use), "gpu/least_use_percent": min(use)} if use else {}
+    points |= {"gpu/memory_gib": max(memory)} if memory else {}
+    return points | ({"gpu/celsius": max(celsius)} if celsius else {})

@@ -1,8 +1,8 @@
-"""Starts the training processes of this machine and waits for them: one call, no torch in the caller.
+"""Starts the training processes of this machine and waits for them, without torch in the caller.
 
 `launch("vgp.train.loop.trainer:run", {...})` runs the function in one process per GPU. A separate launcher process
-imports torch once and forks the ranks, so that N ranks cost one import, and so that the caller's threads, signal
-handlers and memory never meet a fork. What happens there: launcher.py; a rank: rank.py.
+(launcher.py) imports torch once and forks the ranks (rank.py): N ranks cost one import, and the caller, with its
+threads and signal handlers, is never forked.
 """
 
 import json
@@ -26,29 +26,28 @@ from vgp.protocol.cluster import cluster, process_count, started_by_torchrun
 from vgp.protocol.imports import search_path
 from vgp.train.processes.child import LaunchRequest
 
-#: Seconds in which another signal is part of the same stop: timeout(1), for one, sends each to the process and to its
-#: group.
+#: Seconds for which a further signal belongs to the first: timeout(1), for example, signals the process and its group.
 ONE_S = 0.3
-#: Threads that spin while they wait made two threads on two busy cores over ten times slower than sleeping ones.
-#: Read when the thread library is loaded, so it must be set before torch is imported.
+#: Spinning threads on two busy cores were over ten times slower than sleeping ones. The thread library reads the
+#: variable when it is loaded, so it must be set before the import of torch.
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class Condition(Protocol):
-    """What the processes may only run under, such as a lease that another run may take over."""
+    """A condition for the processes to run, such as a lease that another run may take over."""
 
-    #: Why it no longer holds, in words; "" while it does.
+    #: Why the condition is lost; "" while it holds.
     loss: str
 
     def on_loss(self, end: Callable[[], None]) -> None:
-        """Has this called once it no longer holds; at once if so already."""
+        """Registers `end` to be called when the condition is lost; calls it at once if it is already lost."""
 
 
 class Notice(Protocol):
-    """Who may ask the processes to save and stop, as a SIGTERM does."""
+    """A source of requests to save and stop, like a SIGTERM."""
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Has this called once they are to stop; at once if so already."""
+        """Registers `stop` to be called when the processes must stop; calls it at once if they must already."""
 
 
 def launch(
@@ -66,21 +65,22 @@ def launch(
     """Runs `target` (`module:function`, called with the argument and its `Rank`) in every process.
 
     Args:
-        argument: Goes to the processes as JSON, and is there what the target's first parameter is annotated with.
-        rendezvous_timeout_s: How long machines wait for each other at the start.
-        lost_after_s: Silence after which a machine counts as lost; all others then end within 10 s.
-        hang_after_s: How long ranks wait for one that does not come; all then end within 10 s, and it is named.
-        condition: The processes are killed at once when it no longer holds.
-        notice: Asks them to save and stop.
+        argument: Sent to the processes as JSON and parsed as the annotation of the target's first parameter.
+        rendezvous_timeout_s: Seconds for which machines wait for each other at the start.
+        lost_after_s: Seconds of silence after which a machine counts as lost; all others then end within 10 s.
+        hang_after_s: Seconds for which ranks wait for a missing rank; all then end within 10 s, and the error names it.
+        condition: When it is lost, the processes are killed at once.
+        notice: Requests that the processes save and stop.
 
     Returns:
-        What global rank 0 returned (JSON values only) on the machine that holds it; None on the others.
+        The value that global rank 0 returned (JSON values only), on its machine; None on the others.
 
     Raises:
-        UserError: the request is wrong, or a rank raised one.
+        UserError: the request is wrong, or a rank raised UserError.
         Preempted: SIGTERM or SIGINT came, here or on any rank, and the ranks stopped.
-        MachineLost: another machine of the job is gone, or never came.
-        ProcessFailed: a rank failed; says which, where and its traceback or last words. Or the condition was lost.
+        MachineLost: another machine of the job is gone or never came.
+        ProcessFailed: a rank failed (the message names it, with its traceback or last output), or the condition was
+            lost.
     """
     environment = os.environ if environment is None else environment
     if started_by_torchrun(environment):
@@ -106,36 +106,36 @@ def launch(
     if not report and condition and condition.loss:
         raise ProcessFailed(condition.loss)
     if not report and asked:
-        raise Preempted("training was ended before it could save; start it again to resume from the last checkpoint.")
+        raise Preempted("training ended before it could save; start it again to resume from the last checkpoint.")
     return _outcome(report, code)
 
 
 def _end_this_process(condition: Condition) -> None:
     print(f"failed: {condition.loss}", file=sys.stderr, flush=True)
-    os._exit(EXIT_FAILED)  # torchrun then ends the others
+    os._exit(EXIT_FAILED)  # torchrun then ends the other processes
 
 
 def _run_launcher(
     request: str, environment: Mapping[str, str], condition: Condition | None, notice: Notice | None
 ) -> tuple[str, int, bool]:
-    """The launcher's report, its exit code, and whether a signal asked it to stop.
+    """Runs the launcher; returns its report, its exit code, and whether a signal requested a stop.
 
-    Its own session keeps Ctrl-C away from the ranks: we pass it on once.
+    The launcher has its own session, so Ctrl-C reaches the ranks only through `_passing_signals`.
     """
-    report, written = os.pipe()
-    command = [sys.executable, "-m", "vgp.train.processes.launcher", str(written)]
-    # torch warns, with a C++ stack, when a peer has gone; who went and why is our report's to say.
+    report, report_end = os.pipe()
+    command = [sys.executable, "-m", "vgp.train.processes.launcher", str(report_end)]
+    # Silences torch's C++ stacks about lost peers: the report explains the failure.
     environment = {"TORCH_CPP_LOG_LEVEL": "ERROR", **THREADS, **environment}
     child = subprocess.Popen(
-        command, stdin=subprocess.PIPE, pass_fds=(written,), start_new_session=True, env=environment
+        command, stdin=subprocess.PIPE, pass_fds=(report_end,), start_new_session=True, env=environment
     )
-    os.close(written)
+    os.close(report_end)
     if condition:
         condition.on_loss(child.kill)  # the ranks die with it
     try:
         with _passing_signals(child, notice) as asked, os.fdopen(report, "rb") as stream:
             assert child.stdin
-            with suppress(BrokenPipeError):  # it may have been ended already
+            with suppress(BrokenPipeError):  # the launcher may have ended already
                 child.stdin.write(request.encode())
                 child.stdin.close()
             return stream.read().decode(), child.wait(), bool(asked)
@@ -147,10 +147,10 @@ def _run_launcher(
 
 @contextmanager
 def _passing_signals(child: "subprocess.Popen[bytes]", notice: Notice | None) -> Iterator[list[float]]:
-    """The first SIGTERM or SIGINT asks the ranks to save and stop, a second SIGINT ends them at once.
+    """Passes signals on: the first SIGTERM or SIGINT asks the ranks to save and stop, a second SIGINT kills them.
 
-    A second SIGTERM does nothing: a machine that is taken away may send several, and ends us soon enough itself.
-    Yields when they were asked, so far. Outside the main thread Python cannot catch any.
+    A second SIGTERM does nothing, because a preempted machine may send several before it ends. Yields a list with the
+    time of the request, empty so far. Outside the main thread, Python cannot catch signals.
     """
     asked: list[float] = []
 

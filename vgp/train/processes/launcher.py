@@ -1,7 +1,7 @@
-"""The launcher process: imports torch once, forks the ranks, relays what they say, and ends them together.
+"""The launcher process: imports torch once, forks the ranks, relays their output, and ends them together.
 
-Started by `vgp.train.processes.launch`, which writes a request to its standard input and reads one report from the pipe
-whose number is the only argument.
+`vgp.train.processes.launch` starts it, writes a request to its standard input and reads one report from the pipe whose
+number is the only argument.
 """
 
 import gc
@@ -29,7 +29,7 @@ def main(report: int) -> None:
     try:
         request = LaunchRequest.model_validate_json(sys.stdin.buffer.read())
     except ValidationError:
-        raise SystemExit("stopped: the process that started the training ended before it said what to train.") from None
+        raise SystemExit("stopped: the process that started the training ended before it sent its request.") from None
     sys.path[:] = request.path
     from vgp.train.processes.control import Control
     from vgp.train.processes.hang import Recorder
@@ -42,7 +42,7 @@ def main(report: int) -> None:
     recorder.switch_on()
     children = _fork_all(request)
     control = None
-    if request.cluster.nodes > 1:  # only after the forks, since it is a thread
+    if request.cluster.nodes > 1:  # starts a thread, so only after the forks
         control = Control(request.cluster, request.rendezvous_timeout_s, request.lost_after_s)
         control.start()
     ending = Watch(children, request, control, recorder, stop_s=STOP_S).until_end()
@@ -50,7 +50,7 @@ def main(report: int) -> None:
 
 
 def _preload(target: str) -> None:
-    """Imports before the fork what every rank needs: torch, and whatever the target's module imports."""
+    """Imports torch and the target's module before the fork, so that the ranks share them."""
     for name in ("torch", target.partition(":")[0]):
         importlib.import_module(name)
     assert threading.active_count() == 1, "a module started a thread at import; forking is not safe"
@@ -59,7 +59,7 @@ def _preload(target: str) -> None:
 
 
 def _fork_all(request: LaunchRequest) -> "list[Child]":
-    """The ranks. On a single machine the rendezvous takes any free port, bound here so that no other gets it."""
+    """Forks the ranks. On a single machine, first binds a free port for the rendezvous."""
     listener = None
     if request.cluster.nodes == 1:
         listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
@@ -70,7 +70,7 @@ def _fork_all(request: LaunchRequest) -> "list[Child]":
 
 
 def _fork(request: LaunchRequest, launcher: int, local_rank: int, listener: socket.socket | None) -> "Child":
-    """One rank, with a pipe each for stdout, stderr and its ending."""
+    """Forks a rank with pipes for stdout, stderr and its ending."""
     from vgp.train.processes.child import Child
     from vgp.train.processes.hang import Trace
 

@@ -1,6 +1,6 @@
-"""One training process: its place among the others, its process group, and how it ends.
+"""One training process: its rank, its process group, and its end.
 
-Forked by `vgp.train.processes.launcher`; or the process itself when torchrun has started it.
+`vgp.train.processes.launcher` forks it; under torchrun it is the process itself.
 """
 
 import contextlib
@@ -43,51 +43,51 @@ from vgp.train.processes.hang import Trace
 
 T = TypeVar("T")
 
-#: What a rank sees when another one does not come, or has gone: never the cause of a failure.
+#: Errors of a rank whose peer is missing or gone; never the cause of a failure.
 _LATE = ("socket timeout", "timed out waiting", "wait timeout after")
 _GONE = ("connection closed by peer", "connection reset", "connection refused", "broken pipe",
          "nccl communicator was aborted", "remote process exited")  # fmt: skip
-#: A rank that reads files more slowly has stopped.
+#: A rank that reads files more slowly counts as stopped.
 SLOWEST_BYTES_PER_S = 10e6
 
 
 class Late(RuntimeError):
-    """A rank did not come to where all meet."""
+    """A rank did not arrive at an exchange in time."""
 
 
 @dataclass
 class Rank:
-    """What a function in a training process can know and ask."""
+    """A training process's place among the others, and its means to talk to them."""
 
     rank: int
     world_size: int
     local_rank: int
     local_world_size: int
     device: torch.device
-    #: The key-value store on the chief, through which the ranks found each other.
+    #: The key-value store on the chief.
     rendezvous: dist.Store = field(init=False)
-    #: Whether stderr is a person's terminal.
+    #: Whether stderr is a terminal.
     terminal: bool = False
-    #: Set by SIGTERM or SIGINT; the ranks agree on a step before they obey.
+    #: Set by SIGTERM or SIGINT; the ranks agree on a step at which they stop.
     stopping: bool = False
-    #: Where this rank is, for the launcher.
+    #: This rank's step and stage, for the launcher.
     trace: Trace = field(default_factory=Trace)
     _agreements: int = 0
     _exchanges: int = 0
 
     @property
     def leads(self) -> bool:
-        """Whether this is the one process that writes artifacts."""
+        """Whether this is rank 0, the only process that writes artifacts."""
         return self.rank == 0
 
     def another_rendezvous(self) -> dist.Store:
-        """A connection of its own, for a thread that waits on it."""
+        """Returns a second connection to the store, for a thread that waits on it."""
         store: Any = self.rendezvous  # torch's stub lacks `clone`
         connection: dist.Store = store.clone()
         return connection
 
     def agree(self, value: T) -> T:
-        """The `value` (JSON) of rank 0, on every rank; each call must be made by all."""
+        """Returns the `value` (JSON) of rank 0 on every rank; all ranks must call it."""
         self._agreements += 1
         key = f"agreement/{self._agreements}"
         if self.leads:
@@ -96,13 +96,12 @@ class Rank:
         return agreed
 
     def exchange(self, value: T, *, within_s: float) -> list[T]:
-        """Every rank's `value` (JSON), by rank, when all have called this; each call must be made by all.
+        """Returns the `value` (JSON) of every rank, by rank; all ranks must call it.
 
-        For where one rank may work for long and the others have nothing to do: it is no collective, whose timeout
-        would end them.
+        Use it instead of a collective if one rank may work for long: a collective's timeout would end the others.
 
         Raises:
-            Late: a rank did not come within so many seconds.
+            Late: a rank did not call it within `within_s` seconds.
         """
         self._exchanges += 1
         keys = [f"exchange/{self._exchanges}/{rank}" for rank in range(self.world_size)]
@@ -111,15 +110,15 @@ class Rank:
             self.rendezvous.wait(keys, timedelta(seconds=within_s))
         except dist.DistStoreError:
             missing = [str(rank) for rank, key in enumerate(keys) if not self.rendezvous.check([key])]
-            if missing:  # none, if the last one came meanwhile
+            if missing:  # empty if the last rank has arrived meanwhile
                 raise Late(f"timed out waiting {within_s:g} s for rank {', '.join(missing)}") from None
-        if self._exchanges > 1:  # all have read the one before
+        if self._exchanges > 1:  # all ranks have read the previous exchange
             self.rendezvous.delete_key(f"exchange/{self._exchanges - 1}/{self.rank}")
         return [json.loads(text) for text in self.rendezvous.multi_get(keys)]
 
 
 def call(target: str, argument: str, rank: Rank) -> Json:
-    """Calls the target with the argument, from JSON to what its first parameter is annotated with."""
+    """Calls the target with the rank and the argument, parsed as the annotation of its first parameter."""
     module, _, name = target.partition(":")
     function = getattr(importlib.import_module(module), name)
     kind = next(iter(inspect.signature(function).parameters.values())).annotation
@@ -131,7 +130,7 @@ def call(target: str, argument: str, rank: Rank) -> Json:
 def run_as_rank(
     target: str, argument: str, environment: Mapping[str, str], *, timeout_s: float, hang_after_s: float
 ) -> Json:
-    """Runs the target in this process, which torchrun has made a rank."""
+    """Runs the target in this process, a rank that torchrun has started."""
     local_rank, local_world_size = int(environment["LOCAL_RANK"]), int(environment.get("LOCAL_WORLD_SIZE", "1"))
     rank = _rank(int(environment["RANK"]), int(environment["WORLD_SIZE"]), local_rank, local_world_size)
     _catch_signals(rank)
@@ -151,7 +150,7 @@ def run_as_rank(
 def child(
     request: LaunchRequest, launcher: int, local_rank: int, events: int, listener: int | None, trace: Trace
 ) -> int:
-    """The life of a forked rank; returns its exit code and tells the launcher how it ended."""
+    """Runs the target in a forked rank, sends its ending to the launcher, and returns the exit code."""
     die_with(launcher)
     faulthandler.enable()
     trace.listen()
@@ -167,45 +166,45 @@ def child(
         _join(rank, _store(rank, place, listener, timeout_s), timeout_s, hang_after_s)
         value = call(request.target, request.argument, rank)
         _leave(rank, hang_after_s)
-        _tell(events, kind="value", value=value if rank.leads else None)
+        _send(events, kind="value", value=value if rank.leads else None)
         if rank.leads:
             tell_launchers(rank.rendezvous, place)
         return 0
     except UserError as error:
-        _tell(events, kind="store_down" if is_store_down(error) else "user_error", text=str(error), known=True)
+        _send(events, kind="store_down" if is_store_down(error) else "user_error", text=str(error), known=True)
         return _linger(rank, EXIT_USER_ERROR)
     except Preempted as stop:
-        _tell(events, kind="preempted", text=str(stop))
-        with contextlib.suppress(RuntimeError):  # all is saved, whether or not the others leave in order
+        _send(events, kind="preempted", text=str(stop))
+        with contextlib.suppress(RuntimeError):  # the state is saved even if the others leave out of order
             _leave(rank, hang_after_s)
         return EXIT_PREEMPTED
     except ProcessFailed as failure:
         lost = "lost" if isinstance(failure, MachineLost) else "failed"
         kind = "store_down" if is_store_down(failure) else lost
-        _tell(events, kind=kind, text=str(failure), bystander=False, known=True)
+        _send(events, kind=kind, text=str(failure), bystander=False, known=True)
         return _linger(rank, EXIT_FAILED)
     except SystemExit as error:
-        _tell(events, kind="failed", text=f"SystemExit: {error.code}", bystander=False)
+        _send(events, kind="failed", text=f"SystemExit: {error.code}", bystander=False)
         return _linger(rank, error.code if isinstance(error.code, int) else EXIT_FAILED)
     except BaseException as error:
         if is_store_down(error):
-            _tell(events, kind="store_down", text=str(error), bystander=False, known=True)
+            _send(events, kind="store_down", text=str(error), bystander=False, known=True)
             return _linger(rank, EXIT_FAILED)
         text = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
-        if _says(error, _LATE) and not isinstance(error, Late):
+        if _has_sign(error, _LATE) and not isinstance(error, Late):
             with contextlib.suppress(OSError):
                 hang.dump_flight(rank.rank)
-        gone = isinstance(error, dist.DistNetworkError) or _says(error, _LATE + _GONE)
-        _tell(events, kind="failed", text=text, bystander=gone, late=_says(error, _LATE))
+        gone = isinstance(error, dist.DistNetworkError) or _has_sign(error, _LATE + _GONE)
+        _send(events, kind="failed", text=text, bystander=gone, late=_has_sign(error, _LATE))
         return _linger(rank, EXIT_FAILED)
 
 
 def die_with(parent: int) -> None:
-    """Has the kernel kill this process when its parent dies, however that happens (Linux; prctl(2))."""
+    """Makes the kernel kill this process when its parent dies in any way (Linux; prctl(2))."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # the parent died before the call
         os._exit(EXIT_FAILED)
 
 
@@ -213,7 +212,7 @@ def _rank(rank: int, world_size: int, local_rank: int, local_world_size: int) ->
     torch.set_num_threads(max(1, cores() // local_world_size))
     device = torch.device("cpu")
     if torch.cuda.is_available():
-        if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # read when CUDA starts; less memory is lost between tensors
+        if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # read when CUDA starts; reduces fragmentation
             os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
@@ -229,7 +228,7 @@ def _catch_signals(rank: Rank) -> None:
 
 
 def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -> dist.TCPStore:
-    """The rendezvous on the chief. Raises MachineLost if that does not come."""
+    """Connects to the rendezvous on the chief. Raises MachineLost if the chief does not come."""
     if place.node:
         await_chief(place, timeout_s)
     return dist.TCPStore(
@@ -239,21 +238,22 @@ def _store(rank: Rank, place: Cluster, listener: int | None, timeout_s: float) -
 
 
 def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) -> None:
+    """Waits for all ranks and creates the process group. Raises UserError or MachineLost."""
     rank.rendezvous = store
     gpu.require_usable(rank.device, gpu_count(os.environ))
     chief_counts = rank.agree(rank.world_size)
     if chief_counts != rank.world_size:
         raise UserError(
             f"this machine counts {rank.world_size} processes in all, the chief {chief_counts}: "
-            "every machine must have the same number of GPUs, or be given the same nproc."
+            "every machine needs the same number of GPUs or the same nproc."
         )
     try:
-        rank.exchange(None, within_s=timeout_s)  # machines come up minutes apart; from here on all are there
+        rank.exchange(None, within_s=timeout_s)  # waits for machines that come up minutes apart
     except Late as late:
         raise MachineLost(f"{late} at the start (rendezvous_timeout_s)") from None
     store.set_timeout(timedelta(seconds=hang_after_s))
     if rank.local_world_size == rank.world_size and rank.device.type == "cpu" and sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # never look up the host's name on one machine
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # avoids a lookup of the host's name on one machine
     backend = "cpu:gloo,cuda:nccl" if rank.device.type == "cuda" else "gloo"
     dist.init_process_group(
         backend, store=store, rank=rank.rank, world_size=rank.world_size, timeout=timedelta(seconds=hang_after_s),
@@ -262,32 +262,32 @@ def _join(rank: Rank, store: dist.Store, timeout_s: float, hang_after_s: float) 
 
 
 def _leave(rank: Rank, hang_after_s: float) -> None:
-    """Nobody waits here for rank 0, which may work for long; it waits for all, since it holds the rendezvous."""
+    """Marks that the rank has left. Rank 0 waits for all, since it holds the rendezvous; nothing waits for rank 0."""
     rank.rendezvous.set(f"left/{rank.rank}", "")
     if rank.leads:
         rank.rendezvous.wait([f"left/{other}" for other in range(rank.world_size)], timedelta(seconds=hang_after_s))
 
 
 def _linger(rank: Rank, code: int) -> int:
-    """Keeps the rendezvous up after a failure, so that other machines can read why; the launcher ends us."""
+    """Keeps the rendezvous up after a failure, so that other machines can read it, until the launcher ends it."""
     if rank.leads and rank.local_world_size < rank.world_size:
         time.sleep(60)
     return code
 
 
-def _says(error: BaseException, signs: tuple[str, ...]) -> bool:
+def _has_sign(error: BaseException, signs: tuple[str, ...]) -> bool:
     return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in signs)
 
 
 def _own_frames(error: BaseException) -> TracebackType | None:
-    """The traceback without this file's frames, which say nothing about the failure."""
+    """Returns the traceback without the outer frames of this file."""
     frames = error.__traceback__
     while frames and frames.tb_next and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
     return frames
 
 
-def _tell(events: int, **ending: Json) -> None:
+def _send(events: int, **ending: Json) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.write(events, json.dumps(ending).encode() + b"\n")

@@ -12,18 +12,18 @@ from vgp.train.processes.child import Child, Ending, LaunchRequest
 from vgp.train.processes.control import NOWHERE, Control
 from vgp.train.processes.hang import Recorder, explain_flight
 
-#: After a first failure, time for the others to report theirs: the cause is then chosen among them.
+#: Seconds after a first failure for other ranks to report theirs, before the cause is chosen among them.
 _GRACE_S = 0.5
-#: The same, where the cause may be on another machine.
+#: `_GRACE_S` if the cause may be on another machine.
 _GRACE_FAR_S = 4.0
-#: The same, where a rank waited in vain: time for the others to say so as well, and for stacks to be written; and
-#: where the rank that they waited for may be on another machine.
+#: `_GRACE_S` after a timeout, so that all ranks can write their stacks; and if the missing rank may be on another
+#: machine.
 _GRACE_LATE_S = 3.0
 _GRACE_LATE_FAR_S = 7.0
 
 
 class Watch:
-    """The children and what they have said. `until_end` returns the report for `vgp.train.processes.launch`."""
+    """A watch over the ranks of this machine; `until_end` returns the report for `vgp.train.processes.launch`."""
 
     def __init__(
         self, children: list[Child], request: LaunchRequest, control: Control | None = None,
@@ -38,10 +38,10 @@ class Watch:
         self.deadline = float("inf")
         self.hang_after_s = request.hang_after_s
         self.muted = False
+        #: When a rank on any machine was first known to have timed out waiting for another.
         self.late_at = float("inf")
-        """When it was known that a rank has waited in vain for another, here or on another machine."""
+        #: Whether the cause of the end lies on this machine.
         self._own = False
-        """Whether the cause of the end lies on this machine."""
         if control:
             control.position = lambda: min((child.trace.position for child in self._running()), default=NOWHERE)
         self.selector = selectors.DefaultSelector()
@@ -50,21 +50,22 @@ class Watch:
                 self.selector.register(descriptor, selectors.EVENT_READ, child)
 
     def until_end(self) -> Ending:
+        """Watches until all ranks have ended or must end; kills the rest and returns the report."""
         signal.signal(signal.SIGTERM, self._stop)
         while self._goes_on():
-            self._turn()
+            self._poll()
         self._drain()
         report = self._report()
         if self.control and report["kind"] in ("failed", "lost", "store_down", "user_error"):
             self.control.publish({"kind": report["kind"], "text": _summary(report["text"])} if self._own else None)
         self._kill()
         dumps = self.recorder.take(child.rank for child in self.children)
-        if self._own and self.late_at < float("inf") and (said := explain_flight(dumps)):
-            report = report | {"text": f"{report['text'].rstrip()}\n{said}"}
+        if self._own and self.late_at < float("inf") and (explanation := explain_flight(dumps)):
+            report = report | {"text": f"{report['text'].rstrip()}\n{explanation}"}
         return report
 
     def _goes_on(self) -> bool:
-        """Whether ranks run, or all have ended because of something that another machine may yet explain."""
+        """Whether ranks still run, or another machine may still explain why they have ended."""
         unexplained = self.control and not self.control.failure and any(child.is_bystander for child in self.children)
         return time.monotonic() < self.deadline and bool(self._running() or unexplained or self._waits_for_chief())
 
@@ -72,31 +73,31 @@ class Watch:
         return [child for child in self.children if child.status is None]
 
     def _waits_for_chief(self) -> bool:
-        """Whether all has ended well here, while the chief may still write the model.
+        """Whether all ranks here have succeeded while the chief may still write the model.
 
-        If it fails it is started again, and then needs this machine again.
+        If the chief fails, the retry of the job needs this machine.
         """
         if not self.control or self.control.place.node == 0 or any(child.status != 0 for child in self.children):
             return False
         self.control.left = True
         return not self.control.finished and self.stop_by == float("inf")
 
-    def _turn(self) -> None:
+    def _poll(self) -> None:
         for key, _ in self.selector.select(timeout=0.05):
             self._read(key.data, key.fd)
         self._reap()
         if time.monotonic() > self.stop_by:
             self.deadline = 0
         if self.control and self.control.late:
-            self._look_for_the_late()
+            self._request_stacks()
         if time.monotonic() > self.late_at + _GRACE_LATE_S and self._hanging():
             self.deadline = 0
         if self.control and (self.control.failure or self.control.lost):
             self.muted = True
             self.deadline = min(self.deadline, time.monotonic() + _GRACE_S)
 
-    def _look_for_the_late(self) -> None:
-        """Has the ranks that still run write their stacks: the others may have waited for one of them."""
+    def _request_stacks(self) -> None:
+        """Makes the running ranks write their stacks, because the others may wait for one of them."""
         if self.late_at < float("inf"):
             return
         self.late_at, self.muted = time.monotonic(), True
@@ -146,7 +147,7 @@ class Watch:
                 pid, status = os.waitpid(child.pid, os.WNOHANG)
                 if pid:
                     child.status = os.waitstatus_to_exitcode(status)
-                    self._drain()  # what it said about its end must be known before it is judged
+                    self._drain()  # reads its ending before its failure is judged
                     if child.status not in (0, EXIT_PREEMPTED):
                         self._fails(child)
 
@@ -154,7 +155,7 @@ class Watch:
         child.failed_at = min(child.failed_at, time.monotonic())
         self.muted = True
         if child.is_late:
-            self._look_for_the_late()
+            self._request_stacks()
         self.deadline = min(self.deadline, time.monotonic() + self._grace_s(child))
 
     def _grace_s(self, child: Child) -> float:
@@ -171,7 +172,7 @@ class Watch:
                 os.waitpid(child.pid, 0)
 
     def _drain(self) -> None:
-        """Reads what the dead have left in their pipes."""
+        """Reads the remaining output of ranks that have ended."""
         while ready := self.selector.select(timeout=0):
             for key, _ in ready:
                 self._read(key.data, key.fd)
@@ -184,10 +185,10 @@ class Watch:
             return self._failure(culprit)
         if hanging := self._hanging():
             self._own = True
-            return {"kind": "failed", "text": "\n".join(map(self._hang, hanging))}
+            return {"kind": "failed", "text": "\n".join(map(self._describe_hang, hanging))}
         if self.control and self.control.failure:
             return self.control.failure | {"text": f"{self.host} stops: {self.control.failure['text']}"}
-        if self.control and self._is_deserted(self.control, culprit):
+        if self.control and self._has_lost_machine(self.control, culprit):
             self._own = bool(self.control.quiet())
             kind, words = self._loss(self.control)
             return {"kind": kind, "text": f"{self.host} stops: {words}"}
@@ -195,17 +196,17 @@ class Watch:
             return self._failure(culprit)
         if all(child.status == 0 for child in self.children):
             return self.children[0].ending or {"kind": "value", "value": None}
-        said = [child.ending for child in self.children if child.ending and child.ending["kind"] == "preempted"]
-        late = f"training did not stop within {self.stop_s:.0f} s and was ended; start it again to resume"
-        return said[0] if said else {"kind": "preempted", "text": late}
+        endings = [child.ending for child in self.children if child.ending and child.ending["kind"] == "preempted"]
+        text = f"training did not stop within {self.stop_s:.0f} s and was ended; start it again to resume"
+        return endings[0] if endings else {"kind": "preempted", "text": text}
 
-    def _is_deserted(self, control: Control, culprit: Child | None) -> bool:
-        """Whether another machine is gone, while this one still needed it."""
+    def _has_lost_machine(self, control: Control, culprit: Child | None) -> bool:
+        """Whether another machine is gone that this one still needs."""
         unfinished = any(child.status != 0 for child in self.children) or self._waits_for_chief()
         return unfinished and (control.lost or bool(culprit and control.quiet()))
 
     def _loss(self, control: Control) -> tuple[str, str]:
-        """The kind of the end, and what is lost, in words. The chief's store is its own rank 0's."""
+        """Returns the kind of the end and its description; on the chief, a silent store means a silent rank 0."""
         lead = self.children[0]
         if lead.rank == 0 and lead.status is None and control.lost and not control.gone:
             words = f"rank 0 has been silent for {control.lost_after_s:g} s. {lead.trace.describe(lead.pid)}"
@@ -213,7 +214,7 @@ class Watch:
         return "lost", control.loss
 
     def _hanging(self) -> list[Child]:
-        """The ranks that the others have waited for in vain; none if those are on another machine."""
+        """Returns the ranks that the others have timed out on; none if those are on another machine."""
         if self.late_at == float("inf"):
             return []
         silent = [child for child in self._running() if not child.ending and not child.trace.waits]
@@ -222,7 +223,7 @@ class Watch:
             return []
         return [child for child in silent if child.trace.position == behind]
 
-    def _hang(self, child: Child) -> str:
+    def _describe_hang(self, child: Child) -> str:
         head = f"rank {child.rank} of {self.world_size} on {self.host} hangs"
         waited = f"others have waited for it for {self.hang_after_s:g} s (hang_after_s)"
         return f"{head}: {waited}. {child.trace.describe(child.pid)}"
@@ -230,14 +231,14 @@ class Watch:
     def _failure(self, child: Child) -> Ending:
         if child.ending and (child.ending["kind"] == "user_error" or child.ending.get("known")):
             return child.ending
-        words = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_output())
+        output = child.ending["text"].rstrip() if child.ending else "\n".join(child.last_output())
         head = f"rank {child.rank} of {self.world_size} on {self.host} {child.how}"
         if not child.ending:
-            head += "; its last words:" if words else "; it had said nothing"
-        return {"kind": "failed", "text": head + "\n" + words if words else head + "."}
+            head += "; its last output:" if output else "; it had no output"
+        return {"kind": "failed", "text": head + "\n" + output if output else head + "."}
 
 
 def _summary(text: str) -> str:
-    """First and last line of a failure: what the other machines say; the traceback is in one log only."""
+    """Returns the first and last line of a failure for the other machines; only one log has the traceback."""
     lines = text.splitlines()
     return f"{lines[0].rstrip(':')}: {lines[-1].strip()}" if len(lines) > 1 else lines[0]

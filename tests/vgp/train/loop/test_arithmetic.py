@@ -38,7 +38,7 @@ def chosen(module: nn.Module, device: torch.device, begun=None, **changes):
 def test_a_large_model_on_a_gpu_is_compiled_and_takes_the_fastest_kernels(gpu):
     values, reasons = chosen(LARGE, GPU)
     assert values == ("bf16", True, False)
-    assert reasons["precision"] == "NVIDIA H100 has it" and reasons["compile"] == "50,005,000 parameters on a GPU"
+    assert reasons["precision"] == "NVIDIA H100 supports it" and reasons["compile"] == "50,005,000 parameters on a GPU"
 
 
 @pytest.mark.parametrize(("name", "capability", "expected"), [

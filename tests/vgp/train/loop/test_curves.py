@@ -76,7 +76,7 @@ def test_a_full_disk_costs_the_curves_and_not_the_run(
         curves.add({"loss": 0.0}, step)
     curves.flush()
     curves.close()
-    assert capsys.readouterr().err.count("warning: no more curves for TensorBoard: [Errno 28] No space left") == 1
+    assert capsys.readouterr().err.count("warning: TensorBoard curves end here: [Errno 28] No space left") == 1
 
 
 def test_a_validation_is_a_point_of_its_own_wherever_it_comes():

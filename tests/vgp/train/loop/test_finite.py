@@ -43,7 +43,7 @@ FAULTS = {
 RESUMED = {
     "none": ("none:-1:0", {}, ""),
     "one poisoned": ("none:-1:0", {"poison": [5]}, ""),
-    "all poisoned": ("none:-1:0", {"poison": [1, 2, 3, 4, 5]}, "no checkpoint in .* can be gone on from"),
+    "all poisoned": ("none:-1:0", {"poison": [1, 2, 3, 4, 5]}, "training cannot resume from any checkpoint in"),
 }
 
 
@@ -66,14 +66,14 @@ def test_a_run_ends_before_anything_that_is_not_finite_is_kept_and_does_not_go_o
         assert not (tmp_path / name / "model" / "model.json").exists(), name
         assert ("Parameters whose gradients are not finite: layers.0.weight, " in errors[0]) == ("gradient" in fault)
     assert "the gradient of step 19 is not finite, though its loss is" in unscaled[0]  # 16 times half of 2^16, and 1
-    assert unscaled[0] == unscaled[1] and "and is no longer scaled" in unscaled[0] and "precision=fp32" in unscaled[0]
+    assert unscaled[0] == unscaled[1] and "at a loss scale of 1" in unscaled[0] and "precision=fp32" in unscaled[0]
     assert validation == resumed == ["", ""]
     assert "warning: after step 5 the validation loss is nan; it is left out" in said
     passed = "checkpoint skipped: run000-step000000005.json holds values that are not finite (model/layers.0.weight)"
     assert said.count(passed) == 2
     assert "resuming from step 4 of 5" in said
     json.loads((tmp_path / "resumed" / "model" / "model.json").read_text(), parse_constant=pytest.fail)
-    assert "can be gone on from: run000-step000000001.json holds" in refused[0]
+    assert "cannot resume from any checkpoint" in refused[0] and "run000-step000000001.json holds" in refused[0]
     assert refused[0] == refused[1]
 
 

@@ -61,7 +61,7 @@ def test_several_optimizers_are_one_with_all_groups_and_states_and_their_state_c
 
 @pytest.mark.parametrize("given", [None, [], "adam", [nn.Linear(1, 1)]])
 def test_what_is_no_optimizer_is_refused(given):
-    with pytest.raises(UserError, match="the task's optimizer gives .*: it must give a torch.optim.Optimizer"):
+    with pytest.raises(UserError, match="the task's optimizer returns .*: it must return a torch.optim.Optimizer"):
         of(net(), given)
 
 
@@ -79,7 +79,7 @@ def test_a_parameter_in_two_optimizers_or_in_none_is_named():
 
 def test_a_parameter_that_is_not_the_models_and_a_rate_that_is_no_number_are_refused():
     module = net()
-    with pytest.raises(UserError, match="updates 2 tensors that are no parameters of its model: no checkpoint"):
+    with pytest.raises(UserError, match="updates 2 tensors that are not parameters of its model"):
         of(module[0], torch.optim.SGD(module.parameters(), lr=0.1))
     with pytest.raises(UserError, match=r"has learning rates \[nan\]"):
         of(module, torch.optim.SGD(module.parameters(), lr=float("nan")))
@@ -108,7 +108,7 @@ def test_parameters_whose_names_fit_want_no_gradient():
 )
 def test_a_pattern_that_fits_nothing_is_refused_with_what_is_near(pattern, nearest):
     with pytest.raises(
-        UserError, match=rf"freeze={pattern.replace('*', '.*').replace('?', '.')} fits no name. {nearest}"
+        UserError, match=rf"freeze={pattern.replace('*', '.*').replace('?', '.')} matches no name. {nearest}"
     ):
         optimizers.freeze(Net(), ["head.*", pattern])
 
@@ -117,5 +117,5 @@ def test_a_model_with_nothing_to_train_is_refused():
     with pytest.raises(UserError, match=r"freeze=\* names all: there is nothing to train"):
         optimizers.freeze(Net(), ["*"])
     net = Net().requires_grad_(False)
-    with pytest.raises(UserError, match="none wants a gradient: there is nothing to train"):
+    with pytest.raises(UserError, match="none requires a gradient: there is nothing to train"):
         optimizers.freeze(net, [])

@@ -32,7 +32,7 @@ def test_every_strategy_and_precision_learns_what_plain_float32_learns_on_inputs
 
 
 def test_tf32_is_refused_where_the_model_multiplies_raw_values():
-    with pytest.raises(UserError, match="tf32=true would spoil raw values.*those of .*Standardise them in the task"):
+    with pytest.raises(UserError, match="tf32=true would round raw values.*inputs of .*Standardise them in the task"):
         launch("scales:curves", {"tf32": {"tf32": True}}, nproc=1)
 
 

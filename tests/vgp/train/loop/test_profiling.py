@@ -136,8 +136,8 @@ def test_a_snapshot_lies_beside_the_checkpoints_and_the_message_says_where(tmp_p
     assert place.with_suffix(".txt").read_text() == "all of cuda"
     assert place.with_suffix(".pickle").read_bytes() == b"blocks"
     assert sorted(path.suffix for path in place.parent.iterdir()) == [".pickle", ".txt"]
-    assert f"drop {place}.pickle on https://pytorch.org/memory_viz; with memory_snapshot=history" in said
-    assert said.startswith(f"What lay in memory: {place}.txt;")
+    assert f"drop {place}.pickle on https://pytorch.org/memory_viz. Set memory_snapshot=history" in said
+    assert said.startswith(f"Memory summary: {place}.txt.")
 
 
 def test_without_a_gpu_or_where_it_is_off_nothing_is_written(tmp_path: Path, allocator: object) -> None:

@@ -68,9 +68,9 @@ def test_a_save_that_costs_otherwise_than_the_first_moves_the_interval_and_is_to
 
 def test_the_interval_keeps_within_its_bounds_and_says_so():
     cheap, rare, dear = Interval("auto", 60), Interval("auto", 1e-4), Interval("auto", 3600)
-    assert saved(cheap, held_s=0.001).endswith("(0.35 s would lose least; least)")
-    assert saved(rare, held_s=9.0).endswith("would lose least; most)")
-    assert saved(dear, held_s=6.0).endswith("5% of the time at most)")
+    assert saved(cheap, held_s=0.001).endswith("(0.35 s would lose least time, but this is the shortest interval)")
+    assert saved(rare, held_s=9.0).endswith("would lose least time, but this is the longest interval)")
+    assert saved(dear, held_s=6.0).endswith("saves may take at most 5% of the time)")
     assert (cheap.every_s, rare.every_s, dear.every_s) == (LEAST_S, MOST_S, 120)
 
 

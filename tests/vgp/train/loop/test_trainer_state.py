@@ -81,7 +81,7 @@ def test_a_checkpoint_with_other_parts_is_refused(saved):
         state.restore(module, optimizer, saved, trained.tensors())
     with pytest.raises(ValueError, match="it holds scaler besides model and optimizer, not nothing"):
         trained.restore(saved.manifest.trainer)
-    with pytest.raises(ValueError, match="scaler is no mapping"):
+    with pytest.raises(ValueError, match="scaler is not a mapping"):
         trainer(scaler=Scale())[2].restore({"scaler": 3})
     with pytest.raises(ValueError, match="no number of steps"):
         trainer(scaler=Scale())[2].restore({"scaler": {}})
@@ -312,7 +312,9 @@ def test_a_metric_that_is_no_number_is_left_out_and_never_better(runs):
 
 
 def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_its_first_step(runs):
-    assert "validation gave right; it must give what `metrics` names: wave, right, noise" in runs[1]["other names"]
+    assert (
+        "validation returned right; it must return the names in `metrics`: wave, right, noise" in runs[1]["other names"]
+    )
     assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
 

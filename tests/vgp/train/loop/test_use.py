@@ -13,7 +13,7 @@ RIGHT = [(way, how) for how in HOW for way in ("plain", "method", "kept", "unuse
          if (way, how) != ("noise", "fsdp")]  # fmt: skip
 UNUSED = "did not use .* in a step, though it did in the first: spare.weight, spare.bias"
 WRONG = {
-    ("noise of its own", "ddp"): "do not hold the same model any more: inputs.weight, inputs.bias, blocks.0.0.weight",
+    ("noise of its own", "ddp"): "differ in inputs.weight, inputs.bias, blocks.0.0.weight",
     ("other order", "fsdp"): "have called different blocks of the model, or in another order",
     ("other block", "fsdp"): "rank 0 calls blocks.2; rank 1 calls no more",
     ("later unused", "fsdp"): UNUSED,

@@ -49,7 +49,7 @@ def test_exact_mode_has_the_same_bits_on_one_two_and_four_processes(curves):
 def test_a_loss_of_another_form_or_of_two_kinds_is_refused_before_the_first_step_where_that_shows():
     trials = [{"way": way, "microbatches": 4} for way in ("tuple", "rows", "odd", "kinds", "nothing")]
     as_tuple, rows, odd, kinds, nothing = launch("weighing:curves", trials, nproc=2)
-    assert all("gave a plain tuple" in text and "WeightedLoss(total, weight)" in text for text in as_tuple)
+    assert all("returned a plain tuple" in text and "WeightedLoss(total, weight)" in text for text in as_tuple)
     assert all("a tensor of shape [3]" in text for text in rows)
     assert all("WeightedLoss for one batch and a plain mean for another" in text for text in (*odd, *kinds))
     assert not math.isfinite(nothing[0]["losses"][0]) and all(map(math.isfinite, nothing[0]["weights"]))
@@ -97,7 +97,7 @@ def test_a_loss_with_a_collective_is_validated_where_processes_have_fewer_batche
     ("settings", "text"),
     [
         ({"microbatches": 3, "global_batch_size": 60}, "2 processes compute 3 microbatches of a step"),
-        ({"microbatches": 4, "global_batch_size": 62}, "62 rows are no multiple of 4 microbatches"),
+        ({"microbatches": 4, "global_batch_size": 62}, "62 rows are not a multiple of 4 microbatches"),
     ],
 )
 def test_a_loss_with_a_collective_is_refused_where_its_processes_would_not_call_it_alike(

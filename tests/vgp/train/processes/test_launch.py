@@ -44,7 +44,7 @@ def test_a_failing_rank_ends_all_and_its_traceback_is_shown_once(capfd):
 
 
 def test_a_killed_rank_is_named_with_its_signal_and_last_words():
-    with pytest.raises(ProcessFailed, match=r"rank 1 of 2 on .* was killed by SIGKILL.*last words:\nmy last words$"):
+    with pytest.raises(ProcessFailed, match=r"rank 1 of 2 on .* was killed by SIGKILL.*last output:\nmy last words$"):
         launch("launched:killed", {}, nproc=2)
 
 
@@ -57,7 +57,7 @@ def test_a_rank_that_crashes_shows_where_and_not_which_libraries_it_had_loaded()
 
 
 def test_an_exit_code_is_kept_in_the_message():
-    with pytest.raises(ProcessFailed, match="rank 1 of 2 on .* failed with exit code 41; it had said nothing"):
+    with pytest.raises(ProcessFailed, match="rank 1 of 2 on .* failed with exit code 41; it had no output"):
         launch("launched:exiting", {}, nproc=2)
 
 

@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from vgp.__main__ import main
 
 REPOSITORY = Path(__file__).parents[4]
 FLOW = """
@@ -57,41 +60,61 @@ def write(path: Path, text: str) -> None:
     os.utime(path, (time.time() - 60, time.time() - 60 + len(text) / 1000))
 
 
-def listed(folder: Path, cache: Path) -> dict[str, object]:
-    """What the command lists, of the one workflow; whether it compiled is told by the entry's time."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PIPELINES_CACHE_DIR": str(cache)}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LIST], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.stderr.endswith("False\n"), f"kfp was imported, or: {done.stderr}"
-    (row,) = json.loads(done.stdout)
-    defaults = {parameter["name"]: parameter["default"] for parameter in row["parameters"]}
-    return {"description": row["description"], "compiled": "not JSON" in done.stderr, **defaults}
+@pytest.fixture
+def listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[[Path], dict[str, object]]:
+    """Lists the one workflow with the cache in a folder, and adds whether it was compiled."""
+    monkeypatch.chdir(folder)
+
+    def call(cache: Path) -> dict[str, object]:
+        monkeypatch.setenv("PIPELINES_CACHE_DIR", str(cache))
+        with pytest.raises(SystemExit):
+            main(["list", "--json"])
+        out, err = capfd.readouterr()
+        (row,) = json.loads(out)
+        defaults = {parameter["name"]: parameter["default"] for parameter in row["parameters"]}
+        return {"description": row["description"], "compiled": "not JSON" in err, **defaults}
+
+    return call
 
 
-def test_a_workflow_is_compiled_again_when_something_that_it_reads_has_changed(folder: Path, tmp_path: Path) -> None:
+def test_a_workflow_is_compiled_again_when_something_that_it_reads_has_changed(
+    folder: Path, tmp_path: Path, listed: Callable[[Path], dict[str, object]]
+) -> None:
     cache = tmp_path / "cache"
     first = {"description": "Says.", "text": "a", "times": 1024, "compiled": True}
-    assert listed(folder, cache) == first
-    assert listed(folder, cache) == {**first, "compiled": False}
+    assert listed(cache) == first
+    assert listed(cache) == {**first, "compiled": False}
     write(folder / "parts.py", "DEFAULT = 'b'")
-    assert listed(folder, cache) == {**first, "text": "b"}
+    assert listed(cache) == {**first, "text": "b"}
     write(folder / "pipelines" / "text.txt", "Speaks.")
-    assert listed(folder, cache) == {**first, "text": "b", "description": "Speaks."}
-    assert listed(folder, cache)["compiled"] is False
+    assert listed(cache) == {**first, "text": "b", "description": "Speaks."}
+    assert listed(cache)["compiled"] is False
     for entry in cache.rglob("*.json"):
         entry.write_text(entry.read_text()[:100])
-    assert listed(folder, cache)["compiled"] is True, "half an entry is none"
+    assert listed(cache)["compiled"] is True, "half an entry is none"
 
 
-def test_a_file_that_changes_while_it_is_compiled_is_not_remembered(folder: Path, tmp_path: Path) -> None:
+def test_the_command_itself_never_imports_kfp(folder: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PIPELINES_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-W", "ignore", "-c", LIST]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.stderr.endswith("False\n"), f"kfp was imported, or: {done.stderr}"
+
+
+def test_a_file_that_changes_while_it_is_compiled_is_not_remembered(
+    folder: Path, tmp_path: Path, listed: Callable[[Path], dict[str, object]]
+) -> None:
     write(folder / "parts.py", "DEFAULT = 'a'\nopen(__file__, 'a').write('\\n')")
-    assert [listed(folder, tmp_path / "cache")["compiled"] for _ in range(2)] == [True, True]
+    assert [listed(tmp_path / "cache")["compiled"] for _ in range(2)] == [True, True]
 
 
-def test_where_nothing_can_be_remembered_it_is_compiled_each_time(folder: Path, tmp_path: Path) -> None:
+def test_where_nothing_can_be_remembered_it_is_compiled_each_time(
+    tmp_path: Path, listed: Callable[[Path], dict[str, object]]
+) -> None:
     (tmp_path / "file").write_text("")
-    assert [listed(folder, tmp_path / "file")["compiled"] for _ in range(2)] == [True, True]
+    assert [listed(tmp_path / "file")["compiled"] for _ in range(2)] == [True, True]
 
 
 def test_code_that_fails_is_told_by_file_and_line(folder: Path, tmp_path: Path) -> None:
