@@ -36,7 +36,7 @@ def run_page(page: Page, cache: Path) -> tuple[list[list[str]], list[str]]:
             if isinstance(part, File):
                 place.write(part)
                 continue
-            printed, status = place.run(part)
+            printed, status = place.run(part.text)
             shown = part.shown
             if matches(shown, printed):
                 outputs.append(shown)

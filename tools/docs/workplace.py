@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .page import Command, File
+from .page import File
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
@@ -39,12 +39,12 @@ class Workplace:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.content)
 
-    def run(self, command: Command) -> tuple[list[str], int]:
+    def run(self, command: str) -> tuple[list[str], int]:
         """Runs the command; returns the lines that it printed, and its exit status.
 
         Understands `VARIABLE=value command`, `export VARIABLE=value`, `cd FOLDER` and `command > FILE`, and no shell.
         """
-        words = shlex.split(command.text, comments=True)
+        words = shlex.split(command, comments=True)
         if words[0] == "cd":
             self.folder = self.folder / words[1]
             return ([], 0) if self.folder.is_dir() else ([f"no folder {words[1]}"], 1)
@@ -61,12 +61,8 @@ class Workplace:
         printed = self.top.with_suffix(".out")
         printed.write_bytes(b"")
         status = self._start(words[:-2] if target else words, environment, target or printed, printed)
-        lines = [
-            line.rstrip() for line in printed.read_text(errors="replace").replace(f"{self.top}/", ".../").splitlines()
-        ]
-        while lines and not lines[-1]:
-            lines.pop()
-        return lines, status
+        text = printed.read_text(errors="replace").replace(f"{self.top}/", ".../").rstrip()
+        return [line.rstrip() for line in text.splitlines()], status
 
     def _start(self, words: list[str], environment: dict[str, str], output: Path, errors: Path) -> int:
         if Path(words[0]).name == "vgp":
@@ -152,7 +148,7 @@ def _copy(source: Path, target: Path) -> None:
 def _make_project(cache: Path, environment: dict[str, str]) -> Path:
     """Returns the folder of a project `demo`, written once for all pages."""
     if not (cache / "demo").is_dir():
-        Workplace(cache, environment).run(Command("vgp new project demo", [], 0, ""))
+        Workplace(cache, environment).run("vgp new project demo")
     return cache / "demo"
 
 
@@ -180,7 +176,7 @@ def _connect(stack: ExitStack, place: Workplace, *, bare: bool, tables: bool) ->
         for name in ("PIPELINES_PROJECT", "PIPELINES_REGION", *settings):
             del place.environment[name]
         for words in ("git init -q", "git add .", "git -c user.name=you -c user.email=you@example.com commit -qm demo"):
-            place.run(Command(words, [], 0, ""))
+            place.run(words)
     else:
         cloud.artifacts.add_image(settings["PIPELINES_IMAGE"], "latest")
         quota = "CustomModelTrainingL4GPUsPerProjectPerRegion"

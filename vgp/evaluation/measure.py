@@ -36,20 +36,20 @@ from vgp.evaluation.record import CalibrationBin, Evaluation, ModelMetrics, Roc,
 from vgp.evaluation.thresholds import PrecisionRecall, Thresholds
 from vgp.protocol import cluster
 
-#: Classes up to which their confusions are counted: the square of it goes into the artifact and the page.
+#: Most classes of a confusion matrix, whose size is the square.
 MOST_CONFUSED_CLASSES = 50
-#: Rows of a class below which the notes name it.
+#: A note names classes with fewer test rows.
 FEW = 10
-#: More would not be faster, since they share the memory's bandwidth, and each holds a slice.
+#: Most threads: more share the memory bandwidth, and each holds a slice.
 MOST_THREADS = 4
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One model on one part."""
+    """The scores of one model on one part of the rows."""
 
     scores: Scores
-    #: Of the AUC, of the accuracy or of the bits, where it was asked for.
+    #: Interval of AUC, accuracy or bits, if requested.
     interval: Bounds = None
     roc: Roc | None = None
     calibration: tuple[CalibrationBin, ...] = ()
@@ -62,7 +62,7 @@ class Measured:
 def measure(directory: str | Path) -> Evaluation:
     """Computes every figure from the directory's predictions, writes `metrics.json` beside them, and returns it.
 
-    What was found with the model and the data (`findings`) stays as it is in the record that is there.
+    Keeps the findings of an existing record.
 
     Raises:
         UserError: the directory holds no readable predictions.
@@ -100,7 +100,7 @@ def _found(directory: str | Path) -> JsonObject:
 
 
 def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
-    """Fields of `Evaluation`, of a task that is no regression."""
+    """Returns the fields of `Evaluation` for classification and likelihood tasks."""
     measured = {model: list(_measured(data, model, [whole, *slices], each)) for model in data.header.models}
     return {
         "models": {model: _metrics(data, of_all) for model, (of_all, *_) in measured.items()},
@@ -114,7 +114,7 @@ def _figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> 
 
 
 def _regression(data: Predictions, whole: Part, slices: list[Part], each: Each) -> JsonObject:
-    """Fields of `Evaluation`, of a regression."""
+    """Returns the fields of `Evaluation` for a regression."""
     figures = measure_regression.figures(data, whole, slices, each)
     return {
         "models": measure_regression.model_metrics(figures),
@@ -193,7 +193,7 @@ def _binary(data: Predictions, model: str, rows: Scored, part: Part, interval: b
 
 
 def _flagging(data: Predictions, model: str, ranked: Ranked, measured: Measured) -> Measured:
-    """With what flagging rows from a threshold on does; the table of thresholds is the new model's only."""
+    """Adds precision-recall curves, and the new model's table of thresholds."""
     precision = precision_recall.average_precision(ranked)
     return replace(
         measured,
@@ -231,7 +231,8 @@ def _classified(
 def _one_vs_rest(
     data: Predictions, model: str, parts: list[Part], each: Each
 ) -> tuple[list[float | None], float | None, Roc | None]:
-    """Each part's AUC, the classes' mean, None where a class does not occur; average precision and ROC of all rows."""
+    """Returns each part's mean one-vs-rest AUC (None if a class is absent), and average precision and ROC of all
+    rows."""
     whole, *slices = parts
     complete = [np.asarray(part.rows) for part in slices if part.counts.all()]
     if not whole.counts.all():
@@ -247,7 +248,7 @@ def _one_vs_rest(
 
 
 def _class(rows: np.ndarray, parts: list[np.ndarray]) -> tuple[list[float | None], float | None, np.ndarray]:
-    """AUCs of one class, of all rows and then of each part; its average precision and its ROC curve."""
+    """Returns one class's AUC of all rows and of each part, its average precision and its ROC curve."""
     ranked = Ranked.of(rows)
     aucs = [ranked.auc(), *metrics.one_vs_rest_aucs(rows, ranked, parts)]
     return aucs, precision_recall.average_precision(ranked), metrics.curve_on_grid(ranked)
@@ -259,7 +260,7 @@ def _auc_interval(part: Part, ranked: Ranked, count: int, auc: float) -> Bounds:
 
 
 def _warnings(data: Predictions) -> tuple[str, ...]:
-    """What the launcher of a script warned of."""
+    """Returns the warnings of a script's launcher."""
     return data.header.script.launched.warnings if data.header.script else ()
 
 

@@ -1,4 +1,4 @@
-"""Every figure of a regression, of each model on all rows and on each slice. Memory holds one model at a time."""
+"""Computes a regression's figures of each model on all rows and on each slice, one model in memory at a time."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from vgp.evaluation.regression import RegressionFigures, RegressionModel, Regres
 
 
 def figures(data: Predictions, whole: Part, slices: list[Part], each: Each) -> RegressionFigures:
-    """The figures of all rows, `whole`, and of those of each slice."""
+    """Returns the figures of all rows (`whole`) and of each slice."""
     header, label = data.header, data.label
     edges = regression.residual_edges(label - data.predicted("challenger")[0])
     models: dict[str, RegressionModel] = {}
@@ -89,7 +89,7 @@ def _r2_interval(
         return bounds(r2, 1 - squared_R / np.where(variance_R > 0, variance_R, np.nan), among.count)
 
 
-# ---- the loss that the decision tests, where every task has its loss
+# ---- the loss that the decision tests
 
 
 def model_metrics(figures: RegressionFigures) -> dict[str, ModelMetrics]:
@@ -115,5 +115,5 @@ def slice_metrics(data: Predictions, figures: RegressionFigures, slices: list[Pa
 
 
 def loss(figures: RegressionFigures, scores: RegressionScores) -> float:
-    """What the decision tests, of some rows."""
+    """Returns the scores of the decision's loss on some rows."""
     return {"pinball": scores.mean_pinball, "squared": scores.rmse**2, "absolute": scores.mae}[figures.decided_by]

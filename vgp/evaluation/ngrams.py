@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ORDER = 3
-#: Counting sorts: more tokens than this would take longer than seconds.
+#: Most tokens to count, so that sorting takes seconds.
 MOST_TOKENS = 20_000_000
 
 Numbers = NDArray[np.int64]
@@ -18,12 +18,12 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Counts:
-    """The n-grams of one length by their number (base `vocab`), sorted, and the contexts that begin them."""
+    """The sorted n-grams of one length, as numbers in base `vocab`, and their contexts."""
 
     grams: Numbers
     times: Numbers
     contexts: Numbers
-    #: How often a context occurs, and how many different tokens follow it.
+    #: Occurrences of each context, and number of distinct tokens after it.
     totals: Numbers
     kinds: Numbers
 
@@ -37,18 +37,17 @@ class Ngrams:
     rows: int
 
     def losses(self, tokens_BT: NDArray[np.uint16]) -> NDArray[np.float64]:
-        """Loss in nats of every token but the first of each row, given those before it; float64 (B, T - 1)."""
+        """Returns the loss in nats of every token after the first, given the previous ones; float64 (B, T - 1)."""
         probability = np.full((tokens_BT.shape[0], tokens_BT.shape[1] - 1), 1 / self.vocab)
         for length, counts in enumerate(self.counts, 1):
             numbers = _numbers(tokens_BT, length, self.vocab)
-            part = probability[:, max(0, length - 2) :]  # the first tokens of a row have shorter contexts only
+            part = probability[:, max(0, length - 2) :]  # the first tokens of a row have shorter contexts
             part[:] = _interpolated(counts, numbers[:, 1:] if length == 1 else numbers, self.vocab, part)
         return np.asarray(-np.log(probability))
 
 
 def fit(tokens_BT: NDArray[np.uint16], counts_B: Numbers, vocab: int) -> Ngrams:
-    """Counts n-grams of rows that predict `counts_B` tokens each, one after the other but for the token that opens
-    texts, the last of the vocabulary."""
+    """Counts n-grams in rows that predict `counts_B` tokens each; the vocabulary's last token opens texts."""
     rows, width = tokens_BT.shape
     used = min(rows, max(1, MOST_TOKENS // width))
     chosen = np.linspace(0, rows - 1, used).astype(np.int64)
@@ -58,13 +57,13 @@ def fit(tokens_BT: NDArray[np.uint16], counts_B: Numbers, vocab: int) -> Ngrams:
     counts = []
     for length in range(1, ORDER + 1):
         numbers = _numbers(tokens_BT, length, vocab)
-        numbers = numbers[:, 1:] if length == 1 else numbers  # a row's first token is given, not predicted
+        numbers = numbers[:, 1:] if length == 1 else numbers  # a row's first token is not predicted
         counts.append(_counts(numbers[predicted_BT[:, max(0, length - 2) :]], vocab))
     return Ngrams(vocab, tuple(counts), used)
 
 
 def _numbers(tokens_BT: NDArray[np.uint16], length: int, vocab: int) -> Numbers:
-    """Each run of `length` tokens as one number, int64 (B, T - length + 1)."""
+    """Returns each run of `length` tokens as one number, int64 (B, T - length + 1)."""
     width = tokens_BT.shape[1] - length + 1
     numbers = np.zeros((tokens_BT.shape[0], width), np.int64)
     for i in range(length):

@@ -15,35 +15,34 @@ from vgp.protocol import file_names
 from vgp.protocol.manifest import Frozen
 from vgp.protocol.outcome import Slice
 
-# ---- rows where a column has one value, as figures and the decision name them
+# ---- slices: rows where a column has one value
 
 
 FILE_NAME = file_names.METRICS
 
 
 class Scores(Frozen):
-    """One model in a few numbers; without classes in the first and the last."""
+    """The scores of one model; without classes only `loss` and `bits`."""
 
-    #: Log loss in nats, per row or per unit of weight; of a regression the loss that the decision tests. Lower is
-    #: better.
+    #: Log loss in nats per row or unit of weight; for a regression the decision's loss. Lower is better.
     loss: float
-    #: Area under the ROC curve; one-vs-rest macro average for more than two classes. None: a class is absent.
+    #: Area under the ROC curve; one-vs-rest macro average above two classes. None if a class is absent.
     auc: float | None = None
-    #: Mean precision over recall; likewise averaged over more than two classes. Of all rows only, not of slices.
+    #: Average precision, macro-averaged above two classes; for all rows, not for slices.
     average_precision: float | None = None
     accuracy: float | None = None
     #: Expected calibration error over bins of equal mass; 0 is best.
     calibration_error: float | None = None
-    #: Mean squared error of the probabilities, over the second of two classes or summed over all.
+    #: Mean squared error of the probabilities, of the second of two classes or summed over all.
     brier: float | None = None
-    #: Mean predicted minus observed rate: of the second class, or of being right. Above 0 is overconfident.
+    #: Mean predicted minus observed rate, of the second class or of being right; positive means overconfident.
     calibration_gap: float | None = None
-    #: The loss in bits per unit of weight, such as a byte: only without classes.
+    #: Loss in bits per unit of weight, such as a byte; only without classes.
     bits: float | None = None
 
     @property
     def compression(self) -> float | None:
-        """How many times smaller a coder with this model makes bytes: 8 bits over the bits that it needs."""
+        """Returns the compression ratio of a coder with this model: 8 bits over the bits per byte."""
         return 8 / self.bits if self.bits else None
 
 
@@ -52,12 +51,12 @@ class Roc(Frozen):
 
     false_positive_rate: tuple[float, ...]
     true_positive_rate: tuple[float, ...]
-    #: Falling, finite, in [0, 1].
+    #: Descending, finite, in [0, 1].
     threshold: tuple[float, ...]
 
 
 class CalibrationBin(Frozen):
-    """Rows of similar confidence: what was predicted and what came true, as rates."""
+    """The predicted and observed rates of rows with similar confidence."""
 
     rows: int
     predicted: float
@@ -65,83 +64,83 @@ class CalibrationBin(Frozen):
 
 
 class ModelMetrics(Frozen):
-    """One model on all rows of the split. Without classes there are scores and their interval only."""
+    """The figures of one model on all rows of the split; without classes only scores and interval."""
 
     scores: Scores
-    #: 95% interval of the AUC, from resampled groups of rows; None where the AUC is undefined.
+    #: 95% interval of the AUC from resampled groups of rows; None if undefined.
     auc_interval: tuple[float, float] | None = None
-    #: Likewise of `Scores.bits`.
+    #: 95% interval of `Scores.bits`.
     bits_interval: tuple[float, float] | None = None
     roc: Roc | None = None
-    #: Of two classes, if a row is of the second.
+    #: For two classes, if there is a row of the second.
     precision_recall: PrecisionRecall | None = None
     calibration: tuple[CalibrationBin, ...] = ()
-    #: Rows by confidence, in 20 bins of equal width over [0, 1].
+    #: Row counts by confidence, in 20 bins of equal width over [0, 1].
     confidence_counts: tuple[int, ...] = ()
 
 
 class SliceMetrics(Slice):
-    """All models on a slice."""
+    """The scores of all models on a slice."""
 
-    #: Rate of the second of two classes; above two, of the slice's most frequent class. Of a regression the mean
-    #: label; else without classes the slice's part of the whole weight.
+    #: Rate of the second of two classes, or of the slice's most frequent class; mean label of a regression; otherwise
+    #: the slice's share of the weight.
     base_rate: float
     models: dict[str, Scores]
-    #: 95% interval of the challenger's `Evaluation.slice_metric`; None where it is undefined.
+    #: 95% interval of the challenger's `Evaluation.slice_metric`; None if undefined.
     interval: tuple[float, float] | None
 
 
 class Evaluation(Frozen):
-    """What `metrics.json` holds."""
+    """The content of `metrics.json`."""
 
     task: str
-    #: What the label is called; "" where a script labelled its rows itself.
+    #: Name of the label; "" for a script's own labels.
     target: str = ""
-    #: Of the prepared data; "" for rows that a script labelled itself.
+    #: Fingerprint of the prepared data; "" for a script's own rows.
     split: str
-    #: Empty for a task that is judged by a loss for each row, which counts by `weight`, such as `bytes`.
+    #: Class names; empty for a task with a loss per row, weighted by `weight`, such as `bytes`.
     classes: tuple[str, ...]
     weight: str = ""
     rows: int
-    #: Rows of each class.
+    #: Number of rows of each class.
     label_counts: tuple[int, ...]
-    #: Column whose equal values mark rows that are not independent, and how many values; "" and 0 if none.
+    #: Column whose equal values mark dependent rows, and its number of values; "" and 0 without one.
     group: str
     groups: int
-    #: By `challenger`, `champion`, `baseline`, `boosting`, as far as scored.
+    #: By `challenger`, `champion`, `baseline`, `boosting`, if scored.
     models: dict[str, ModelMetrics]
-    #: The challenger's counts, actual class by predicted class.
+    #: The challenger's confusion matrix, actual class by predicted class.
     confusion_matrix: list[list[int]]
     slices: tuple[SliceMetrics, ...]
     notes: tuple[str, ...]
-    #: The model to beat where there is no champion, if it is no logistic regression.
+    #: Name of the baseline; "" for a logistic or linear regression.
     baseline: str = ""
-    #: Where the model is what a script left.
+    #: Set for a script's model.
     script: Collected | None = None
-    #: Where the label is a number. The loss in `models` and `slices` is then the one that the decision tests.
+    #: Set for a regression; `models` and `slices` then hold the decision's loss.
     regression: RegressionFigures | None = None
-    #: Of two classes: the new model's thresholds, and the one to work at.
+    #: For two classes: the new model's thresholds and operating point.
     thresholds: Thresholds | None = None
-    #: Where the new model is ours: what each column is worth to it.
+    #: Importance of the new model's columns; None for a script's model.
     importance: Importance | None = None
-    #: Single rows of prepared data.
+    #: Example rows of prepared data.
     examples: Examples | None = None
-    #: Of prepared data: train rows beside the scored ones.
+    #: Drift from train rows to scored rows of prepared data.
     drift: Drift | None = None
 
     @property
     def scored(self) -> bool:
-        """Whether there was anything to score: a script may leave no predictions."""
+        """Whether rows were scored; a script may write no predictions."""
         return bool(self.models)
 
     @property
     def of_which(self) -> str:
-        """Whose rows they are, in words."""
+        """Returns a description of the rows, for sentences."""
         return f"of the {self.split} split" if self.split else "that the script labelled itself"
 
     @property
     def slice_metric(self) -> str:
-        """What is plotted by slice: the AUC of two classes; the accuracy of more, which small slices have too."""
+        """Returns the metric by slice: AUC for two classes; accuracy for more, which small slices have too."""
         if self.regression:
             return "loss"
         if not self.classes:
@@ -150,12 +149,12 @@ class Evaluation(Frozen):
 
     @property
     def unit(self) -> str:
-        """What losses are counted per without classes: one of the weight, such as `byte`."""
+        """Returns the unit of losses without classes, such as `byte`."""
         return self.weight.removesuffix("s") or "row"
 
     @property
     def scalars(self) -> dict[str, float]:
-        """Flat figures for a metrics table: the challenger's by name, the others' as `champion_auc`..."""
+        """Returns figures by name: the challenger's as `auc`, other models' as `champion_auc`."""
         result = {"rows": float(self.rows)} if self.scored else {}
         if self.thresholds and self.thresholds.operating:
             result["threshold"] = self.thresholds.operating.threshold
@@ -172,7 +171,7 @@ class Evaluation(Frozen):
 
     @property
     def roc_curve(self) -> tuple[list[float], list[float], list[float]] | None:
-        """The challenger's false positive rates, true positive rates and thresholds; None if undefined."""
+        """Returns the challenger's false positive rates, true positive rates and thresholds; None if undefined."""
         curve = self.models["challenger"].roc if self.scored else None
         if curve is None:
             return None
@@ -183,7 +182,7 @@ def load(directory: str | Path) -> Evaluation:
     """Reads `metrics.json`.
 
     Raises:
-        UserError: it is missing or of another format.
+        UserError: it is missing or has another format.
     """
     path = Path(directory) / FILE_NAME
     try:
@@ -195,7 +194,7 @@ def load(directory: str | Path) -> Evaluation:
 
 
 def discard(directory: str | Path) -> None:
-    """Removes the record of an earlier evaluation, of which nothing is to be kept."""
+    """Removes the record of an earlier evaluation."""
     (Path(directory) / FILE_NAME).unlink(missing_ok=True)
 
 

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,7 +20,6 @@ def test_codes_are_numbered_as_they_rise(codes):
     assert count == len(distinct) and [distinct[number] for number in numbers] == codes
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.integers(11, 40), st.booleans())
 def test_a_contrast_is_that_of_the_matrices_of_bell_and_mccaffrey(seed, groups, weighted):
     random = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn.metrics import roc_auc_score
@@ -21,7 +21,6 @@ def auc_replicates(weights, positive, score, rows):
     return comparison.auc_replicates(weights, ranked, rows.count, ranked.auc() or 0.0)
 
 
-@settings(deadline=None, max_examples=40)
 @given(ROWS, st.lists(st.integers(1, 3), min_size=4, max_size=4))
 def test_a_weighted_auc_is_the_auc_of_repeated_rows(rows, weights):
     label, score, block = (np.array(column) for column in zip(*rows, strict=True))
@@ -65,7 +64,6 @@ def test_replicates_with_every_block_once_give_the_plain_figures():
     assert comparison.mean_replicates(once, of_rows.losses(), rows)[0] == pytest.approx(of_rows.losses().mean())
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.integers(2, 5), st.sampled_from([None, 10]))
 def test_calibration_replicates_are_those_of_their_definition(seed, classes, steps):
     random = np.random.default_rng(seed)

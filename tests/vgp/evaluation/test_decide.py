@@ -238,8 +238,8 @@ def test_the_reason_tells_the_test_its_level_what_is_sure_and_what_could_have_be
     assert (result.level, result.degrees, result.clusters) == (pytest.approx(0.05 / 365), pytest.approx(29), (30,))
     assert result.interval[0] > result.lower_bound > 0 and result.upper_bound > result.interval[1]
     assert (
-        f"t test (29 degrees of freedom; neighbouring groups are assumed to correlate by {result.alike:.2f}) at a level "
-        "of 0.0137%, its share of the 5% error allowed for 365 decisions a year puts the gain above "
+        f"t test (29 degrees of freedom; neighbouring groups are assumed to correlate by {result.alike:.2f}) at a "
+        "level of 0.0137%, its share of the 5% error allowed for 365 decisions a year puts the gain above "
         f"{result.lower_bound:.4f}. These rows show a true gain of {result.detectable:.4f} with 80% probability."
         in result.details
     )

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import auc as area
 from sklearn.metrics import log_loss, roc_auc_score
@@ -63,7 +63,6 @@ def test_scores_agree_with_scikit_learn(make):
 SCORES = st.sampled_from([0.0, 0.1, 0.3, 0.5, float(np.nextafter(np.float32(0.5), 1)), 0.9, 1.0]) | st.floats(0, 1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(SCORES, st.integers(0, 1)), min_size=1, max_size=80))
 def test_figures_of_two_classes_are_those_of_their_definitions(rows):
     second, label = (np.array(column) for column in zip(*rows, strict=True))
@@ -81,7 +80,6 @@ def test_figures_of_two_classes_are_those_of_their_definitions(rows):
     assert metrics.confidence_counts(ranked) == tuple(np.histogram(table[:, 1].astype(float), 20, (0, 1))[0])
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 1000), st.integers(3, 6), st.integers(1, 3), st.sampled_from([None, 8]))
 def test_figures_of_several_classes_are_those_of_their_definitions(seed, classes, sharpness, steps):
     random = np.random.default_rng(seed)
@@ -120,7 +118,6 @@ def test_calibration_of_many_classes_is_that_of_the_likeliest():
     assert measured(label, table).calibration_error == pytest.approx(0.2)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.tuples(st.sampled_from([0.1, 0.3, 0.5, 0.9]), st.integers(0, 1)), min_size=1, max_size=60), st.randoms()
 )

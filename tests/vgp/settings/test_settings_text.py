@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import tomlkit
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from vgp.base.errors import RequestError
@@ -75,7 +74,6 @@ VALUES = st.recursive(
 )
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
 @given(st.dictionaries(NAMES, VALUES, max_size=4), st.lists(NAMES, min_size=1, max_size=3), VALUES)
 def test_one_value_is_written_and_no_other_changes(
     tmp_path_factory: pytest.TempPathFactory, values: dict, keys: list[str], value: object

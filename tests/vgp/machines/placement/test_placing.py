@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -161,7 +161,6 @@ def test_the_most_it_can_cost_is_timeout_times_nodes_times_price(b200_without_pr
     assert place(Request(machine="a4-highgpu-8g", strategy="spot")).max_usd is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     accelerator=st.sampled_from([None, "L4", "T4", "A100", "H100", "GB200", "K80"]),
     count=st.sampled_from([None, 1, 2, 3, 8, 16]),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.base.exits import UserError
@@ -14,7 +14,6 @@ from vgp.train.loop.order import Plan, Schedule, assignment, count_microbatches,
 
 
 @given(size=st.integers(1, 3000), seed=st.integers(0, 2**62))
-@settings(max_examples=60, deadline=None)
 def test_every_row_comes_exactly_once(size, seed):
     found = permute(np.arange(size), size, seed)
     assert np.array_equal(np.sort(found), np.arange(size))
@@ -50,7 +49,6 @@ def test_the_order_looks_random():
     samples=st.integers(1, 200), batch=st.integers(1, 50), pieces=st.integers(1, 8), world=st.integers(1, 8),
     epochs=st.integers(1, 3),
 )  # fmt: skip
-@settings(max_examples=80, deadline=None)
 def test_the_ranks_together_see_each_global_batch_whatever_their_number(samples, batch, pieces, world, epochs):
     pieces = min(pieces, batch)
     world = min(world, pieces)

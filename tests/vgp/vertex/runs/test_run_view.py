@@ -68,7 +68,6 @@ def test_where_it_is_narrow_a_name_keeps_its_end_and_the_cost_stays() -> None:
     assert "…" in lines[1][:5]
 
 
-@hypothesis.settings(max_examples=60, deadline=None)
 @hypothesis.example([("0" * 60, "running"), ("0", "not triggered")], 40, 3)
 @given(
     st.lists(st.tuples(st.text(min_size=1, max_size=60), states), min_size=1, max_size=9),

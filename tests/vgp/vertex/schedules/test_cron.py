@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from cronsim import CronSim
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.emulator.cron import ticks
@@ -67,7 +67,6 @@ def changes(zone: str) -> list[datetime]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     data=st.data(), zone=st.sampled_from(ZONES), minute=field(0, 59), early=field(0, 4), weekday=st.sampled_from("*06")
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vgp.check.spec.pipeline_spec import PipelineSpec, switched
@@ -147,7 +147,6 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path, *(each for key, child in items for each in paths(child, (*path, key)))]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     path=st.sampled_from([path for path in paths(SPEC) if path]), value=st.sampled_from(["other", 17, True, None, []])
 )
