@@ -125,6 +125,8 @@ def test_new_table_writes_the_file_and_tells_what_it_decided(folder: Path, capsy
 def test_new_table_asks_what_rows_belong_to_and_names_what_nearly_tells_the_target(
     training_here: None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    code, _, err = call(capsys, "new", "table", "a.csv")
+    assert code == 2 and "--target" in err and [line.split()[0] for line in err.splitlines()[1:]] == ["x", "y"]
     code, _, err = call(capsys, "new", "table", "a.csv", "--target", "z", "--out", "other.toml")
     assert code == 2 and "the table has no column 'z'" in err and not (folder / "other.toml").exists()
     draw = random.Random(1)

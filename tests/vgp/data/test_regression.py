@@ -44,7 +44,7 @@ def test_an_outcome_that_cannot_be_is_refused_at_once(attributes, says):
 @pytest.mark.parametrize("kind", [pa.string(), pa.date32()])
 def test_a_regression_on_what_is_no_number_is_refused(kind):
     with pytest.raises(
-        UserError, match=f"the target cost is {re.escape(str(kind))}, and `quantiles` make it a regression"
+        UserError, match=f"the target cost is {re.escape(str(kind))}, but a task with `quantiles` predicts a number"
     ):
         task_of(kind)()
 

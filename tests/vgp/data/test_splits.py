@@ -322,7 +322,7 @@ def groups_of(values: list[str]) -> list[list[str]]:
 def test_a_group_of_few_values_is_said(placed):
     planned, found = placed(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(12)]))
     assert planned["split"]["by"] == "group word"
-    assert "few make up most of the 600 rows (12 values of word)" in planned["notes"][0]
+    assert "few groups hold most of the 600 rows (12 values of word)" in planned["notes"][0]
     assert all(found[i] == found[i % 12] for i in range(600))
     assert placed(Grouped, ["id", *WIDE], groups_of([f"g{i}" for i in range(300)]))[0]["notes"] == ()
 
