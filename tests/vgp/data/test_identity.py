@@ -155,7 +155,7 @@ def table(**columns: list[object]) -> pa.Table:
         ([0.1, 0.2, 0.1], "k=0.1.*keep one of the two.$"),
         (
             [12345678901234567.0, 1.5, 12345678901234569.0],
-            "k=1.2345678901234568e.16.*k is compared as float64, of which 15 digits are exact.*declare pa.int64()",
+            "k=1.2345678901234568e.16.*k is compared as float64, which is exact to 15 digits.*declare pa.int64()",
         ),
         ([date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 1)], "k=2024-01-01"),
         (

@@ -456,7 +456,7 @@ def test_an_infinite_number_is_refused_in_the_test_split_too(visits, write_csv, 
     lines[row] = f"{visitor},{day},home,1e999,0,false"
     with pytest.raises(
         UserError,
-        match=r"column seconds holds infinite values; .* The first is in .*visits.csv, line \d+ \(seconds = inf\)",
+        match=r"column seconds holds infinite values: .* The first is in .*visits.csv, line \d+ \(seconds = inf\)",
     ):
         prepare(visits, str(write_csv(lines)), tmp_path / "data", workers=1)
 

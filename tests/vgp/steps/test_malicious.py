@@ -362,7 +362,7 @@ def test_a_card_cannot_have_a_module_imported(model, tmp_path, sprung, monkeypat
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     forge(model, task="evil:Task")
-    with pytest.raises(UserError, match="If you trust it: import evil first"):
+    with pytest.raises(UserError, match="If you trust it, import evil first"):
         bundle.load(model)
 
 
@@ -480,7 +480,7 @@ def test_the_task_that_a_step_is_given_is_the_one_that_is_run(digits, monkeypatc
     with pytest.raises(UserError, match="neither in the library or the project nor imported"):
         task_names.trusted("digits:Digits", "manifest.json")
     assert task_names.trusted("training.tasks.flights:Flights", "x") == task_names.trusted("flights", "x", "flights")
-    with pytest.raises(UserError, match="'flights', not of language_model"):
+    with pytest.raises(UserError, match="'flights', not to language_model"):
         task_names.trusted("flights", "x", "language_model")
 
 
