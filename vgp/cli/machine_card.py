@@ -1,4 +1,4 @@
-"""One machine: what it is, what it costs where, and which quota to ask for; for a person and as JSON."""
+"""Details of one machine, its prices by region and its quotas, as tables and as JSON."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -39,27 +39,27 @@ def price_table(titles: tuple[str, ...], prices: Iterable[tuple[tuple[str, ...],
 
 
 def price_sources(prices: Iterable[Price]) -> dict[str, JsonObject]:
-    """Name of a source -> page, date and words, of every price."""
+    """Returns the sources of the prices: name -> page, date and quotation."""
     return {key: source(key) for key in sorted({key for price in prices for key in price.sources})}
 
 
-#: GPUs with their number, as our tables write them: 8 x H100, 8xH100.
+#: GPUs with their number: 8 x H100, 8xH100.
 _COUNTED = re.compile(r"(?P<count>\d+)\s*[x×*]\s*(?P<gpu>.+)", re.IGNORECASE)
 
 
 def machine(name: str) -> Machine:
-    """The machine of that name.
+    """Returns the machine called `name`.
 
     Raises:
-        RequestError: there is none; names the nearest.
+        RequestError: no machine has this name; the message suggests the nearest.
     """
     if name not in catalog.machines() and (gpu := catalog.accelerator(name)):
         ask = f"--accelerator {name}" if gpu.kind == "gpu" else tpu_machines.board_machine()
-        raise RequestError(f"{gpu.name} is no machine, but part of some: vgp machines {ask}")
+        raise RequestError(f"{gpu.name} is a GPU, not a machine. List the machines that have it: vgp machines {ask}")
     counted = _COUNTED.fullmatch(name)
     if counted and (gpu := catalog.accelerator(counted["gpu"])) and gpu.kind == "gpu":
         ask = f"--accelerator {gpu.name} --count {counted['count']}"
-        raise RequestError(f"{name} is no machine, but part of some: vgp machines {ask}")
+        raise RequestError(f"{name} is a GPU, not a machine. List the machines that have it: vgp machines {ask}")
     if name not in catalog.machines():
         if tpu_rules.looks_like(name):
             raise PlacementError(tpu_rules.problems(name, None, 0, None)[0])
@@ -68,7 +68,7 @@ def machine(name: str) -> Machine:
 
 
 def card(machine: Machine, as_of: date) -> RenderableType:
-    """A table of facts, a table of prices, and the quotas."""
+    """Returns the machine's facts, prices and quotas as tables."""
     parts: list[RenderableType] = [f"[bold]{machine.name}[/]", facts(_facts(machine, as_of))]
     prices = list(_prices(machine, as_of))
     if prices:
@@ -86,7 +86,7 @@ def card(machine: Machine, as_of: date) -> RenderableType:
 
 
 def as_json(machine: Machine, as_of: date) -> JsonObject:
-    """Everything that the catalog knows about the machine; prices and quotas of what is not retired."""
+    """Returns everything in the catalog about the machine, without retired offers."""
     return {
         "machine_type": machine.name,
         "family": machine.family,
@@ -115,7 +115,7 @@ def _accelerators(machine: Machine) -> list[Accelerator]:
 
 
 def _prices(machine: Machine, as_of: date) -> Iterator[tuple[Combination, Price]]:
-    """What is not retired, in every region that has it; an N1 is sold without GPUs too."""
+    """Returns the offers that are not retired, by region; for an N1 also those without GPUs."""
     bare = () if machine.accelerator else (Combination(machine),)
     for combination in (*bare, *of_machine(machine)):
         if combination.accelerator is None or not combination.accelerator.is_retired(as_of):
@@ -169,7 +169,7 @@ def _gpu_facts(gpu: Accelerator, counts: tuple[int, ...], as_of: date) -> Iterat
 
 
 def _price_table(prices: list[tuple[Combination, Price]]) -> Table:
-    """A row for each region and GPU count."""
+    """Returns a row for each region and GPU count."""
 
     def gpus(combination: Combination) -> str:
         return f"{combination.count} x {combination.accelerator_type}" if combination.accelerator else "-"

@@ -1,4 +1,4 @@
-"""The machines that meet a need, as a table and as JSON; or why there are none."""
+"""The machines that meet a need, as a table and as JSON, or the reason why there are none."""
 
 from datetime import date
 from typing import Any
@@ -16,12 +16,12 @@ from vgp.machines.placement import compatibility, provisioning, refusal
 from vgp.machines.placement.machine_rules import PlacementError, refuse
 from vgp.machines.placement.search import Need, Offer
 
-#: Options of the verb that are not called as in the need.
+#: Field of the need -> option of the verb, where the names differ.
 _OPTIONS = {"regions": "region"}
 
 
 def need(accelerator: str | None, region: str | None, way: str | None, as_of: date, **sizes: Any) -> Need:
-    """The options of `vgp machines` as a need.
+    """Returns the options of `vgp machines` as a need.
 
     Raises:
         RequestError: an unknown accelerator, region or provisioning.
@@ -35,16 +35,16 @@ def need(accelerator: str | None, region: str | None, way: str | None, as_of: da
     provisioned = way.lower().replace("-", "_") if way else None
     if provisioned not in (None, *PROVISIONING):
         hint = provisioning.meant(str(provisioned)) or f"Choices: {listed(PROVISIONING)}."
-        raise RequestError(f"no provisioning is called '{way}'. {hint}")
+        raise RequestError(f"there is no provisioning '{way}'. {hint}")
     regions = (region,) if region else ()
     return Need(as_of=as_of, gpus=gpus, accelerator=gpu, regions=regions, provisioning=provisioned, **sizes)
 
 
 def why_none(need: Need) -> str:
-    """Which parts of the need, none of which is wrong by itself, leave nothing together.
+    """Returns which filters of the need, each valid by itself, exclude every machine together.
 
     Raises:
-        RequestError: no machine of custom training can be had like that, whatever sizes and price are asked for.
+        RequestError: custom training has no machine for this combination at any size or price.
     """
     problem = refusal.impossible(need)
     if problem:
@@ -78,7 +78,7 @@ def as_json(offer: Offer) -> JsonObject:
 
 
 def as_table(offers: list[Offer], today: date, *, width: int = 80) -> RenderableType:
-    """The offers as rows, set closer on a terminal of less than 100 columns."""
+    """Returns the offers as a table, narrower on terminals of less than 100 columns."""
     titles = ("machine", "GPUs", "GPU GB", "vCPU", "GB", "region", "provisioning", "$/hour")
     numbers, whole = ("GPU GB", "vCPU", "GB", "$/hour"), set(titles) - {"GPUs", "GPU GB"}
     drawn = table(titles, map(_cells, offers), right=numbers, whole=whole, gap=1 if width < 100 else 3)

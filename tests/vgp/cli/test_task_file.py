@@ -140,6 +140,6 @@ def test_new_table_asks_what_rows_belong_to_and_names_what_nearly_tells_the_targ
     assert "patient: 100 values in 600 rows" in err and "--group patient" in err and "--group row" in err
     code, out, err = call(capsys, *words, "--group", "patient")
     assert code == 0, err
-    assert "Look at fee: alone it nearly predicts the target (AUC 0.9" in out
+    assert "Check fee: alone it nearly predicts the target (AUC 0.9" in out
     assert 'group = "patient"' in (folder / "p.toml").read_text()
     assert json.loads(call(capsys, *words, "--group", "row", "--force", "--json")[1])["columns"][1]["doubt"]
