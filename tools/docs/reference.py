@@ -228,7 +228,7 @@ def format_rules() -> str:
 GENERATORS: dict[str, Callable[[], str]] = {
     "reference/commands.md": format_commands,
     "reference/settings.md": format_settings,
-    "reference/training-settings.md": training.table,
+    "reference/training-settings.md": training.format_settings,
     "reference/python.md": format_python,
     "reference/rules/index.md": format_rules,
 }
