@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     command.add(verbs)
     _add_predict(verbs, task=TASK, data=DATA)
     serving.add(verbs)
-    verbs.add_parser("settings", help="every setting of train, as a table")
+    verbs.add_parser("settings", help="every setting of train, as a list")
     return top
 
 
