@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     command.add(verbs)
     _add_predict(verbs, task=TASK, data=DATA)
     serving.add(verbs)
-    verbs.add_parser("settings", help="every setting of train, as a table")
+    verbs.add_parser("settings", help="every setting of train, as a list")
     return top
 
 
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
         result = new.new(**values)
         return print(json.dumps(result)) if as_json else new.show(result)
     if verb == "settings":
-        return print(reference.table(), end="")
+        return print(reference.format_settings(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)
