@@ -260,8 +260,11 @@ class Trainer:
         if not self.rank.leads:
             return {}
         workload = self.monitor.progress.workload
-        figures = run_results.figures(self.request, self.rank, self.learner, self.history, workload, shipped, resumed_from=self.resumed_from, seconds=seconds,
-                                  peak_bytes=max(self.monitor.peak_bytes, peak_bytes(self.rank.device)))  # fmt: skip
+        peak = max(self.monitor.peak_bytes, peak_bytes(self.rank.device))
+        figures = run_results.figures(
+            self.request, self.rank, self.learner, self.history, workload, shipped,
+            resumed_from=self.resumed_from, seconds=seconds, peak_bytes=peak,
+        )  # fmt: skip
         run_results.write_figures(self.request, figures, report)
         if self.tracker:
             self.tracker.update(self.history.points)
