@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     command.add(verbs)
     _add_predict(verbs, task=TASK, data=DATA)
     serving.add(verbs)
-    verbs.add_parser("settings", help="every setting of train, as a table")
+    verbs.add_parser("settings", help="every setting of train, as a list")
     return top
 
 
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
         result = task_toml.write_proposal(**values)
         return print(json.dumps(result)) if as_json else task_toml.print_proposal(result)
     if verb == "settings":
-        return print(settings_table.render_settings(), end="")
+        return print(settings_table.format_settings(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)
