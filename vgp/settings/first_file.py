@@ -1,6 +1,6 @@
-"""The first pipelines.toml: what `vgp init` has to know, gcloud's project, and the text that it writes.
+"""The first pipelines.toml: the questions of `vgp init`, gcloud's project, and the text of the file.
 
-Places as gcloud has them: https://cloud.google.com/sdk/docs/configurations
+Folders of gcloud's configuration: https://cloud.google.com/sdk/docs/configurations
 """
 
 import configparser
@@ -24,12 +24,12 @@ Answers = dict[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """One thing to know; its flag is `--` and the key with `-`."""
+    """A question of `vgp init`; its flag is `--` and the key with `-`."""
 
     key: str
     text: str
     rule: Callable[[str], str]
-    #: From the answers so far; None: only a person knows.
+    #: Computes the default from the answers so far; None: no default.
     default: Callable[[Answers], str | None]
 
     @property
@@ -37,7 +37,7 @@ class Question:
         return f"--{self.key.replace('_', '-')}"
 
     def checked(self, answer: str) -> str:
-        """Raises RequestError: the answer is none."""
+        """Returns the answer in canonical form; raises RequestError if it is invalid."""
         if is_secret(answer):
             raise RequestError(f"{self.flag}: looks like a credential.")
         try:
@@ -87,7 +87,7 @@ _OF_A_PROJECT = ("bucket", "image", "template_repository", "service_account")
 
 
 def text(answers: Mapping[str, str], steps: str) -> str:
-    """A commented settings file with the environments dev and prod. `steps` are TOML tables of machines."""
+    """Returns a commented settings file with the environments dev and prod. `steps` are TOML tables of machines."""
     project, prod_project = answers["project"], answers["prod_project"]
     in_prod = {key: answers[key].replace(_short(project), _short(prod_project)) for key in _OF_A_PROJECT}
     others = [f"{key} = {json.dumps(in_prod[key])}\n" for key in _OF_A_PROJECT if in_prod[key] != answers[key]]
@@ -103,7 +103,8 @@ def text(answers: Mapping[str, str], steps: str) -> str:
 
 
 def is_bare(path: Path) -> bool:
-    """Whether the file, like the shipped one, says nothing that a first file would lose: no project, no environment."""
+    """Whether the file, like the shipped one, has no project and no environment, so that a first file may replace
+    it."""
     try:
         return set(toml_text.load(path)) <= {"image", "region", "steps"}
     except RequestError:
@@ -111,7 +112,7 @@ def is_bare(path: Path) -> bool:
 
 
 def steps_of(paths: list[Path]) -> str:
-    """The tables [steps.*], comments included, of the first file that has some."""
+    """Returns the tables [steps.*] with their comments, from the first file that has some."""
     import tomlkit
 
     for path in paths:
@@ -119,7 +120,7 @@ def steps_of(paths: list[Path]) -> str:
             document = read(path)
             steps = document.values.get("steps")
             Settings.model_validate({"steps": steps or {}})
-        except ValueError:  # not there, or broken: it is about to be replaced
+        except ValueError:  # a missing or broken file is about to be replaced
             continue
         if steps:
             alone = tomlkit.document()
@@ -139,10 +140,10 @@ registry = "{}/registry-dev"
 """
 
 _TEXT = """\
-# Where things run. Every key: docs/reference/settings.md. What is in effect, and from where: vgp config.
+# Where things run. Every key: docs/reference/settings.md. Effective settings and their sources: vgp config.
 # Strongest first: flags, variables (PIPELINES_REGION=...), the chosen environment, the top of this file, defaults.
 
-# Chosen unless --env or the variable PIPELINES_ENV says otherwise.
+# The default; --env and the variable PIPELINES_ENV override it.
 environment = "dev"
 
 region = {region}
@@ -156,7 +157,7 @@ image = {image}
 # Where `vgp upload` puts templates, for the console to offer.
 template_repository = {template_repository}
 
-# What the steps run as. Without it they run as Vertex AI's default account, which may do more than they need.
+# Account of the steps. The default is Vertex AI's account, which has more rights than they need.
 {service_account}
 
 [environments.dev]
@@ -185,7 +186,7 @@ project = {prod_project}
 
 
 def gcloud_project() -> str | None:
-    """GOOGLE_CLOUD_PROJECT, or the project of gcloud's active configuration; None if there is neither."""
+    """Returns GOOGLE_CLOUD_PROJECT or the project of gcloud's active configuration, or None without either."""
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or os.environ.get("CLOUDSDK_CORE_PROJECT") or _active_configuration()
 
 

@@ -48,7 +48,9 @@ def workflows(value: object) -> str:
         raise ValueError("looks like a credential.")
     path = PurePath(value) if isinstance(value, str) and value.isprintable() else None
     if not path or not value or path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{value!r} is no folder of this repository. Write one like pipelines or src/workflows.")
+        raise ValueError(
+            f"{value!r} is not a folder of this repository. Write a path such as pipelines or src/workflows."
+        )
     return str(path)
 
 
@@ -70,10 +72,10 @@ def bucket(value: str) -> str:
             f"'{name}' is no bucket name: 3 to 63 lower-case letters, digits, - and _, a letter or digit at both ends."
         )
     if name.startswith("goog") or "google" in name or re.fullmatch(r"[0-9.]+\.[0-9]+", name):
-        raise ValueError(f"'{name}' is no bucket name: Google keeps goog... and takes no IP address.")
+        raise ValueError(f"'{name}' is not a bucket name: Google reserves goog... and refuses IP addresses.")
     if not all(map(_FOLDER.fullmatch, folders)):
         raise ValueError(
-            f"'{'/'.join(folders)}' is no folder to write into: letters, digits, and - _ . = between single /."
+            f"'{'/'.join(folders)}' is not a valid folder: use letters, digits, and - _ . = between single /."
         )
     return value.rstrip("/")
 
@@ -81,7 +83,9 @@ def bucket(value: str) -> str:
 def dockerfile(value: str) -> str:
     parts = value.split("/")
     if {"", ".", ".."} & set(parts) or not value.isprintable() or value.startswith("-"):
-        raise ValueError(f"'{value}' is no file of the repository. Write its path below pipelines.toml: Dockerfile.")
+        raise ValueError(
+            f"'{value}' is not a file of the repository. Write its path relative to pipelines.toml, such as Dockerfile."
+        )
     return value
 
 
@@ -94,7 +98,7 @@ def network(value: str) -> str:
             f"gcloud projects describe {project_id} --format='value(projectNumber)'."
         )
     if not re.fullmatch(rf"projects/[0-9]+/global/networks/{RFC1035}", value):
-        raise ValueError(f"'{value}' is no network. Write projects/NUMBER/global/networks/NAME.")
+        raise ValueError(f"'{value}' is not a network. Write projects/NUMBER/global/networks/NAME.")
     return value
 
 
@@ -102,7 +106,9 @@ def encryption_key(value: str) -> str:
     if "/cryptoKeyVersions/" in value:
         raise ValueError(f"'{value}' names a version. Name the key: {value.split('/cryptoKeyVersions/')[0]}.")
     if not _KEY.fullmatch(value):
-        raise ValueError(f"'{value}' is no key. Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY.")
+        raise ValueError(
+            f"'{value}' is not a key. Write projects/PROJECT/locations/REGION/keyRings/RING/cryptoKeys/KEY."
+        )
     return value
 
 
@@ -131,7 +137,7 @@ experiment = matching(
 def labels(value: dict[str, str]) -> dict[str, str]:
     """https://cloud.google.com/resource-manager/docs/labels-overview"""
     if len(value) > MAX_LABELS:
-        raise ValueError(f"{len(value)} labels; a resource takes at most {MAX_LABELS}.")
+        raise ValueError(f"{len(value)} labels; a resource can have at most {MAX_LABELS}.")
     return value
 
 
@@ -146,7 +152,7 @@ label_value = matching(
 
 def api(value: str) -> str:
     if value not in APIS:
-        raise ValueError(f"there is no such API. {did_you_mean(value, APIS)}")
+        raise ValueError(f"this API does not exist. {did_you_mean(value, APIS)}")
     return value
 
 
@@ -163,9 +169,9 @@ def endpoint(value: str) -> str:
     """https, or http to this machine: a token travels with every call."""
     parts = split_address(value)
     if parts and (parts.username or parts.password):
-        raise ValueError("an address must not hold a user or password. Write https://HOST.")
+        raise ValueError("an address must not contain a user or password. Write https://HOST.")
     if not parts or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError(f"'{value}' is no address of an API. Write https://HOST or https://HOST:PORT.")
+        raise ValueError(f"'{value}' is not the address of an API. Write https://HOST or https://HOST:PORT.")
     if not _ADDRESS.fullmatch(value):
         raise ValueError(f"'{value}' is no address of an API: a host is letters, digits, - and . alone.")
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
