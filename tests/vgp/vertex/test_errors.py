@@ -141,7 +141,7 @@ def test_other_errors_pass_as_they_are(settings: Settings, error: Exception) -> 
 
 def test_an_answer_that_is_none_of_googles_is_told_as_such(settings: Settings) -> None:
     for page in ("", "<html>log in</html>"):
-        with pytest.raises(WorkFailed, match="the answer is none of Google's"), explained("x", settings):
+        with pytest.raises(WorkFailed, match="the response did not come from Google"), explained("x", settings):
             json_format.Parse(page, PipelineJob.pb()())
 
 

@@ -221,7 +221,7 @@ def test_a_log_that_may_not_be_read_does_not_stop_the_build(
 ) -> None:
     cloud.fail("storage.objects.get", status(403), forever=True)
     assert built()["build"]
-    assert len(re.findall("the log cannot be read here, but there: https://", capsys.readouterr().out)) == 1
+    assert len(re.findall("the log cannot be read from here; open it at https://", capsys.readouterr().out)) == 1
 
 
 def test_another_base_is_another_image_without_the_commits_tag(root: Path, built: Callable[..., Any]) -> None:
@@ -251,7 +251,7 @@ def test_where_a_step_asks_for_dataflow_its_image_has_beam(
     [
         ({"base": "pytorch/pytorch:latest"}, "Write a base as IMAGE@sha256:"),
         ({"base": f"--build-arg x@sha256:{'0' * 64}"}, "Write a base as IMAGE@sha256:"),
-        ({"service_account": "me@example.com"}, "is no service account"),
+        ({"service_account": "me@example.com"}, "is not a service account"),
     ],
 )
 def test_wrong_options_are_refused_before_any_call(

@@ -143,7 +143,7 @@ def test_two_at_once_and_lost_answers_start_no_night_twice(
     ended(settings, one, clock)
     lines = ended(settings, other, clock)
     assert len(nights(cloud)) == len(set(nights(cloud))) == 3
-    assert "was run as training-" in lines[0]
+    assert "ran as training-" in lines[0]
 
 
 def test_nights_that_the_schedule_ran_are_left_and_those_that_it_missed_are_run(
