@@ -114,7 +114,7 @@ def ordered(settings: Settings, options: Options, root: Path) -> Order:
             f"'{options.service_account}' is not a service account: write NAME@PROJECT.iam.gserviceaccount.com."
         )
     if options.base and not _PINNED.fullmatch(options.base):
-        raise RequestError(f"'{options.base}' is a tag, which may change. Name the base by digest: IMAGE@sha256:...")
+        raise RequestError(f"'{options.base}' is not pinned by its digest. Write the base as IMAGE@sha256:...")
     source = find(root, settings.dockerfile)
     if source.changed and not options.allow_dirty:
         raise RequestError(

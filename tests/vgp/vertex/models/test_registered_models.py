@@ -67,7 +67,7 @@ def test_the_versions_of_a_registry_that_was_moved_are_uploaded_from_where_they_
 def test_what_cannot_be_read_or_shown_is_said_in_words(
     cloud: Cloud, served: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(RequestError, match="gs://test-bucket/registry/flights/registry.json is not there: a run that"):
+    with pytest.raises(RequestError, match="gs://test-bucket/registry/flights/registry.json does not exist"):
         registered_models.follow(served, ROOT, "flights")
     put(served, "{")
     with pytest.raises(RequestError, match="registry.json is damaged"):

@@ -106,7 +106,7 @@ def test_data_elsewhere_than_the_bucket_is_an_error(asking):
 def test_the_location_of_the_settings_has_to_be_that_of_the_data(asking):
     asking.ask(location="EU")
     found = asking.only("bigquery.location", "error")
-    assert found.seen == "is in us-central1, the settings say EU" and 'location = "us-central1"' in found.hint
+    assert found.seen == "is in us-central1, but the settings have EU" and 'location = "us-central1"' in found.hint
 
 
 def test_a_table_of_more_than_may_be_read_is_a_warning(asking):

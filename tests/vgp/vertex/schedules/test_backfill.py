@@ -217,7 +217,7 @@ def test_what_cannot_be_is_refused_before_anything_is_started(
     settings = declare()
     with pytest.raises(RequestError, match="is after --to"):
         backfill(settings, "nightly", today, past)
-    with pytest.raises(RequestError, match="these are 200 nights .* say --yes"):
+    with pytest.raises(RequestError, match="these are 200 nights .* pass --yes"):
         backfill(settings, "nightly", past - 199 * DAY, past)
     assert len(backfill(settings, "nightly", past - 199 * DAY, past, yes=True).todo) == 200
     with pytest.raises(RequestError, match="has no night"):
