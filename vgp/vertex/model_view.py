@@ -82,7 +82,7 @@ def version(answer: Values, now: datetime) -> RenderableType:
         _aliases(answer["aliases"]) if answer["aliases"] else Text(answer["state"], _STATES.get(answer["state"], ""))
     )
     if missing := answer.get("missing"):
-        wrong = f"missing {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
+        wrong = f"not whole: {', '.join(map(printable, missing[:3]))}. Restore its files, or promote another version"
         head.append(f"\n{wrong}", "bold red")
     rows = [*_reign(answer["reign"], answer["reason"], now), *_standing(answer), *_origin(answer)]
     history = [
