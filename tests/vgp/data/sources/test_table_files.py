@@ -82,7 +82,7 @@ def test_compressed_files_are_read_like_plain_ones(opened, tmp_path: Path):
 
 
 def test_a_column_that_only_the_path_of_a_partition_has_is_told_so(read):
-    with pytest.raises(UserError, match="lacks the column b; .* b stands in its path alone, where partitions have it"):
+    with pytest.raises(UserError, match="lacks the column b; .* b is in the partition path only"):
         read({"b=2/x.csv": b"a\n1\n"}, WORDS)
 
 

@@ -78,7 +78,7 @@ def test_a_document_is_named_by_its_bytes_and_written_once(raw, pin):
 
 def test_nothing_is_written_in_a_dry_run_nor_after_an_error(raw, pin, tmp_path):
     assert pin(raw, dry_run=True).digest == pin(raw, folder=f"{tmp_path}/other/pins").digest
-    with pytest.raises(UserError, match="there is no model.json"):
+    with pytest.raises(UserError, match="the folder has no model.json"):
         pin(raw, champion=tmp_path)
     assert not (tmp_path / "runs").exists()
 
