@@ -96,7 +96,7 @@ def test_a_name_that_vertex_ai_would_not_take_names_no_model(model, root):
 
 
 @pytest.mark.parametrize(
-    ("root", "says"), [("s3://b/r", "of buckets those of Google Cloud"), ("gs://", "names no bucket"), ("", "a folder")]
+    ("root", "says"), [("s3://b/r", "only buckets of Google Cloud"), ("gs://", "has no bucket"), ("", "a folder")]
 )
 def test_a_root_that_is_no_folder_is_refused(root, says):
     with pytest.raises(UserError, match=says):

@@ -101,7 +101,7 @@ def test_a_region_that_a_document_names_does_not_lead_a_token_elsewhere(
 ) -> None:
     """A run's spec and a ladder in the bucket name regions, and others may write both."""
     monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", raising=False)
-    with pytest.raises(RequestError, match="is no region"):
+    with pytest.raises(RequestError, match="is not a region"):
         clients.endpoint(Settings().model_copy(update={"region": region}), "aiplatform")
-    with pytest.raises(ValueError, match="no host of Google's"):
+    with pytest.raises(ValueError, match="not a host of Google's"):
         google_api.address(f"{region}-aiplatform")

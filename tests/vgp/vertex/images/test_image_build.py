@@ -251,7 +251,7 @@ def test_where_a_step_asks_for_dataflow_its_image_has_beam(
     [
         ({"base": "pytorch/pytorch:latest"}, "Write a base as IMAGE@sha256:"),
         ({"base": f"--build-arg x@sha256:{'0' * 64}"}, "Write a base as IMAGE@sha256:"),
-        ({"service_account": "me@example.com"}, "is no service account"),
+        ({"service_account": "me@example.com"}, "is not a service account"),
     ],
 )
 def test_wrong_options_are_refused_before_any_call(
