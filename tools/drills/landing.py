@@ -29,7 +29,7 @@ TESTS = Path(__file__).parents[2] / "tests" / "helpers"
 PROGRAM = """
 import json, sys
 sys.path.insert(0, {tests!r})
-from vgp.train.config import parse
+from vgp.train.train_config import parse
 from vgp.base.exits import exits
 from vgp.train.fit import train
 settings = json.loads({settings!r})

@@ -45,7 +45,7 @@ def refuse(part: str) -> None:
     if scheme == "file":
         raise UserError(f"{quoted(part)}: write only the path: {part[match.end() :]}.")
     raise UserError(
-        f"{quoted(part)}: {scheme}:// cannot be read. Data is a file, a folder or a glob, local or in a bucket (gs://), "
+        f"{quoted(part)}: {scheme}:// cannot be read. Data is a file, folder or glob, local or in a bucket (gs://), "
         "or a table of BigQuery (bq://PROJECT.DATASET.TABLE)."
     )
 
