@@ -133,7 +133,7 @@ def test_files_are_read_the_same_everywhere(place: str):
 def test_a_bucket_that_is_not_there_is_an_error(bucket: str):
     with pytest.raises(UserError, match="no such bucket"):
         find("gs://other-bucket/x.csv")
-    with pytest.raises(UserError, match="names no bucket"):
+    with pytest.raises(UserError, match="has no bucket"):
         find("gs://")
 
 

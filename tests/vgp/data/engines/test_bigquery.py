@@ -174,7 +174,7 @@ def test_a_decimal_that_is_streamed_here_is_not_rounded(cloud, warehouse, prepar
     ("data", "prepare_cloud", "words"),
     [
         ("bq://test-project.shop.nothing", None, "bq://test-project.shop.nothing does not exist: Not found: Table"),
-        ("bq://test-project.other.parcels", None, "is not there"),
+        ("bq://test-project.other.parcels", None, "does not exist"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.get"), "may not be read.*bigquery.dataViewer"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.tables.getData"), "may not be read: Access Denied"),
         ("", lambda cloud: cloud.policies.missing.add("bigquery.jobs.create"), "may not be read.*roles/bigquery.user"),
@@ -276,7 +276,7 @@ def test_places_that_do_not_fit_are_named(cloud, warehouse, prepared):
     cloud.bigquery.write("test-project.far.parcels", warehouse.parcels(40))
     with pytest.raises(UserError, match=r"parcels is in EU and bq://.* in us-central1: BigQuery does not"):
         prepared(f"{warehouse.URI},bq://test-project.far.parcels")
-    with pytest.raises(UserError, match="lies in EU, and .* has location = 'US'"):
+    with pytest.raises(UserError, match="is in EU, but .* has location = 'US'"):
         prepared(location="US")
     with pytest.raises(UserError, match='for intermediate results, is in us-central1.*dataset = "far_eu"'):
         prepared(dataset="far")
