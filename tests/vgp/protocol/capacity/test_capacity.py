@@ -69,7 +69,7 @@ def test_a_heartbeat_that_is_missing_or_cannot_be_read_is_waited_for(tmp_path, w
     control = Control(str(tmp_path), "a1")
     if words is not None:
         storage.overwrite(control.heartbeat, words)
-    with pytest.raises(Preempted, match=r"that this job may run \(.*heartbeat.json"):
+    with pytest.raises(Preempted, match=r"this job to run in time \(.*heartbeat.json"):
         require_turn(control, patience_s=0.1, look_every_s=0.02)
     monkeypatch.setattr(watching.time, "sleep", lambda _: beat(control))  # the launcher comes while it waits
     assert require_turn(control, patience_s=20, look_every_s=0.02).attempt == "a1"

@@ -63,7 +63,7 @@ def test_a_script_of_the_next_attempt_waits_for_its_turn_and_not_for_a_silent_la
     assert Following(stated(tmp_path)).obstacle() == "" and next(turns, None) is None
     monkeypatch.undo()
     beat(tmp_path, "a0", next="a1", orphan_s=0.05)
-    assert "this job may run" in Following(stated(tmp_path)).obstacle(0.05)
+    assert "permits this job to run" in Following(stated(tmp_path)).obstacle(0.05)
 
 
 def test_of_two_jobs_of_one_attempt_the_first_runs_on_all_its_machines_and_again(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_a_role_that_a_launch_does_not_have_starts_nothing(capfd: pytest.Capture
 @pytest.mark.parametrize(
     "command, variables, sentence",
     [
-        (["no-such-program"], {}, "the command 'no-such-program' is not there"),
+        (["no-such-program"], {}, "the command 'no-such-program' does not exist"),
         (["true"], {"TRAINING_NODES": "two"}, "TRAINING_NODES='two': write a whole number of at least 1"),
         (["true"], {"TRAINING_NPROC": "0"}, "TRAINING_NPROC='0'"),
         (["true"], {"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC cannot be read (KeyError: 'task')"),
