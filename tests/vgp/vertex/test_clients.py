@@ -34,7 +34,7 @@ def test_an_endpoint_of_the_settings_counts_more_than_gclouds_and_that_more_than
 
 def test_a_token_is_never_sent_unencrypted_over_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", "http://10.0.0.1:80/")
-    with pytest.raises(RequestError, match="https is needed"):
+    with pytest.raises(RequestError, match="use https"):
         clients.endpoint(Settings(), "aiplatform")
 
 
