@@ -236,7 +236,7 @@ def test_a_pinned_champion_is_known_by_its_pinned_files(left, prepared, rows, tm
     }
     (old / "predictions.parquet").write_bytes(b"")
     evaluate(prepared, model, tmp_path / "out", champion=uri, baseline=False)
-    assert "was written to after it was pinned" in uncompared(tmp_path / "out")
+    assert "changed after it was pinned" in uncompared(tmp_path / "out")
 
 
 def test_a_script_that_left_its_model_in_a_bucket_is_taken_up_and_pinned_there(

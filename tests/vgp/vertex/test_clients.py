@@ -103,5 +103,5 @@ def test_a_region_that_a_document_names_does_not_lead_a_token_elsewhere(
     monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", raising=False)
     with pytest.raises(RequestError, match="is not a region"):
         clients.endpoint(Settings().model_copy(update={"region": region}), "aiplatform")
-    with pytest.raises(ValueError, match="no host of Google's"):
+    with pytest.raises(ValueError, match="not a host of Google's"):
         google_api.address(f"{region}-aiplatform")

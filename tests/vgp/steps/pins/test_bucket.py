@@ -68,7 +68,7 @@ def test_pins_in_a_bucket_are_written_once_and_refused_when_edited(raw, pin):
     assert pin(raw, folder=f"{raw}/pins", options=OPTIONS) == result
     assert {file.path: file.generation for file in storage.find(f"{raw}/pins/*.json")} == generations
     storage.overwrite(result.uri, b"{}")
-    with pytest.raises(UserError, match=f"{result.uri} is not as it was written"):
+    with pytest.raises(UserError, match=f"{result.uri} was edited"):
         pin(raw, folder=f"{raw}/pins", options=OPTIONS, pins=result.uri)
     with pytest.raises(UserError, match=f"{result.uri} is not as it was written: delete it"):
         pin(raw, folder=f"{raw}/pins", options=OPTIONS)

@@ -150,7 +150,7 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, regis
         (("alias", "Big", "1"), "error: 'Big' is not a valid alias"),
         (("alias", "stable", "--", "-1"), "error: '-1' is neither a version nor an alias"),
         (("list", "--registry", "nowhere"), "/nowhere; the first run that registers a model creates it"),
-        (("list", "--registry", "s3://x"), "of buckets those of Google Cloud are read"),
+        (("list", "--registry", "s3://x"), "only buckets of Google Cloud"),
         (("list", "--env", "none"), "there is no environment 'none'"),
     ],
 )
