@@ -6,11 +6,11 @@ from pathlib import Path
 COMMAND = """
 import os, sys
 from pathlib import Path
-from vgp.data import place
+from vgp.data import current_place
 from vgp.data.pool import WorkerPool
 
 def made(number):
-    place.at("photos/cat.png", number)
+    current_place.record_place("photos/cat.png", number)
     if number == 3 and sys.argv[2] == "dies":
         os.kill(os.getpid(), 9)
     if number == 3 and sys.argv[2] == "fails":

@@ -76,7 +76,7 @@ def test_what_holds_no_weights_is_refused(tmp_path):
     }.items():  # fmt: skip
         with pytest.raises(UserError, match=message):
             warm_start_files.open_weights(str(tmp_path / given))
-    with pytest.raises(UserError, match="nothing is downloaded from the web"):
+    with pytest.raises(UserError, match="data is not downloaded from the web"):
         warm_start_files.find_weights("https://huggingface.co/bert-base-uncased")
 
 

@@ -187,7 +187,7 @@ def finish_rows(
     values: dict[str, ir.Value] = {name: table[name] for name in (ID, MARK, KIND) if name in table.columns}
     for group in task.groups:
         if group not in features:
-            values[group] = _group(task, group, table, _visible(task, table))
+            values[group] = _group(task, group, table, _visible(task, table), dialect)
     values |= features
     values[task.label] = table[LABEL]
     if past:
@@ -305,7 +305,7 @@ def _feature(name: str, given: object) -> ir.Value:
     raise UserError(f"the feature {name} is of type {kind}: make numbers or strings of it in `features`.")
 
 
-def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> ir.Value:
+def _group(task: TabularTask, group: str, table: ir.Table, names: list[str], dialect: str) -> ir.Value:
     if group == DAY:
         return table[DAY]
     if group not in names:
@@ -313,4 +313,7 @@ def _group(task: TabularTask, group: str, table: ir.Table, names: list[str]) -> 
             f"{type(task).__name__}.group is {group!r}: neither a feature, nor a column known before the "
             "outcome, nor 'day' of a task with a time."
         )
-    return table[group]
+    value = table[group]
+    if value.type().is_date():
+        return value.epoch_days().cast("int32")
+    return to_epoch(value, dialect) if value.type().is_temporal() else value

@@ -199,6 +199,7 @@ def test_a_fault_at_every_third_request_changes_nothing(bucket, proxy, tmp_path,
         left = {file.path.removeprefix(place): TIME.sub(b"", objects.read(file.path)) for file in storage.below(place)}
         return (result, left), {request for request, _ in requests}, {request for request, kind in requests if kind}
 
+    run(-2, ())  # some requests are made once per process
     expected, missing, _ = run(-1, ())
     for number in itertools.count():
         if number >= 3 and not missing:

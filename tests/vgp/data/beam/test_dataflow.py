@@ -315,7 +315,10 @@ def followed(job: Job, max_hours: float = 1) -> None:
             r"test-project refuses: Not you\. Fix: the step's account needs dataflow.jobs.create",
         ),
         (ApiError(403, "Dataflow API has not been used in project 1 before"), "gcloud services enable dataflow"),
-        (ApiError(429, "Too many jobs: 25 run."), r"has no room for the job: .* Wait until others have ended"),
+        (
+            ApiError(429, "Too many jobs: 25 run."),
+            r"has no quota left for the job: .* Wait until other jobs have ended",
+        ),
         (ApiError(400, "(a1): The subnetwork is in another region."), "refuses the job: .*subnetwork is in another"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_file_that_is_cut_short_is_told(read):
     content = lines(GOOD, GOOD)["x.jsonl"]
     with pytest.raises(UserError, match=r"x.jsonl, line 2 is not one JSON object .*The file seems to be cut off there"):
         read({"x.jsonl": content[:-5]}, FIELDS)
-    with pytest.raises(UserError, match="x.jsonl.gz is damaged or cut off"):
+    with pytest.raises(UserError, match="x.jsonl.gz is damaged or truncated"):
         read({"x.jsonl.gz": gzip.compress(content * 1000)[:-9]}, FIELDS)
 
 

@@ -127,4 +127,4 @@ def test_an_infinite_feature_is_named_with_its_first_row(tmp_path):
 
     mine = task(features=lambda self, rows: {"n": rows.n, "made": rows.x / (rows.n - rows.n)})
     told = complaint(mine, table(x=0.0), tmp_path, Infinite("made"))
-    assert told.endswith("make them missing or bound them. The first is in x.csv, line 2 (n = 10, x = 0.5).")
+    assert told.endswith("or clip them. The first is in x.csv, line 2 (n = 10, x = 0.5).")

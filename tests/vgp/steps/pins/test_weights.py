@@ -53,7 +53,7 @@ def test_training_reads_the_pinned_weights_or_says_that_they_are_others(begun, t
     ):
         pins.of_run(document(data), "/other", data)
     save_file({"a": torch.zeros(3)}, source)
-    with pytest.raises(UserError, match="model.safetensors was written to after it was pinned"):
+    with pytest.raises(UserError, match="model.safetensors changed after it was pinned"):
         warm_start_files.open_weights(source, uri)
 
 

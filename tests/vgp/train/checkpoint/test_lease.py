@@ -35,12 +35,12 @@ SCRIPT = """
 import sys, threading
 from contextlib import ExitStack
 from vgp.train.checkpoint.lease_holder import Owner
-from vgp.train.checkpoint.lease import held
+from vgp.train.checkpoint.lease import hold_lease
 lost = threading.Event()
 with ExitStack() as stack:
     for folder in sys.argv[3:]:
         owner = Owner("first", sys.argv[1])
-        lease = stack.enter_context(held(folder, owner, length_s=float(sys.argv[2]), patience_s=60))
+        lease = stack.enter_context(hold_lease(folder, owner, length_s=float(sys.argv[2]), patience_s=60))
         lease.on_loss(lost.set)
     print("held", flush=True)
     lost.wait()

@@ -189,7 +189,7 @@ for kill in range({kills}):
         os.waitpid(child, 0)
         saved = [int(line) for line in lines]
     damage = []
-    found = recovery.newest(DiskStore({directory!r}), 0, damage.append)
+    found = recovery.find_newest(DiskStore({directory!r}), 0, damage.append)
     assert not damage, damage
     assert found.step >= max([*saved, last]), (found.step, saved, last)
     last = found.step

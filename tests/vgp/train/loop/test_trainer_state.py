@@ -317,7 +317,7 @@ def test_a_validation_that_does_not_give_what_it_declares_ends_the_run_before_it
     assert (
         "validation returned right; it must return the names in `metrics`: wave, right, noise" in runs[1]["other names"]
     )
-    assert "gave wave = 3; it must be two numbers" in runs[1]["no sums"]
+    assert "wave = 3; it must be two numbers" in runs[1]["no sums"]
     assert not list((runs[0] / "no sums" / "checkpoints").glob("*.json"))
 
 

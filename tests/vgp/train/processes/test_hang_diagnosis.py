@@ -94,7 +94,7 @@ def test_the_record_that_pytorch_keeps_is_left_and_read_once(tmp_path, monkeypat
         dist.destroy_process_group()
     assert stat.S_IMODE(os.stat(f"{recorder.prefix}4").st_mode) == 0o600
     dumps = recorder.take([3, 4])
-    said = r"Last collective: rank 4 in gloo:all_reduce of Float \[3, 5\] \(test_hang.py:\d+, test_the_record.*\)\."
+    said = r"Last collective: rank 4 in gloo:all_reduce of Float \[3, 5\] \(test_hang_diagnosis.py:\d+, test_.*\)\."
     assert list(dumps) == [4] and re.fullmatch(said, hang_diagnosis.explain_flight(dumps))
     assert not Path(f"{recorder.prefix}4").exists() and recorder.take([4]) == {}
 

@@ -147,7 +147,7 @@ def test_a_task_whose_slice_is_called_so_is_refused_before_it_trains():
     class Sliced(flights.Flights):
         slices = ("group",)
 
-    with pytest.raises(UserError, match="slices names 'group', and predictions have columns called row_id, label"):
+    with pytest.raises(UserError, match="slices names 'group', but predictions reserve row_id, label"):
         Sliced()
 
 
