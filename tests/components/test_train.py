@@ -22,7 +22,7 @@ from vgp.protocol import manifest
 from vgp.protocol.manifest import Manifest
 from vgp.steps.run_request import Form, read_form
 from vgp.train import fit
-from vgp.train.config import TrainConfig
+from vgp.train.train_config import TrainConfig
 
 ROOT = Path(__file__).parents[2]
 SPEC = PipelineSpec.read(ROOT / "tests/golden/training.json")

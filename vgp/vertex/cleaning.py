@@ -184,7 +184,7 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def _hold(lease: "Blob", old: Item | None) -> bool:
-    """Takes the lease of a folder that nobody holds, as vgp/train/checkpoint/holder.py writes one."""
+    """Takes the lease of a folder that nobody holds, as vgp/train/checkpoint/lease_holder.py writes one."""
     from google.api_core.exceptions import PreconditionFailed
 
     now = datetime.now(UTC).isoformat()

@@ -9,13 +9,15 @@ import pytest
 
 from vgp.base.exits import Preempted, UserError
 from vgp.base.storage import files
-from vgp.train.config import parse
 from vgp.train.fit import train
+from vgp.train.train_config import parse_config
 
 
 def run(folder, data, nproc=2, **changes):
     given = {"task": "digits:Digits", "global_batch_size": 96, "learning_rate": 0.01, **changes}
-    return train(parse(given), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc)
+    return train(
+        parse_config(given), data=data, model=folder / "model", checkpoints=folder / "checkpoints", nproc=nproc
+    )
 
 
 @pytest.fixture

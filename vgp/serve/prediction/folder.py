@@ -5,7 +5,8 @@
     drift.html   metrics.json     the drift since training; the distribution of predictions
     manifest.json                 all files with sizes and checksums; commits the prediction
 
-Each file appears atomically (`vgp.train.checkpoint.store`), so a kill leaves only whole files, and a retry skips them.
+Each file appears atomically (`vgp.train.checkpoint.checkpoint_store`), so a kill leaves only whole files, which a
+retry skips.
 All files are deterministic functions of the request.
 """
 
@@ -24,7 +25,7 @@ from vgp.base.storage import files, storage
 from vgp.base.storage.objects import Folder
 from vgp.base.text.printable import listed
 from vgp.protocol.manifest import Frozen
-from vgp.train.checkpoint.store import Store, store_at
+from vgp.train.checkpoint.checkpoint_store import Store, store_at
 
 REQUEST, MANIFEST, PAGE, METRICS = "request.json", "manifest.json", "drift.html", "metrics.json"
 #: The key of a shard's schema metadata that names its request.

@@ -14,8 +14,8 @@ from vgp.base.storage.download import local_copy
 from vgp.base.storage.storage import File, find, overwrite
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
-from vgp.data.sources.files import Files
-from vgp.data.sources.resolve import Reading, resolve
+from vgp.data.sources.data_files import Reading, resolve
+from vgp.data.sources.table_files import Files
 
 FILES = {
     "raw/a.csv": b"a,b\n1,2\n",

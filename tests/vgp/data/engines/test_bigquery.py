@@ -20,7 +20,7 @@ from vgp.data.events import Events
 from vgp.data.prepare import prepare
 from vgp.data.schema import Field
 from vgp.data.tables import features as asked_features
-from vgp.data.tables import rebased
+from vgp.data.tables import task_methods
 from vgp.protocol.pins import Request
 from vgp.steps.pins import request
 
@@ -251,11 +251,11 @@ def test_what_bigquery_may_compute_otherwise_is_said_of_every_method(warehouse, 
     for method in (events, features, labels, days):
         monkeypatch.setattr(warehouse.Parcels, method.__name__, method)
     task = warehouse.Parcels(warehouse.WINDOWS)
-    rows = rebased.seen(task.schema, task.events(rebased.rows_of(task.schema)))
-    (note,) = asked_features.notes(task, asked_features.asked(task, rows), "bigquery")
+    rows = task_methods.feature_rows(task.schema, task.events(task_methods.rows_of(task.schema)))
+    (note,) = asked_features.list_notes(task, asked_features.ask_features(task, rows), "bigquery")
     for said in ("code: Lowercase", "the events sent: Uppercase", "labels: Reverse", "days: Uppercase"):
         assert f"{said} of texts beyond ASCII" in note
-    assert not asked_features.notes(task, asked_features.asked(task, rows), "duckdb")
+    assert not asked_features.list_notes(task, asked_features.ask_features(task, rows), "duckdb")
 
 
 def test_more_than_max_gb_is_refused_before_it_costs(cloud, warehouse, prepared, tmp_path):

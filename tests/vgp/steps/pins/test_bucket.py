@@ -6,7 +6,7 @@ import pytest
 
 from vgp.base.exits import UserError
 from vgp.base.storage import client, storage
-from vgp.data import bundle, days
+from vgp.data import bundle, data_days
 from vgp.data.prepare import pinned_input, prepare
 
 OPTIONS = {"train": "2 weeks", "test": "1 week"}
@@ -45,8 +45,8 @@ def test_an_object_that_moved_underneath_is_an_error_with_its_name(raw, pin, vis
 
 def test_each_night_only_new_objects_are_read_for_their_days(raw, pin, visits, monkeypatch):
     scanned, nights = [], []
-    read = days._read
-    monkeypatch.setattr(days, "_read", lambda task, files: scanned.extend(files) or read(task, files))
+    read = data_days._read
+    monkeypatch.setattr(data_days, "_read", lambda task, files: scanned.extend(files) or read(task, files))
     for new in ((), ("d", (46, 50)), ()):
         if new:
             storage.overwrite(f"{raw}/{new[0]}.csv", visits.table(*new[1]))
