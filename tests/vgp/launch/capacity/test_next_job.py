@@ -189,7 +189,7 @@ def test_one_whose_job_google_forgets_is_given_up_after_minutes_and_not_before(o
     on_demand.cloud.on(CREATE, forget)
     assert on_demand.run() == 0
     lost, granted = waiting(on_demand)
-    assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job any more" in lost["words"]
+    assert (lost["outcome"], granted["outcome"]) == ("lost", "granted") and "not know its job anymore" in lost["words"]
     assert next_job.UNKNOWN_S < seconds_between(lost["created"], lost["ended"]) <= next_job.UNKNOWN_S + 60
 
 

@@ -58,11 +58,11 @@ def test_a_table_of_something_else_is_not_replaced(cloud, written, warehouse):
     folder, manifest = written
     cloud.bigquery.write(str(TABLE), warehouse.parcels(5))
     with pytest.raises(
-        UserError, match="predicted holds something else, with the columns id, code, .*and would be replaced"
+        UserError, match="predicted holds other data, with the columns id, code, .*and would be replaced"
     ):
         output.check_table(TABLE, folder.path)
     with pytest.raises(
-        UserError, match="BigQuery loads predictions from a bucket, and /tmp/x is on this machine: give stag"
+        UserError, match="BigQuery loads predictions from a bucket, and /tmp/x is on this machine. Set stag"
     ):
         output.check_table(TABLE, "/tmp/x")
     with pytest.raises(UserError, match="the dataset test-project.nowhere is not there"):
@@ -72,7 +72,7 @@ def test_a_table_of_something_else_is_not_replaced(cloud, written, warehouse):
 def test_a_table_without_a_place_for_its_shards_is_refused_before_any_work(monkeypatch):
     monkeypatch.setattr(step, "THREADS", {})  # it sets variables of this process
     with pytest.raises(
-        UserError, match=rf"destination = {TABLE.uri}: BigQuery loads predictions from a bucket: give s"
+        UserError, match=rf"destination = {TABLE.uri}: BigQuery loads predictions from a bucket. Set s"
     ):
         step.predict.__wrapped__(model="m", task="flights", destination=TABLE.uri)
 
