@@ -129,14 +129,14 @@ def asked(values: dict[str, Any]) -> Form:
     ("given", "message"),
     [
         ({"training_options": {"stratgy": "fsdp"}}, "training has no setting 'stratgy'. Did you mean strategy?"),
-        ({"training_options": {"epochs": 2}}, "training_options holds epochs, which has a parameter of its own"),
+        ({"training_options": {"epochs": 2}}, "training_options holds epochs, which has its own parameter"),
         ({"training_options": {"options": {}}}, "give it as task_options"),
         ({"training_options": {"microbatches": 2048}}, "microbatches=2048 is more than global_batch_size=1024"),
         ({"training_options": {"keep": 3.5}}, "keep=3.5: input should be a valid integer"),
         ({"training_options": {"cpu_offload": True}}, "cpu_offload=true works with strategy=fsdp only"),
         ({"training_options": {"strategy": None}}, "strategy=None: input should be 'ddp' or 'fsdp'"),
         ({"epochs": -1.0}, "epochs=-1.0: input should be greater than 0"),
-        ({"confidence": 2.0}, "confidence = 2.0: it lies between 0.5 and 1"),
+        ({"confidence": 2.0}, "confidence = 2.0: it must lie between 0.5 and 1"),
         ({"task": "flihgts"}, "Did you mean flights?"),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_wrong_setting_is_refused_at_the_desk_and_in_the_first_step(
 @pytest.mark.parametrize("given", [{"warm_start": "runs/1/train/model"}, {"resume": "/tmp/checkpoints"}])
 def test_folders_of_this_machine_are_no_settings_of_a_run_on_vertex(given: dict[str, str]) -> None:
     (name,) = given
-    with pytest.raises(ValueError, match=f"training_options.{name} = .* cannot read this machine's files"):
+    with pytest.raises(ValueError, match=f"training_options.{name} = .* cannot read files of this machine"):
         workflow.check({**SPEC.defaults, "training_options": given}, remote=True)
     workflow.check({**SPEC.defaults, "training_options": {name: "gs://bucket/folder"}}, remote=True)
     older = {name: value for name, value in SPEC.defaults.items() if name != "training_options"}
@@ -179,9 +179,9 @@ def test_folders_of_this_machine_are_no_settings_of_a_run_on_vertex(given: dict[
         ("s3://bucket/a", "gcloud storage cp -r s3://bucket/a gs://BUCKET/FOLDER"),
         ("GS://bucket/a", "Is it gs://bucket/a?"),
         ("bq://dataset.table", "The project is missing"),
-        ("query.sql", "cannot read this machine's files"),
-        ("bq://my-project.d.t", "[steps.prepare.bigquery] with max_gb = 100"),
-        ("gs://bucket/query.sql", "BigQuery bills what queries read"),
+        ("query.sql", "cannot read files of this machine"),
+        ("bq://my-project.d.t", "[steps.prepare.bigquery] max_gb = 100"),
+        ("gs://bucket/query.sql", "BigQuery bills the bytes that queries read"),
     ],
 )
 def test_data_that_a_run_on_vertex_cannot_read_is_refused_at_the_desk(data: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs on Vertex AI from Python: started once, and waited for, as `vgp submit` and `vgp wait` do."""
+"""Starts runs on Vertex AI from Python and waits for them, as `vgp submit` and `vgp wait` do."""
 
 import io
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """A run on Vertex AI, as it was when it was last looked at."""
+    """A run on Vertex AI, with its last known state."""
 
-    #: What the command tells of it with --json: id, url, state, and after `wait` also metrics, decision, usd, steps.
+    #: The command's --json output: id, url, state, and after `wait` also metrics, decision, usd, steps.
     told: JsonObject
     settings: Settings = field(repr=False, compare=False)
 
@@ -29,33 +29,33 @@ class RemoteRun:
 
     @property
     def url(self) -> str:
-        """Of its page in the console."""
+        """Returns the URL of the run's page in the console."""
         return str(self.told["url"])
 
     @property
     def state(self) -> str:
-        """pending, running, succeeded, failed, cancelled, ..."""
+        """Returns the last known state: pending, running, succeeded, failed, cancelled, ..."""
         return str(self.told["state"]).removeprefix("PIPELINE_STATE_").lower()
 
     @property
     def started(self) -> bool:
-        """Whether this call started it; else it is the run that stands for the same request."""
+        """Whether `submit` started the run; False if the request had an open run already."""
         return bool(self.told.get("started", False))
 
     def wait(self, timeout_s: float | None = None, *, progress: bool = True) -> "RemoteRun":
-        """The run once it has succeeded. Interrupting or losing the connection changes nothing about the run.
+        """Waits until the run has succeeded and returns it. Interrupting the wait does not affect the run.
 
         Raises:
-            WorkFailed: it failed or was cancelled, with what Google tells.
-            TimeoutError: it is not over after `timeout_s`; it goes on.
-            KeyboardInterrupt: the waiting was interrupted; it goes on.
+            WorkFailed: the run failed or was cancelled; the message holds Google's error.
+            TimeoutError: the run is still active after `timeout_s` seconds and continues.
+            KeyboardInterrupt: the wait was interrupted; the run continues.
         """
         from vgp.vertex.runs import follow
 
         shown = _console(progress)
         outcome = follow.follow(self.settings, str(self.told["name"]), shown, timeout_s=timeout_s)
         if outcome.exit_code == follow.TIMED_OUT:
-            raise TimeoutError(f"{self.id} is not over after {timeout_s:g} s, and goes on: {self.url}")
+            raise TimeoutError(f"{self.id} is still active after {timeout_s:g} s and continues: {self.url}")
         if outcome.exit_code == follow.DETACHED:
             raise KeyboardInterrupt
         ended = RemoteRun({**self.told, **outcome.result, "started": self.started}, self.settings)
@@ -64,7 +64,7 @@ class RemoteRun:
         return ended
 
     def _why(self) -> str:
-        """What its steps failed with, or what Google says of the whole."""
+        """Returns the errors of the failed steps, or Google's error of the run."""
         steps = [f"{step['step']}: {step['error']}" for step in self.told["steps"] if step["error"]]
         return "\n".join(steps) or str(self.told.get("error") or "no reason was given")
 
@@ -81,19 +81,19 @@ def submit(
     progress: bool = True,
     **more: Any,
 ) -> RemoteRun:
-    """Starts a run on Vertex AI, or finds the one that stands for the same request, as `vgp submit` does.
+    """Starts a run on Vertex AI, or returns the open run of the same request, as `vgp submit` does.
 
     Args:
-        pipeline: The name of the workflow; `parameters` and `more` are its parameters, as of `run`.
-        template: An uploaded version instead of the local pipeline.
-        key: A name that tells the request apart, of which there is one run then.
-        max_usd: Nothing is started if the run can cost more.
-        environment: Of the settings file; `settings` is that file, by default the nearest pipelines.toml upward.
-        progress: Whether it is shown what is done.
+        pipeline: Name of the workflow; `parameters` and `more` are its parameters, as for `run`.
+        template: An uploaded version to start instead of the local pipeline.
+        key: A name for the request; a repeated key returns its run.
+        max_usd: Refuses a run that can cost more.
+        environment: Environment in the settings file `settings`, by default the nearest pipelines.toml upward.
+        progress: Whether to print progress.
 
     Raises:
-        RequestError: the pipeline, a parameter or a setting is wrong; nothing was started.
-        WorkFailed: Google refused, or could not be reached.
+        RequestError: the pipeline, a parameter or a setting is invalid; nothing was started.
+        WorkFailed: Google refused the request or could not be reached.
     """
     from vgp.vertex.runs import run_submission
 

@@ -1,4 +1,4 @@
-"""A run as a value: how it ended, what it measured, and where its files are."""
+"""The result of a run on this machine: state, metrics, report and files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from vgp.base.documents.json_text import JsonObject
 from vgp.base.errors import RequestError, WorkFailed
 from vgp.protocol import file_names
 
-#: A larger page is named, not put into the notebook's file.
+#: A larger report is linked instead of embedded in the notebook.
 MOST_BYTES = 4 << 20
 FRAME = "width:100%;height:720px;border:1px solid #8884;border-radius:6px"
 
 
 def html(title: str, told: Mapping[str, object], metrics: Mapping[str, float], report: Path | None) -> str:
-    """A run as HTML: what is told of it, its figures, its report. Nothing in it runs: the frame is sandboxed."""
+    """Renders a run as HTML: facts, metrics, and the report in a sandboxed frame without scripts."""
     rows = [(name, str(value)) for name, value in told.items() if value]
     figures = [(name, f"{value:.6g}") for name, value in metrics.items()]
     return f"<div><b>{escape(title)}</b>{_table(rows)}{_metrics(figures)}{_report(report)}</div>"
@@ -45,12 +45,12 @@ def _report(path: Path | None) -> str:
     return f'<details open><summary>report</summary><iframe sandbox srcdoc="{page}" style="{FRAME}"></iframe></details>'
 
 
-#: The schemas of artifacts by which a run's model and figures are known.
+#: Artifact schemas of models and metrics.
 MODEL, METRICS = "system.Model", "system.Metrics"
 
 
 class RunFailed(WorkFailed):
-    """A step failed, or the run was stopped; `run` is what there is of it, and `resume(run.folder)` goes on."""
+    """A step failed or the run was stopped; `run` holds its results so far, and `resume(run.folder)` continues it."""
 
     def __init__(self, message: str, run: "Run | None" = None, exit_code: int = 1) -> None:
         super().__init__(message, exit_code=exit_code)
@@ -59,22 +59,22 @@ class RunFailed(WorkFailed):
 
 @dataclass(frozen=True)
 class Run:
-    """A run on this machine that has ended. In a notebook it shows its figures and its report."""
+    """A finished run on this machine. A notebook shows its metrics and report."""
 
     #: Name of the pipeline.
     pipeline: str
-    #: succeeded or failed.
+    #: `succeeded` or `failed`.
     state: str
-    #: Folder of the run, with everything that it wrote.
+    #: Folder with all files of the run.
     folder: Path
-    #: Parameters that the run was started with.
+    #: Parameters of the run.
     parameters: JsonObject
-    #: Steps as in run.json: step, state, seconds, parameters (its outputs), artifacts.
+    #: Steps as in run.json: step, state, seconds, parameters (output values), artifacts.
     steps: Sequence[JsonObject]
 
     @classmethod
     def of(cls, told: JsonObject) -> "Run":
-        """The run that a run.json tells of."""
+        """Returns the run of a run.json."""
         return cls(
             str(told["pipeline"]),
             str(told["state"]),
@@ -90,19 +90,19 @@ class Run:
 
     @cached_property
     def outputs(self) -> JsonObject:
-        """Output values of the steps, as `step/name`: {"decide/Output": "promote"}."""
+        """Returns the output values of the steps, as `step/name`: {"decide/Output": "promote"}."""
         return {f"{row['step']}/{name}": value for row in self.steps for name, value in row["parameters"].items()}
 
     @cached_property
     def artifacts(self) -> dict[str, Path]:
-        """Paths of the artifacts, as `step/name`: {"prepare/dataset": .../dataset}."""
+        """Returns the paths of the artifacts, as `step/name`: {"prepare/dataset": .../dataset}."""
         return {
             f"{row['step']}/{name}": self.folder / uri for row in self.steps for name, uri in row["artifacts"].items()
         }
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """Metrics of the steps, as `vgp show` prints them; of two with one name the later step's."""
+        """Returns the metrics of the steps, as `vgp show` prints them; a later step replaces an equal name."""
         figures: dict[str, float] = {}
         for step, name in self._of(METRICS):
             logged = self._metadata(step, name).items()
@@ -111,31 +111,31 @@ class Run:
 
     @property
     def model(self) -> Path | None:
-        """Folder of the model: the registered copy, else the output of the training; None without a model.
+        """Returns the model's folder: the registered copy, else the output of the training; None without a model.
 
-        In a repository with our training `vgp.data.bundle.load(run.model)` gives it.
+        `vgp.data.bundle.load(run.model)` loads it.
         """
         models = (self.artifacts[f"{step}/{name}"] for step, name in reversed(self._of(MODEL)))
         return next((model for model in models if model.exists()), None)
 
     @property
     def report(self) -> Path | None:
-        """Path of the HTML report; None without one."""
+        """Returns the path of the HTML report, or None."""
         page = self.folder / file_names.REPORT
         return page if page.is_file() else next(iter(sorted(self.folder.glob("*.html"))), None)
 
     @property
     def decision(self) -> str:
-        """promote, candidate, keep or not decided; "" for a pipeline without a step `decide`."""
+        """Returns `promote`, `candidate`, `keep` or `not decided`; "" for a pipeline without the step `decide`."""
         return str(self.outputs.get("decide/Output", ""))
 
     def _of(self, schema: str) -> list[tuple[str, str]]:
-        """Step and name of the artifacts of a schema, in the order of the steps."""
+        """Yields step and name of the artifacts with a schema, in the order of the steps."""
         written = [(row["step"], name) for row in self.steps for name in row["artifacts"]]
         return [(step, name) for step, name in written if self._schemas.get(step, {}).get(name) == schema]
 
     def _metadata(self, step: str, name: str) -> JsonObject:
-        """What a step said of an artifact; nothing where it left nothing that can be read."""
+        """Returns an artifact's metadata; {} if there is none or it is unreadable."""
         with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
             output = json.loads((self.folder / step / file_names.EXECUTOR_OUTPUT).read_text(encoding="utf-8"))
             return dict(output["artifacts"][name]["artifacts"][0]["metadata"])
@@ -143,7 +143,7 @@ class Run:
 
     @cached_property
     def _schemas(self) -> dict[str, dict[str, str]]:
-        """Of each step of the pipeline: output -> schema."""
+        """Returns the schema of each output of each step."""
         spec = json.loads((self.folder / file_names.PIPELINE).read_text(encoding="utf-8"))
         components = spec.get("components", {})
         tasks = _tasks(spec["root"], components)
@@ -159,20 +159,20 @@ class Run:
 
 
 def opened(folder: Path) -> Run:
-    """The run in a folder.
+    """Loads the run in a folder.
 
     Raises:
-        RequestError: it holds no run that has ended.
+        RequestError: the folder holds no finished run.
     """
     try:
         told = json.loads((folder / file_names.RUN).read_text(encoding="utf-8"))
         return Run.of({**told, "folder": str(folder.resolve())})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise RequestError(f"{folder} is not the folder of a run that has ended: it holds no run.json.") from None
+        raise RequestError(f"{folder} is not the folder of a finished run: it holds no run.json.") from None
 
 
 def _tasks(group: JsonObject, components: JsonObject) -> dict[str, str]:
-    """Task -> component, of the groups within it too."""
+    """Returns each task's component, including tasks in groups."""
     found: dict[str, str] = {}
     for name, task in group.get("dag", {}).get("tasks", {}).items():
         component = task["componentRef"]["name"]

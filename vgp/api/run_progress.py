@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on: a table that is redrawn in a notebook or a terminal, lines in a log."""
+"""Shows the progress of a run: a live table in a notebook or terminal, lines in a log."""
 
 import sys
 import time
@@ -11,14 +11,14 @@ from vgp.workflow.local import display
 from vgp.workflow.local.local_folder import Run
 from vgp.workflow.local.process import Event
 
-#: Between two drawings in a notebook: each travels to the browser, and is kept in no file but the last.
+#: Seconds between two updates in a notebook, each of which is sent to the browser.
 REDRAWN_S = 0.5
 MARKS = {"waiting": "·", "running": "▸", "succeeded": "✓", "failed": "✗"}
 
 
 @contextmanager
 def following(run: Run, progress: bool | Callable[[Event], None]) -> Iterator[Callable[[Event], None]]:
-    """What is to be called with each event of the run."""
+    """Yields the function to call with each event of the run."""
     steps = [step.name for step in run.spec.steps]
     if callable(progress):
         yield progress
@@ -36,7 +36,7 @@ def following(run: Run, progress: bool | Callable[[Event], None]) -> Iterator[Ca
 
 
 def notebook() -> Callable[..., Any] | None:
-    """The notebook's `display`, if this is a notebook; nothing is imported that was not."""
+    """Returns the notebook's `display`, or None outside of a notebook; imports nothing new."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not getattr(shell, "kernel", None):
@@ -56,7 +56,7 @@ class Page:
 
 
 class Notebook:
-    """One table of the steps, which replaces itself. Call it with each event."""
+    """A live table of the steps in a notebook; call it with each event."""
 
     def __init__(self, steps: list[str], draw: Callable[..., Any]) -> None:
         self.states = dict.fromkeys(steps, "waiting")

@@ -1,4 +1,4 @@
-"""Starts a run on this machine, goes on with one that was stopped, or opens one that has ended."""
+"""Starts, resumes and loads runs on this machine."""
 
 import json
 from collections.abc import Callable
@@ -30,21 +30,21 @@ def run(
     progress: bool | Callable[[Event], None] = True,
     **more: Any,
 ) -> Run:
-    """Runs a pipeline here, every step of it, as `vgp run` does, and returns the run once it has succeeded.
+    """Runs all steps of a pipeline on this machine, as `vgp run` does; returns the run when it has succeeded.
 
     Args:
-        pipeline: The name of the workflow.
-        parameters: Of the pipeline, by name; `{"training_options.strategy": "fsdp"}` sets a member of one.
-        nproc: Training processes; None: one per GPU, or 1.
-        nodes: Nodes of a step's own command, all on this machine; None: 1.
-        out: The folder for the run's own folder.
-        environment: Of the settings file; `settings` is that file, by default the nearest pipelines.toml upward.
-        progress: Whether it is shown how far the run is; or what is called with each event of it.
-        more: Further parameters of the pipeline: `epochs=3`. A class as `task` stands for its `module:Class`.
+        pipeline: Name of the workflow.
+        parameters: Pipeline parameters by name; `{"training_options.strategy": "fsdp"}` sets a member.
+        nproc: Training processes; None = one per GPU, or 1.
+        nodes: Simulated nodes of a step's own command; None = 1.
+        out: Folder in which the run's folder is created.
+        environment: Environment in the settings file `settings`, by default the nearest pipelines.toml upward.
+        progress: Whether to show progress, or a function to call with each event.
+        more: More pipeline parameters, such as `epochs=3`. `task` may be a class.
 
     Raises:
-        RequestError: the workflow, a parameter or a folder is wrong; nothing was started.
-        RunFailed: a step failed, or the run was interrupted; every process has ended, and `resume` goes on.
+        RequestError: the workflow, a parameter or a folder is invalid; nothing was started.
+        RunFailed: a step failed or the run was interrupted; all processes have ended, and `resume` continues it.
     """
     given = texts(parameters, more)
     try:
@@ -63,13 +63,13 @@ def resume(
     settings: str | Path | None = None,
     progress: bool | Callable[[Event], None] = True,
 ) -> Run:
-    """Goes on with a run that failed or was stopped, with its own parameters, from its last checkpoint.
+    """Resumes a failed or stopped run with its own parameters from its last checkpoint.
 
-    With as many processes and nodes as before, unless `nproc` or `nodes` says another number.
+    Uses as many processes and nodes as before unless `nproc` or `nodes` is given.
 
     Raises:
         RequestError: the folder holds no run.
-        RunFailed: as `run`.
+        RunFailed: as for `run`.
     """
     path = Path(folder)
     try:
@@ -85,10 +85,10 @@ def resume(
 
 
 def load(folder: str | Path) -> Run:
-    """A run that has ended, from its folder.
+    """Loads a finished run from its folder.
 
     Raises:
-        RequestError: the folder holds no run that has ended.
+        RequestError: the folder holds no finished run.
     """
     return opened(Path(folder))
 

@@ -1,4 +1,4 @@
-"""What can be done to a record: functions from a record to the next one, without effects but for reading the clock.
+"""Changes of a registry record, as functions from a record to the next one that only read the clock.
 
 Each is done once for each `key`: where an event of its kind has that key already, the record comes back as it is. Any
 may raise UserError, in words; `Conflict` where the champion is another than the caller had seen.
@@ -18,11 +18,11 @@ RESERVED = ("default",)
 
 
 class Conflict(Exception):
-    """The champion is not the version that the challenger was compared with: somebody changed it meanwhile."""
+    """The champion changed since the challenger was compared with it."""
 
 
 def register(record: Record, version: Version, *, who: str, why: str = "") -> Record:
-    """The version with the next number; a candidate also gets that alias. Its key is that of the event."""
+    """Adds the version with the next number; a candidate also gets the alias `candidate`."""
     if record.keyed(version.key):
         return record
     number = len(record.versions) + 1
@@ -36,13 +36,13 @@ def register(record: Record, version: Version, *, who: str, why: str = "") -> Re
 
 
 def promote(record: Record, number: int, *, expected: int | None, who: str, why: str, key: str) -> Record:
-    """The version as champion; nothing happens if it is already.
+    """Makes the version champion; does nothing if it is already.
 
     Args:
-        expected: The version that must be champion now; None = none may be.
+        expected: The version that must be champion now; None = there must be no champion.
 
     Raises:
-        Conflict: another one is.
+        Conflict: another version is champion.
     """
     if record.event("promoted", key):
         return record
@@ -59,25 +59,25 @@ def promote(record: Record, number: int, *, expected: int | None, who: str, why:
 
 
 def rollback(record: Record, *, expected: int | None = None, who: str, why: str, key: str) -> Record:
-    """The version that the champion replaced as champion again.
+    """Makes the version that the champion replaced champion again.
 
-    Nothing happens where that was done already: a champion that came by a rollback is taken back only by its number.
+    Does nothing if the champion came by a rollback; give its number to roll it back further.
 
     Args:
-        expected: The version that is taken back; None = the last that was promoted.
+        expected: The version to roll back; None = the last promoted one.
     """
     if record.event("rolled_back", key) or rolled_back_already(record, expected):
         return record
     reigns, champion = reigned(record), record.aliases.get(CHAMPION)
     if champion is None:
-        raise UserError(f"{record.model} has no champion, so there is nothing to take back: promote a version.")
+        raise UserError(f"{record.model} has no champion to roll back. Promote a version.")
     if expected is not None and expected != champion:
         usable(record, expected)
-        raise Conflict(f"the champion is {_named(champion)}, and not {_named(expected)}")
+        raise Conflict(f"the champion is {_named(champion)}, not {_named(expected)}")
     if len(reigns) < 2:
         raise UserError(
-            f"version {champion} has no predecessor: it replaced no version that is still there. Promote another one, "
-            "or take the alias from it: unalias champion."
+            f"version {champion} has no predecessor: it replaced no existing version. Promote another version, or "
+            "remove its alias: unalias champion."
         )
     record = _pointed(record, CHAMPION, reigns[-2])
     return _told(record, "rolled_back", reigns[-2], who=who, why=why, key=key, before=champion, alias=CHAMPION)
@@ -95,7 +95,7 @@ def alias(record: Record, name: str, number: int, *, who: str, why: str, key: st
 
 
 def unalias(record: Record, name: str, *, who: str, why: str, key: str) -> Record:
-    """Without that name; nothing happens if there is none."""
+    """Removes the alias, if there is one."""
     before = record.aliases.get(name)
     if record.event("unaliased", key) or before is None:
         return record
@@ -105,7 +105,7 @@ def unalias(record: Record, name: str, *, who: str, why: str, key: str) -> Recor
 
 
 def approve(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
-    """The candidate as an ordinary version."""
+    """Approves a candidate."""
     if record.event("approved", key) or known(record, number).state == "registered":
         return record
     usable(record, number)
@@ -113,7 +113,7 @@ def approve(record: Record, number: int, *, who: str, why: str, key: str) -> Rec
 
 
 def reject(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
-    """The version as one that may not be promoted."""
+    """Rejects the version, so that it cannot be promoted."""
     if record.event("rejected", key) or known(record, number).state == "rejected":
         return record
     usable(record, number)
@@ -123,7 +123,7 @@ def reject(record: Record, number: int, *, who: str, why: str, key: str) -> Reco
 
 
 def delete(record: Record, number: int, *, who: str, why: str, key: str) -> Record:
-    """The version as deleted: its number and its story stay, its files may go. No alias' target is."""
+    """Marks the version as deleted; its number and history stay. Refuses a version with an alias."""
     if record.event("deleted", key) or known(record, number).state == "deleted":
         return record
     _require_no_alias(record, number, "deleted")
@@ -131,7 +131,7 @@ def delete(record: Record, number: int, *, who: str, why: str, key: str) -> Reco
 
 
 def keep(record: Record, *, who: str, why: str, key: str) -> Record:
-    """The event that a challenger was not better: the champion stays."""
+    """Records that a challenger was not better and the champion stays."""
     if record.event("kept", key):
         return record
     champion = record.aliases.get(CHAMPION)
@@ -139,16 +139,16 @@ def keep(record: Record, *, who: str, why: str, key: str) -> Record:
 
 
 def spend(record: Record, spent: Spent) -> Record:
-    """With the level of one test, which counts once."""
+    """Records the level of a test, once per key."""
     if any(one.key == spent.key for one in record.spent):
         return record
     return record.model_copy(update={"spent": (*record.spent, spent)})
 
 
 def reigned(record: Record) -> list[int]:
-    """The champions a rollback goes through, the reigning one last: a promotion comes on top, a rollback takes it off.
+    """Returns the stack of champions, the present one last: a promotion pushes, a rollback pops.
 
-    Deleted and rejected versions are left out, and so is what replaced itself without them.
+    Deleted and rejected versions are skipped.
     """
     stack: list[int] = []
     for event in record.events:
@@ -166,7 +166,7 @@ def reigned(record: Record) -> list[int]:
 
 
 def rolled_back_already(record: Record, expected: int | None) -> Event | None:
-    """The rollback that made the champion what it is, if that is what is asked for once more."""
+    """Returns the rollback that made the present champion, if the same rollback is requested again."""
     last = next((one for one in reversed(record.events) if one.alias == CHAMPION and one.what != "kept"), None)
     if last is None or last.what != "rolled_back" or expected not in (None, last.before):
         return None
@@ -174,19 +174,19 @@ def rolled_back_already(record: Record, expected: int | None) -> Event | None:
 
 
 def check_alias(name: str) -> None:
-    """Raises UserError if Vertex AI would not take the name, or if it is the champion's, which is not given away."""
+    """Raises UserError if the alias is invalid on Vertex AI, or is `champion`."""
     if name == CHAMPION:
-        raise UserError("the alias champion is moved by promote and rollback, which say why.")
+        raise UserError("the alias champion is moved by promote and rollback only.")
     if not ALIAS.fullmatch(name) or name in RESERVED:
         reserved = f" and not {', '.join(RESERVED)}, which Vertex AI keeps for itself" if name in RESERVED else ""
         raise UserError(
-            f"{quoted(name)} is no alias: it must be 2 to 128 letters, digits and dashes, begin with a small letter "
-            f"and end in a small letter or a digit{reserved}."
+            f"{quoted(name)} is not a valid alias: it needs 2 to 128 letters, digits and dashes, a small "
+            f"letter first, and a small letter or digit last{reserved}."
         )
 
 
 def usable(record: Record, number: int) -> Version:
-    """The version. Raises UserError if there is none, or if it is deleted or rejected."""
+    """Returns the version. Raises UserError if it does not exist, or is deleted or rejected."""
     version = known(record, number)
     if version.state in ("deleted", "rejected"):
         told = (one for one in reversed(record.events) if one.version == number and one.what == version.state)
@@ -196,7 +196,7 @@ def usable(record: Record, number: int) -> Version:
 
 
 def choice(record: Record) -> str:
-    """What to take instead, as the end of a message."""
+    """Returns a sentence that lists the usable versions."""
     there = [str(one.number) for one in record.versions if one.state not in ("deleted", "rejected")]
     if there:
         return f"Take {'one of' if there[1:] else 'version'} {', '.join(there[-10:])}."
@@ -204,7 +204,7 @@ def choice(record: Record) -> str:
 
 
 def known(record: Record, number: int) -> Version:
-    """The version, whatever became of it. Raises UserError if there never was one."""
+    """Returns the version in any state. Raises UserError if it never existed."""
     version = record.version(number)
     if version is None:
         raise UserError(f"{record.model} has no version {number}. {choice(record)}")

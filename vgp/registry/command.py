@@ -1,4 +1,4 @@
-"""`python -m vgp.steps models`: a registry looked at and changed from a shell, each verb safe to repeat and to kill."""
+"""`python -m vgp.steps models`: shows and changes a registry; each verb can be killed and repeated."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ VERSION = "number of a version, or an alias such as champion"
 
 
 def add(verbs: Any) -> None:
-    """The parser of `models` and of its verbs."""
+    """Adds the parser of `models` and its verbs."""
     models = verbs.add_parser("models", help="registered models -> which versions there are, and which one reigns")
     each = models.add_subparsers(dest="models", required=True)
     common, change = _common(), _change()
@@ -57,7 +57,7 @@ def _change() -> argparse.ArgumentParser:
 
 @exits
 def run(values: JsonObject) -> None:
-    """Does what the parsed arguments say, and prints it."""
+    """Runs the parsed verb and prints the result."""
     from vgp.registry import shown, verbs
 
     verb, as_json = values.pop("models"), values.pop("json")

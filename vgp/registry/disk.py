@@ -1,4 +1,4 @@
-"""A record on a disk: changed under a lock that dies with its process, and replaced by one rename.
+"""A record on a disk: changed under a lock that ends with its process, replaced by an atomic rename.
 
 Kept safe are threads and processes of one machine, and those of several machines on a network file system whose locks
 reach across, as those of NFS 4 do.
@@ -16,12 +16,12 @@ from vgp.base.retry import Pauses, retry
 from vgp.base.storage import files
 from vgp.registry.documents import MOST_RECORD_BYTES
 
-#: The folder beside the record that the files of the versions lie in.
+#: Folder of the versions' files, beside the record.
 VERSIONS = "versions"
-#: For so long a change waits for others, each of which takes some milliseconds.
+#: Seconds that a change waits for others, each of which takes milliseconds.
 LOCK_DEADLINE_S = 120.0
 _PAUSE_S = 0.02
-#: What a file system says that knows no locks.
+#: Errors of a file system without locks.
 _UNKNOWN = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
 
 
@@ -32,21 +32,21 @@ class DiskRecord:
         self.path = Path(path)
 
     def read(self) -> bytes | None:
-        """None if there is no file: it is whole whenever it is there."""
+        """Returns the record's bytes, or None; the file is never half written."""
         try:
             return files.read(self.path, most=MOST_RECORD_BYTES, links=False)
         except FileNotFoundError:
             return None
 
     def update(self, function: Callable[[bytes | None], bytes | None]) -> None:
-        """Puts what the function makes of the file's bytes in their place; None = leaves them. Calls it once."""
+        """Replaces the bytes by the function's result (None = unchanged). Calls the function once."""
         with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             if (data := function(self.read())) is not None:
                 files.remove_scratch(self.path)
                 files.write(self.path, data, durable=True)
 
     def require_writable(self) -> None:
-        """Raises UserError if the file cannot be changed, or no version can be put beside it."""
+        """Raises UserError if the record or a version beside it cannot be written."""
         with refused(self.path), locked(self.path.parent / "registry.lock", LOCK_DEADLINE_S):
             for path in (self.path, self.path.parent / VERSIONS / "version"):
                 path.parent.mkdir(exist_ok=True)
@@ -55,12 +55,12 @@ class DiskRecord:
 
 @contextmanager
 def locked(path: Path, deadline_s: float) -> Iterator[None]:
-    """Holds the lock of that file while the block runs; a lock that a kill left behind is none.
+    """Holds the file's lock while the block runs; the lock ends with its process.
 
     Raises:
-        ProcessFailed: somebody else held it all the time.
-        UserError: no lock is to be had there.
-        OSError: the file cannot be made.
+        ProcessFailed: another process held the lock until the deadline.
+        UserError: the file system has no locks.
+        OSError: the file cannot be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -87,17 +87,17 @@ def _lock(descriptor: int, path: Path, deadline_s: float) -> None:
             raise
         raise UserError(
             f"{path.parent} is on a file system without locks ({error.strerror}), so two runs could overwrite each "
-            "other's changes: keep the registry on a local disk or in a bucket, gs://."
+            "other's changes. Keep the registry on a local disk or in a bucket (gs://)."
         ) from None
 
 
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Says that something below a registry cannot be written, as a request that is wrong."""
+    """Returns a UserError for a registry that cannot be written."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"the registry cannot be written at {error.filename or path}: {error.strerror}. Have it made writable for "
-            "whoever runs this, or name another registry: a folder, or gs://BUCKET/FOLDER."
+            f"the registry cannot be written at {error.filename or path}: {error.strerror}. Make it writable "
+            "for this user, or use another registry: a folder, or gs://BUCKET/FOLDER."
         ) from None

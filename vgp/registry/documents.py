@@ -1,4 +1,4 @@
-"""The record of a registry: one JSON object that says which versions of a model there are, and which one reigns.
+"""The record of a registry: one JSON object with a model's versions, aliases and history.
 
 Layout of a registry, on this machine or in a bucket:
 
@@ -20,26 +20,26 @@ from vgp.base.text.printable import quoted
 from vgp.data import task_names
 from vgp.protocol import file_names
 
-# ---- what a model is called in the registry
+# ---- model names
 
 _LONGEST = 63
 
 
 def chosen(given: str, task: str, options: Mapping[str, object] | None = None) -> str:
-    """The name that was given, else the task's.
+    """Returns the given name, else one from the task.
 
-    That is `flights` of the task flights, `churn-model` of `my_tasks.churn:ChurnModel`, and of the task of any table
-    what it predicts: two tables are two models.
+    For example, `flights` for the task flights, `churn-model` for `my_tasks.churn:ChurnModel`, and the target's name
+    for a table task, so that two tables are two models.
 
     Raises:
-        UserError: no model can be called what was given.
+        UserError: the given name is invalid.
     """
     check(given)
     return given or _of_task(task, options or {})
 
 
 def check(given: str) -> None:
-    """Raises UserError if something was given that no model can be called."""
+    """Raises UserError for an invalid model name; "" is valid."""
     if given and not re.fullmatch(MODEL_NAME, given):
         raise UserError(
             f"model_name = {quoted(given)}: 1 to {_LONGEST} small letters, digits, - and _, a letter first, such as "
@@ -57,7 +57,7 @@ def _of_task(task: str, options: Mapping[str, object]) -> str:
 
 
 def _slug(text: str) -> str:
-    """The text in the letters that a name may have; "" if none is left."""
+    """Returns the text reduced to the letters of a name; may be ""."""
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return (slug if slug[:1].isalpha() or not slug else f"model-{slug}")[:_LONGEST].rstrip("-")
 
@@ -66,7 +66,8 @@ FORMAT = 1
 FILE_NAME = file_names.REGISTRY
 CHAMPION = "champion"
 CANDIDATE = "candidate"
-#: A custom model id of Vertex AI, https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models/upload
+#: A custom model id of Vertex AI,
+#: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.models/upload
 MODEL_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 DIGEST = r"^[0-9a-f]{64}$"
 
@@ -81,35 +82,35 @@ class Frozen(BaseModel):
 
 
 class VersionFile(Frozen):
-    """One file of a version, by its path below the version's folder."""
+    """Size and checksum of one file of a version."""
 
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=DIGEST)
 
 
 class Version(Frozen):
-    """One model that was registered: what it is, where it came from, and how good it was."""
+    """A registered model: files, origin and metrics."""
 
-    #: 1, 2, ... and never used again; 0 = not registered yet (`changes.register` gives it).
+    #: 1, 2, ..., never reused; 0 before `changes.register`.
     number: int = Field(0, ge=0)
-    #: What it follows from: sha256 over weights, champion and data. It names the folder of its files.
+    #: sha256 over weights, champion and data; names the folder of its files.
     key: str = Field(pattern=DIGEST)
     #: UTC, such as 2026-11-22T10:00:00Z; "" = not registered yet.
     created: str = ""
-    #: URI of the version's own folder, a copy below the registry.
+    #: URI of the version's folder below the registry.
     model: str
     files: dict[str, VersionFile] = {}
-    #: The run that trained it, its pipeline, its task as `module:Class`.
+    #: Run that trained it, its pipeline, and its task as `module:Class`.
     run: str = ""
     pipeline: str = ""
     task: str = ""
-    #: URI of the run's pins; the commit of the code; the image with its digest.
+    #: URI of the run's pins, commit of the code, image with digest.
     pins: str = ""
     commit: str = ""
     image: str = ""
-    #: Those that are numbers: JSON knows no infinity, and of one class there is no ROC curve.
+    #: Finite metrics by name.
     metrics: dict[str, float] = {}
-    #: The sentence of the decision.
+    #: Reason of the decision.
     reason: str = ""
     #: URI of the run's report.
     report: str = ""
@@ -117,7 +118,7 @@ class Version(Frozen):
     state: State = "registered"
     #: The version that it was compared with; None = there was no champion.
     champion: int | None = None
-    #: The window of its training data, in words.
+    #: Window of its training data, for people.
     data: str = ""
 
     @field_validator("metrics", mode="before")
@@ -137,24 +138,24 @@ class Version(Frozen):
 
 
 class Event(Frozen):
-    """One change of the record. Numbers are 1, 2, ... without a gap."""
+    """One change of the record, numbered 1, 2, ... without gaps."""
 
     number: int = Field(ge=1)
     at: str
     what: What
-    #: The version that it is about; None for a challenger that was not registered.
+    #: The version it concerns; None for a challenger that was not registered.
     version: int | None = None
-    #: The version that held the alias before; None = nobody did.
+    #: The version that had the alias before, or None.
     before: int | None = None
     alias: str = ""
     who: str
     why: str = ""
-    #: What makes the change happen once: another one of the same kind with the same key does nothing.
+    #: Idempotency key: another event of this kind with this key does nothing.
     key: str = Field(min_length=1, max_length=200)
 
 
 class Spent(Frozen):
-    """The level that one trained challenger's test took from the error that all tests of a year may have together."""
+    """The part of the year's error that one challenger's test spent."""
 
     key: str = Field(min_length=1, max_length=200)
     at: str
@@ -165,7 +166,7 @@ class Spent(Frozen):
 
 
 class Record(Frozen):
-    """All that is known of one model."""
+    """The registry record of one model."""
 
     format: Literal[1] = 1
     model: str = Field(pattern=MODEL_NAME)
@@ -189,11 +190,11 @@ class Record(Frozen):
         return self
 
     def version(self, number: int | None) -> Version | None:
-        """The version of that number, None if there never was one."""
+        """Returns the version with this number, or None."""
         return self.versions[number - 1] if number and 0 < number <= len(self.versions) else None
 
     def keyed(self, key: str) -> Version | None:
-        """The version of that key."""
+        """Returns the version with this key, or None."""
         return next((version for version in self.versions if version.key == key), None)
 
     def champion(self) -> Version | None:
@@ -203,24 +204,24 @@ class Record(Frozen):
         return tuple(sorted(name for name, target in self.aliases.items() if target == number))
 
     def event(self, what: What, key: str) -> Event | None:
-        """What happened by that key."""
+        """Returns the event of this kind with this key, or None."""
         return next((event for event in self.events if event.what == what and event.key == key), None)
 
 
 def now() -> str:
-    """This moment in UTC, such as 2026-11-22T10:00:00Z."""
+    """Returns the present time in UTC, such as 2026-11-22T10:00:00Z."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-# ---- a record as bytes: read within limits, and refused in words where it is not what it should be
+# ---- encoding and decoding of a record
 
 
-#: Of a record: some ten thousand versions. Parsed, it takes about twenty times as much memory.
+#: Most bytes of a record, about ten thousand versions; parsing takes about twenty times as much memory.
 MOST_RECORD_BYTES = 32 << 20
 
 
 def decode_record(path: str, model: str, data: bytes) -> Record:
-    """The record that the bytes at `path` are; raises UserError if they are none, or the record of another model."""
+    """Decodes the record at `path`. Raises UserError if it is damaged, newer, or of another model."""
     if len(data) > MOST_RECORD_BYTES:
         raise too_large(path)
     try:
@@ -228,35 +229,35 @@ def decode_record(path: str, model: str, data: bytes) -> Record:
     except ValueError as error:
         if (written := _format(data)) > FORMAT:
             raise UserError(
-                f"{path} has the format {written}, and this version knows {FORMAT}: a newer one wrote it. Take the "
-                "code of that version: vgp update."
+                f"{path} has format {written}, written by a newer version; this version reads format {FORMAT}. Update: "
+                "vgp update."
             ) from None
         raise UserError(
-            f"{path} is damaged, and is not read as a registry: {error}. Nothing was changed. Restore the file from "
-            "a backup, or an earlier generation of the object: gcloud storage ls -a."
+            f"{path} is not a valid registry record: {error}. Nothing was changed. Restore the file from a backup, or "
+            "an earlier generation of the object: gcloud storage ls -a."
         ) from None
     if record.model != model:
         raise UserError(
-            f"{path} is the registry of the model {record.model}, and lies in the folder of {model}: move it back."
+            f"{path} is the registry of the model {record.model}, but lies in the folder of {model}: move it back."
         )
     return record
 
 
 def encode_record(path: str, record: Record) -> bytes:
-    """The record's bytes; raises UserError if they are too many. Equal records have equal bytes."""
+    """Encodes the record deterministically. Raises UserError if it is too large."""
     data = record.model_dump_json(indent=1).encode() + b"\n"
     if len(data) > MOST_RECORD_BYTES:
         raise too_large(path)
-    Record.model_validate_json(data)  # what is not read again is not written
+    Record.model_validate_json(data)  # refuse a record that could not be read again
     return data
 
 
 def too_large(path: str) -> UserError:
-    return UserError(f"{path} has more than {MOST_RECORD_BYTES >> 20} MiB, the most that a registry's record may have.")
+    return UserError(f"{path} has more than {MOST_RECORD_BYTES >> 20} MiB, the limit of a registry record.")
 
 
 def _format(data: bytes) -> int:
-    """The number of the format that the bytes claim to have; 0 if they claim none."""
+    """Returns the format number in the bytes, or 0."""
     try:
         written = json_text.parse_json(data)["format"]
     except (ValueError, LookupError, TypeError):

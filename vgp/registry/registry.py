@@ -1,4 +1,4 @@
-"""A registry of one model's versions: its record is read, and changed by whoever has seen what it replaces."""
+"""The registry of a model: reads its record and changes it by compare-and-swap."""
 
 import os
 import re
@@ -26,11 +26,11 @@ from vgp.registry.documents import (
     encode_record,
 )
 
-# ---- a record in Cloud Storage: one object, put in place only of the generation that was read
+# ---- a record in Cloud Storage: one object, replaced only if its generation is unchanged
 
 
-#: For so long a change is tried again: Cloud Storage takes about one write a second to one object, so a hundred runs
-#: that end at once are through in two minutes. https://cloud.google.com/storage/quotas#objects
+#: Seconds that a change is retried: Cloud Storage accepts about one write per second to an object, so a hundred
+#: concurrent runs finish within two minutes. https://cloud.google.com/storage/quotas#objects
 DEADLINE_S = 900.0
 _PAUSES = Pauses(first_s=0.1, longest_s=4.0, deadline_s=DEADLINE_S, jitter=True)
 
@@ -43,18 +43,18 @@ class BucketRecord:
         self.slot = Slot(path, deadline_s=READ_DEADLINE_S, most=MOST_RECORD_BYTES)
 
     def read(self) -> bytes | None:
-        """None if there is no object, in a bucket that there is."""
+        """Returns the object's bytes; None if the bucket has no such object."""
         with _in_words(self.path):
             if there := self.slot.read():
                 return there.data
-            Folder(self.path.rpartition("/")[0]).names()  # tells a bucket that is not there
+            Folder(self.path.rpartition("/")[0]).names()  # raises if the bucket does not exist
         return None
 
     def update(self, function: Callable[[bytes | None], bytes | None]) -> None:
-        """Puts what the function makes of the object's bytes in their place; None = leaves them.
+        """Replaces the bytes by the function's result (None = unchanged).
 
-        It is called again for as long as others are faster. A write whose answer was lost looks like another's: the
-        function finds in the bytes that it is done.
+        Calls the function again if another process wrote first. A write with a lost answer looks like another process's
+        write; the function then finds its change in the bytes.
         """
 
         def change() -> Literal[True] | None:
@@ -68,7 +68,7 @@ class BucketRecord:
                 raise ProcessFailed(f"{self.path} was changed by others all the time, for {DEADLINE_S:.0f} s.")
 
     def require_writable(self) -> None:
-        """Raises UserError if objects cannot be made and deleted beside it."""
+        """Raises UserError if objects cannot be created and deleted beside the record."""
         with _in_words(self.path):
             Folder(self.path.rpartition("/")[0]).require_writable()
 
@@ -80,19 +80,19 @@ def _in_words(path: str) -> Iterator[None]:
     except ConnectionError as error:
         raise type(error)(f"the registry: {error}") from None
     except FileNotFoundError:
-        raise UserError(f"there is no bucket for the registry {path}: make it, or name another one.") from None
+        raise UserError(f"the registry's bucket does not exist: {path}. Create it, or use another registry.") from None
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The registry of one model below a root, an absolute folder on this machine or gs://."""
+    """The registry of one model below a root: an absolute local folder or gs://."""
 
     root: str
     model: str
 
     @property
     def folder(self) -> str:
-        """Of the record and of the versions."""
+        """Returns the folder of the record and the versions."""
         return f"{self.root}/{self.model}"
 
     @property
@@ -100,21 +100,21 @@ class Registry:
         return f"{self.folder}/{FILE_NAME}"
 
     def read(self) -> Record:
-        """The record as it is now; an empty one if there is none yet.
+        """Reads the record; an empty one if there is none yet.
 
         Raises:
-            UserError: it is damaged, of a newer format, of another model, too large, or may not be read.
+            UserError: it is damaged, newer, of another model, too large, or not readable.
             ProcessFailed: the store could not be reached.
         """
         return self._decoded(self._store.read())
 
     def change(self, function: Callable[[Record], Record]) -> Record:
-        """Puts what the function makes of the record in its place, and returns it.
+        """Replaces the record by the function's result and returns it.
 
-        The function is called again, with the newer record, where somebody else was faster: it has no effects, and does
-        nothing for a key that is in the record already. Where it returns what it was given, nothing is written.
+        Calls the function again with the newer record if another process wrote first, so the function must be pure and
+        do nothing for a key that the record holds. An unchanged record is not written.
 
-        Raises: as `read`, UserError if it may not be written, and whatever the function raises.
+        Raises: as `read`; UserError if it may not be written; any error of the function.
         """
         made = Record(model=self.model)
 
@@ -128,26 +128,26 @@ class Registry:
         return made
 
     def champion(self) -> Version | None:
-        """The version that reigns now. Raises as `read`."""
+        """Returns the number of the champion, or None. Raises as `read`."""
         return self.read().champion()
 
     def with_places(self, record: Record) -> Record:
-        """The record with each version where it lies now: that of a registry that was moved has the places before."""
+        """Returns the record with the present folders of a registry that was moved."""
         return record.model_copy(update={"versions": tuple(map(self.placed, record.versions))})
 
     def placed(self, version: Version) -> Version:
-        """The version with its files, its report among them, where they lie now."""
+        """Returns the version with its present folder and report."""
         folder, before = self.version_folder(version.key), f"{version.model}/"
         inside = version.report.startswith(before)
         report = f"{folder}/{version.report.removeprefix(before)}" if inside else version.report
         return version.model_copy(update={"model": folder, "report": report})
 
     def version_folder(self, key: str) -> str:
-        """Where the files of the version with that key lie, also after the registry was moved."""
+        """Returns the present folder of the version with this key."""
         return f"{self.folder}/{VERSIONS}/{key}"
 
     def require_writable(self) -> None:
-        """Raises UserError if the record cannot be read or written here; nothing is left behind but a folder."""
+        """Raises UserError if the record cannot be read or written; leaves at most an empty folder."""
         self.read()
         self._store.require_writable()
 
@@ -160,10 +160,10 @@ class Registry:
 
 
 def open(root: str, model: str) -> Registry:
-    """The registry of a model.
+    """Returns the registry of a model.
 
     Raises:
-        UserError: the name of the model or the root cannot be.
+        UserError: the model name or the root is invalid.
     """
     if not re.fullmatch(MODEL_NAME, model):
         raise UserError(
@@ -174,10 +174,10 @@ def open(root: str, model: str) -> Registry:
 
 
 def located(root: str) -> str:
-    """The root as it is written here: gs://..., or an absolute path. Raises UserError if it is neither."""
+    """Returns the root as gs://... or an absolute path. Raises UserError for another form."""
     finding.refuse(root)
     if not root.strip():
-        raise UserError("the registry needs a folder: one on this machine, or gs://bucket/folder.")
+        raise UserError("the registry needs a folder: a local one, or gs://bucket/folder.")
     if re.fullmatch("gs:/*", root):
         raise UserError(f"{quoted(root)} names no bucket; expected gs://bucket/folder.")
     root = storage.uri(root)
@@ -187,10 +187,10 @@ def located(root: str) -> str:
 
 
 def models(root: str) -> list[str]:
-    """Names of the models that are registered below a root.
+    """Returns the names of the models below a root.
 
     Raises:
-        UserError: there is no such folder or bucket, or it may not be read.
+        UserError: the folder or bucket does not exist or is not readable.
         ProcessFailed: the store could not be reached.
     """
     root = located(root)
@@ -200,12 +200,12 @@ def models(root: str) -> list[str]:
 
 
 def folders(root: str) -> list[str]:
-    """Names of the folders directly below a root: a model's, also before it has a record. Raises as `models`."""
+    """Returns the folders directly below a root, including models without a record. Raises as `models`."""
     root = located(root)
     if storage.is_remote(root):
         return _remote(root)
     if not Path(root).is_dir():
-        raise UserError(f"there is no registry at {root}: a run that registers its model makes it.")
+        raise UserError(f"there is no registry at {root}; the first run that registers a model creates it.")
     try:
         return sorted(path.name for path in Path(root).iterdir() if path.is_dir())
     except OSError as error:
@@ -216,6 +216,6 @@ def _remote(root: str) -> list[str]:
     try:
         return Folder(root).folders()
     except FileNotFoundError:
-        raise UserError(f"there is no bucket for the registry {root}: make it, or name another one.") from None
+        raise UserError(f"the registry's bucket does not exist: {root}. Create it, or use another registry.") from None
     except ConnectionError as error:
         raise type(error)(f"the registry: {error}") from None

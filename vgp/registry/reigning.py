@@ -1,4 +1,4 @@
-"""The champion as a version of the registry: which one `champion` names, and its pins.
+"""Finds the version that `champion` names, and pins it.
 
 champion = auto          the version with the alias champion; none as long as there is none
 champion = 7             version 7
@@ -26,64 +26,64 @@ from vgp.registry.documents import Record, Version
 from vgp.registry.registry import Registry
 
 AUTO = "auto"
-#: The label of a version that holds the number of its project.
+#: Label of a version with its project number.
 PROJECT = "project"
-#: Versions that the pins of a champion tell of, for the history in a report.
+#: Most versions in a champion's pins, for the history in a report.
 MOST_HISTORY = 1_000
 
 
 def is_folder(given: str) -> bool:
-    """Whether a champion is given as a path, and not as a version of the registry."""
+    """Whether the champion is a path, not a version of the registry."""
     return "/" in given or given.startswith((".", "~"))
 
 
 def named(given: str) -> bool:
-    """Whether a text names a model: a path, a number or what may be an alias."""
+    """Whether the text can name a model: a path, a number or an alias."""
     return is_folder(given) or given.isdecimal() or bool(ALIAS.fullmatch(given))
 
 
 def check(given: str) -> None:
-    """Raises UserError if a champion is neither a path nor anything that names a version."""
+    """Raises UserError if the text names neither a path nor a version."""
     if given and given != AUTO and not named(given):
         raise UserError(
-            f"champion = {quoted(given)} is none of: auto (the registry's), the number of a version, one of its "
-            "aliases, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
+            f"champion = {quoted(given)} is unknown. Give auto (the registry's champion), a version number, an "
+            "alias, a folder (with a /, such as ./model or gs://BUCKET/model), or nothing for none."
         )
 
 
 def opened(registry: str, model: str, output: str | Path = "") -> Registry:
-    """The registry that was asked for, else that of the place of an output. Raises UserError for one that cannot be."""
+    """Returns the given registry, else that of an output's root. Raises UserError for an invalid one."""
     root = run_folder.registry_at(registry) if registry else run_folder.registry(output)
     return registries.open(root, model)
 
 
 def read(registry: Registry, task: str, project: str) -> Record:
-    """The record, once its versions are known to be of this task and, where both are known, of this project.
+    """Reads the record and checks that its versions have this task and, if known, this project.
 
     Raises:
-        UserError: it cannot be read, is damaged, or is that of another task or project.
+        UserError: it is unreadable, damaged, or of another task or project.
     """
     record = registry.read()
     last = record.versions[-1] if record.versions else None
     theirs = last.labels.get(PROJECT, "") if last else ""
     if last and theirs and project and theirs != project:
         raise UserError(
-            f"{registry.folder} is a registry of the project {theirs}, and this run is one of {project}. Give this one "
-            "a registry of its own: registry = gs://BUCKET/FOLDER, or leave it empty."
+            f"{registry.folder} belongs to the project {theirs}, and this run to {project}. Use another registry: "
+            "registry = gs://BUCKET/FOLDER, or leave it empty."
         )
     if last and last.task and last.task != task:
         raise UserError(
-            f"{registry.folder} is the registry of another task: its version {last.number} is of {last.task}, and this "
-            f"run of {task}. Give this one a name of its own: model_name = NAME."
+            f"{registry.folder} is the registry of another task: its version {last.number} has the task {last.task}, "
+            f"and this run {task}. Use another name: model_name = NAME."
         )
     return record
 
 
 def version(record: Record, given: str) -> Version | None:
-    """The version that `champion` names; None for auto as long as there is no champion.
+    """Returns the version that `champion` names; None for auto without a champion.
 
     Raises:
-        UserError: there is no such version or alias, or it was deleted or rejected.
+        UserError: the version or alias does not exist, or was deleted or rejected.
     """
     if given == AUTO:
         return record.champion()
@@ -98,12 +98,12 @@ def version(record: Record, given: str) -> Version | None:
 
 
 def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> ChampionPins:
-    """The pins of a version of the registry, which may have been moved since.
+    """Returns the pins of a version of the registry, which may have been moved.
 
-    Where its files are gone nobody has a champion to keep: the pins say so, and the baseline stands in.
+    If its files are gone, the pins record this, and the baseline takes the champion's place.
 
     Raises:
-        UserError: its files are not as they were registered.
+        UserError: its files differ from the registered ones.
     """
     name, folder = f"version {reigns.number} of {record.model}", registry.version_folder(reigns.key)
     try:
@@ -115,9 +115,7 @@ def pin(registry: Registry, record: Record, reigns: Version, epoch: int) -> Cham
     ]:
         known = reigns.files.get(title)
         if known and (size != known.bytes or (path and _sha256(path) != known.sha256)):
-            raise UserError(
-                f"{name}: {pins.folder}/{title} is not the file that was registered: it is damaged. {_mend(record)}"
-            )
+            raise UserError(f"{name}: {pins.folder}/{title} differs from the registered file. {_mend(record)}")
     return pins.model_copy(
         update={
             "number": reigns.number,
@@ -147,16 +145,16 @@ def _sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# ---- the pins of the champion: the files of its folder that evaluation reads, as they are now
+# ---- pins of a champion given as a folder
 
 
 def pin_folder(folder: str, epoch: int, *, name: str = "champion") -> ChampionPins:
-    """The pins of the model in a folder, gs:// or on this machine; `name` is the option that gave it.
+    """Returns the pins of the model in a folder, gs:// or local; `name` is the option with the folder.
 
-    Of a script's folder its predictions are pinned: they are what it is compared by.
+    For a script's folder they pin its predictions.
 
     Raises:
-        UserError: the folder holds no finished model, nor the predictions of a script.
+        UserError: the folder holds neither a finished model nor a script's predictions.
     """
     folder = storage.uri(folder)
     names = _names(folder)
@@ -167,7 +165,7 @@ def pin_folder(folder: str, epoch: int, *, name: str = "champion") -> ChampionPi
 
 
 def _names(folder: str) -> tuple[str, ...]:
-    """The files that evaluation reads."""
+    """Returns the files that evaluation reads."""
     folder = folder if storage.is_remote(folder) else os.path.expanduser(folder)
     if not collected.is_script(folder):
         return CARD, WEIGHTS
@@ -175,7 +173,7 @@ def _names(folder: str) -> tuple[str, ...]:
 
 
 def check_folder(folder: str) -> None:
-    """Raises UserError if a folder on this machine holds no finished model."""
+    """Raises UserError if a local folder holds no finished model."""
     if folder and not storage.is_remote(storage.uri(folder)):
         pin_folder(folder, 0)
 
@@ -198,7 +196,5 @@ def _file(option: str, folder: str, name: str) -> PinnedFile:
 
 def _no_model(option: str, folder: str, name: str) -> UserError:
     if name == PREDICTIONS:
-        return UserError(
-            f"{option} = {folder}: a script left this folder without {name}, so nothing tells how good that model is."
-        )
-    return UserError(f"{option} = {folder}: there is no {name} in that folder, so it is no model.")
+        return UserError(f"{option} = {folder}: this script's folder has no {name}, so its model cannot be scored.")
+    return UserError(f"{option} = {folder}: the folder has no {name}, so it holds no model.")

@@ -1,4 +1,4 @@
-"""What there is to tell of a registry: plain values for JSON, and as lines for a terminal."""
+"""Formats registry contents as JSON values and as lines for a terminal."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ Values = JsonObject
 
 
 def model(record: Record) -> Values:
-    """A model with all its versions, the newest first."""
+    """Returns a model with all its versions, newest first."""
     return {
         "model": record.model,
         "champion": record.aliases.get(CHAMPION),
@@ -24,12 +24,12 @@ def model(record: Record) -> Values:
 
 
 def brief(record: Record, version: Version) -> Values:
-    """A version without its files."""
+    """Returns a version without its files."""
     return {**version.model_dump(exclude={"files"}), "aliases": list(record.aliases_of(version.number))}
 
 
 def version(registry: Registry, record: Record, shown: Version) -> Values:
-    """A version in full: where it lies, what became of it, and of a champion since when and in whose place."""
+    """Returns a version with its files and history; for a champion, since when and whom it replaced."""
     about = [event for event in record.events if shown.number in (event.version, event.before)]
     tested = {test.key for test in record.spent if test.version == shown.number}
     stood = [event for event in about if event.what == "kept" and event.key in tested]
@@ -48,7 +48,7 @@ def version(registry: Registry, record: Record, shown: Version) -> Values:
 
 
 def reign(record: Record) -> Values | None:
-    """Since when and why the champion is one, what it replaced, and where a rollback would lead; None without one."""
+    """Returns since when and why the champion is champion, and the target of a rollback; None without a champion."""
     event = crowned(record)
     if event is None:
         return None
@@ -65,14 +65,14 @@ def reign(record: Record) -> Values | None:
 
 
 def crowned(record: Record) -> Event | None:
-    """The event that made the champion what it is."""
+    """Returns the event that made the version champion."""
     champion = record.aliases.get(CHAMPION)
     happened = (event for event in reversed(record.events) if event.what in ("promoted", "rolled_back"))
     return next((event for event in happened if event.version == champion), None) if champion else None
 
 
 def compared(record: Record, versions: list[Version]) -> Values:
-    """Versions side by side: every metric that one of them has, and the facts in which they differ."""
+    """Compares versions: all their metrics, and the facts in which they differ."""
     names = dict.fromkeys(name for one in versions for name in one.metrics)
     facts = ("task", "data", "pipeline", "run", "pins", "commit", "image", "created", "state", "champion", "report")
     return {
@@ -87,7 +87,7 @@ Copies = Sequence[tuple[Registry, Copy]]
 
 
 def cleaned(root: str, going: Copies, stays: Copies, *, dry_run: bool) -> Values:
-    """What went, or would go, and what stays; each copy with the reason."""
+    """Returns deleted (or deletable) and kept copies, each with the reason."""
     size = sum(copy.bytes for _, copy in going) / 2**20
     done = "would be" if dry_run else "was" if len(going) == 1 else "were"
     said = f"{_copies(going)} of no version {done} removed from {root}, {size:,.1f} MiB"
@@ -115,7 +115,7 @@ def _listed(copies: Copies, *, goes: bool) -> list[Values]:
 
 
 def lines(told: Values) -> list[str]:
-    """The values of any verb, for a terminal without the tool."""
+    """Formats any verb's values as lines."""
     if "said" in told:
         return [told["said"]]
     if "models" in told:

@@ -1,4 +1,4 @@
-"""Copies below a registry that no version is: what a kill between the copy and the record left, or one in a deletion.
+"""Finds and deletes copies below a registry that belong to no version, left by killed releases or deletions.
 
 What a release is at work on stays: within a day of naming them it writes its files, or makes those that it finds young
 again (`versions.add`). On a disk that happens under the lock that a removal holds; in a bucket a removal asks for the
@@ -22,20 +22,20 @@ from vgp.registry.disk import VERSIONS
 from vgp.registry.documents import DIGEST, Version
 from vgp.registry.registry import Registry
 
-#: Nothing was written to for so long: no step that copies, checks and registers takes a day.
+#: Age in seconds at which a copy counts as abandoned: no release takes a day.
 UNTOUCHED_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Copy:
-    """Files of one key that no version has."""
+    """The files of a key that belongs to no version."""
 
     key: str
     folder: str
     files: tuple[File, ...]
-    #: Seconds since the last of them was written.
+    #: Seconds since the last write.
     untouched_s: float
-    #: The version that they were of, which the record has as deleted; None = no version ever was this.
+    #: The deleted version that they belonged to, or None.
     deleted: Version | None = None
 
     @property
@@ -44,18 +44,18 @@ class Copy:
 
     @property
     def goes(self) -> bool:
-        """Whether nobody can be at work on it."""
+        """Whether no process can be working on the copy."""
         return self.deleted is not None or self.untouched_s >= UNTOUCHED_S
 
 
 def copies(registry: Registry) -> list[Copy]:
-    """All that lies below the registry under a key and is no version, by key.
+    """Returns all copies below the registry that belong to no version, by key.
 
     Raises:
         UserError, ProcessFailed: as `Registry.read`.
     """
     keys = _keys(registry)
-    record = registry.read()  # after them: what was registered meanwhile is in it
+    record = registry.read()  # read after the listing, so that it holds versions registered meanwhile
     found = []
     for key in keys:
         known = record.keyed(key)
@@ -65,10 +65,10 @@ def copies(registry: Registry) -> list[Copy]:
 
 
 def remove(registry: Registry, copy: Copy) -> bool:
-    """Deletes the copy; False if somebody has written to it meanwhile: then it stays, or what is left of it.
+    """Deletes the copy; returns False and stops if a process wrote to it meanwhile.
 
     Raises:
-        UserError: it may not be deleted.
+        UserError: the account may not delete it.
         ProcessFailed: the store could not be reached.
     """
     if copy.deleted:

@@ -1,4 +1,4 @@
-"""How much of a year's error its tests have spent, and whether another may still promote.
+"""The year's error budget: how much its tests have spent, and whether another may promote.
 
 All tests of a year together may promote a model by luck with a chance of 1 - confidence: each takes its level from
 that. One counts once, by its key, however often its night is repeated; a night that tested nothing takes nothing, and
@@ -10,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 from vgp.registry.documents import Spent
 
-#: 52 weeks less half a day: the nights of a plan end sooner or later in their day, and in 365 days there may be one of
-#: them more than in a year on average (53 Mondays). Neither is to push out a night of the plan.
+#: 52 weeks less half a day, because nights end at varying times, and 365 days may hold one planned night more than
+#: average (53 Mondays).
 YEAR = timedelta(weeks=52, hours=-12)
-#: Of the year's error: what the levels of many tests may add up to beyond it by rounding.
+#: Allowed rounding excess of the summed levels, relative to the year's error.
 ROUNDING = 1e-9
 
 
 def within_a_year(spent: Sequence[Spent], now: datetime) -> tuple[Spent, ...]:
-    """The tests of the year up to now, each key once, and what says that it is of later too: clocks differ."""
+    """Returns the tests of the past year, once per key, including tests dated in the future (clocks differ)."""
     since, counted = now - YEAR, dict[str, Spent]()
     for test in spent:
         if _time(test) > since:
@@ -27,23 +27,23 @@ def within_a_year(spent: Sequence[Spent], now: datetime) -> tuple[Spent, ...]:
 
 
 def total(spent: Sequence[Spent], now: datetime) -> float:
-    """How much error the tests of the year up to now have spent together."""
+    """Returns the error that the tests of the past year have spent."""
     return sum(sorted(test.level for test in within_a_year(spent, now)))
 
 
 def allows(spent: Sequence[Spent], key: str, level: float, confidence: float, now: datetime) -> bool:
-    """Whether a test at this level may still promote; the same test, when it is repeated, as it might the first time.
+    """Whether a test at this level may promote; a repeated test gives the same answer.
 
     Args:
-        spent: All tests before, oldest first, and perhaps this one.
-        key: Of this test; those that came after it do not count against it.
+        spent: All earlier tests, oldest first, and possibly this one.
+        key: Key of this test; later tests do not count.
     """
     before = _before(spent, key)
     return total(before, now) + level <= (1 - confidence) * (1 + ROUNDING)
 
 
 def again(spent: Sequence[Spent], key: str, level: float, confidence: float, now: datetime) -> datetime | None:
-    """When a test at this level may promote again, as old ones pass out of the year; None if at this level never."""
+    """Returns when a test at this level may promote again, as old tests expire; None if never."""
     if level > (1 - confidence) * (1 + ROUNDING):
         return None
     before = _before(spent, key)
@@ -52,7 +52,7 @@ def again(spent: Sequence[Spent], key: str, level: float, confidence: float, now
 
 
 def used_up(spent: Sequence[Spent], key: str, level: float, confidence: float, now: datetime) -> str:
-    """Why, and until when, a test at this level promotes nothing, as a clause; "" where it may."""
+    """Returns why and until when a test at this level cannot promote, as a clause; "" if it can."""
     if allows(spent, key, level, confidence, now):
         return ""
     before = _before(spent, key)
@@ -66,7 +66,7 @@ def used_up(spent: Sequence[Spent], key: str, level: float, confidence: float, n
 
 
 def _before(spent: Sequence[Spent], key: str) -> tuple[Spent, ...]:
-    """The tests that were there before the one with this key."""
+    """Returns the tests before the one with this key."""
     keys = [test.key for test in spent]
     return tuple(spent[: keys.index(key)] if key in keys else spent)
 

@@ -1,4 +1,4 @@
-"""What a person does with a registry: each verb reads or changes one record, and returns what there is to tell."""
+"""The verbs of `vgp models`: each reads or changes one record and returns values to print."""
 
 import getpass
 import os
@@ -16,13 +16,13 @@ from vgp.registry.shown import Values
 
 MOST_LETTERS = 2000
 
-#: From the record, and the words of a change (`who`, `why`, `key`), to the next record.
+#: A change: from the record and the event's fields (`who`, `why`, `key`) to the next record.
 Change = Callable[[Record, dict[str, str]], Record]
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What became of a change: `event` is None where there was nothing to do."""
+    """The result of a change; `event` is None if nothing changed."""
 
     there: Registry
     record: Record
@@ -41,28 +41,28 @@ class Changed:
 
 
 def list_(root: str, model: str) -> Values:
-    """Every model below the root, or the one that is named, with all its versions."""
+    """Returns every model below the root, or the named one, with all versions."""
     root = registry.located(root)
     names = [_model(root, model)] if model else registry.models(root)
     return {"registry": root, "models": [shown.model(registry.open(root, name).read()) for name in names]}
 
 
 def record(root: str, model: str) -> Values:
-    """The record as it is, for programs."""
+    """Returns the whole record."""
     return _open(root, model).read().model_dump(mode="json")
 
 
 def show(root: str, model: str, version: str) -> Values:
-    """A version in full."""
+    """Returns one version in full."""
     there = _open(root, model)
     record = there.read()
     return shown.version(there, record, found(record, version))
 
 
 def compare(root: str, model: str, versions: Sequence[str]) -> Values:
-    """Versions side by side."""
+    """Compares versions."""
     if len(versions) < 2:
-        raise UserError("compare takes two versions or more, such as: compare champion 7.")
+        raise UserError("compare needs at least two versions, for example: compare champion 7.")
     there = _open(root, model)
     record = there.read()
     chosen = [found(record, one) for one in versions]
@@ -72,7 +72,7 @@ def compare(root: str, model: str, versions: Sequence[str]) -> Values:
 
 
 def promote(root: str, model: str, version: str, account: str, why: str) -> Values:
-    """The version as champion, whoever is; a candidate is approved by it."""
+    """Makes the version champion; approves a candidate."""
     there, number = _open(root, model), 0
 
     def change(record: Record, words: dict[str, str]) -> Record:
@@ -88,7 +88,7 @@ def promote(root: str, model: str, version: str, account: str, why: str) -> Valu
 
 
 def rollback(root: str, model: str, expected: int | None, account: str, why: str) -> Values:
-    """The version that the champion replaced as champion again: once, however often it is asked for."""
+    """Makes the version that the champion replaced champion again; repeating it does nothing."""
     there = _open(root, model)
 
     def change(record: Record, words: dict[str, str]) -> Record:
@@ -99,7 +99,7 @@ def rollback(root: str, model: str, expected: int | None, account: str, why: str
         return done.told(f"version {done.event.version} is the champion of {there.model} again, in place of version "
                          f"{done.event.before}")  # fmt: skip
     before = changes.rolled_back_already(done.record, expected)
-    assert before  # else there was an event, or an error
+    assert before  # every other case has an event or an error
     further = f"further back: rollback --from {before.version}"
     if len(changes.reigned(done.record)) < 2:
         further = "it replaced none to go back to"
@@ -124,7 +124,7 @@ def alias(root: str, model: str, alias: str, version: str, account: str, why: st
 
 
 def unalias(root: str, model: str, alias: str, account: str, why: str) -> Values:
-    """The name for no version; without the alias champion, the next run is compared with none."""
+    """Removes the alias; without `champion` the next run has no champion to compare with."""
     there = _open(root, model)
     done = _change(there, lambda record, words: changes.unalias(record, alias, **words), account, why)
     if done.event:
@@ -133,7 +133,7 @@ def unalias(root: str, model: str, alias: str, account: str, why: str) -> Values
 
 
 def reject(root: str, model: str, version: str, account: str, why: str) -> Values:
-    """The version as one that is never promoted."""
+    """Rejects the version, so that it is never promoted."""
     there, number = _open(root, model), 0
 
     def change(record: Record, words: dict[str, str]) -> Record:
@@ -146,8 +146,8 @@ def reject(root: str, model: str, version: str, account: str, why: str) -> Value
 
 
 def delete(root: str, model: str, version: str, account: str, why: str, dry_run: bool = False) -> Values:
-    """A version's files. Its number and what became of it stay in the record, which says it first: a kill between the
-    two leaves files that the same command removes. `dry_run`: only whether it may be deleted.
+    """Deletes a version's files; its number and history stay. The record is changed first, so after a kill the same
+    command deletes the rest. With `dry_run` it only checks.
     """
     there, number = _open(root, model), 0
     if dry_run:
@@ -168,7 +168,7 @@ def delete(root: str, model: str, version: str, account: str, why: str, dry_run:
 
 
 def clean(root: str, model: str, dry_run: bool) -> Values:
-    """Removes copies that a kill left, of one model or of all; what anybody may be at work on stays, and is counted."""
+    """Deletes abandoned copies of one model or of all; counts recent ones, which stay."""
     root = registry.located(root)
     names = [name for name in registry.folders(root) if re.fullmatch(MODEL_NAME, name)]
     if model and model not in names:
@@ -191,11 +191,11 @@ VERBS: dict[str, Callable[..., Values]] = {
 
 
 def found(record: Record, version: str) -> Version:
-    """The version of a number, or of an alias. Raises UserError if there is none."""
+    """Returns the version of a number or an alias. Raises UserError if there is none."""
     number = int(version) if version.isascii() and version.isdigit() else record.aliases.get(version)
     if number is None and version == CHAMPION:
         raise UserError(
-            f"{record.model} has no champion: no version was promoted, or the alias was taken away. "
+            f"{record.model} has no champion: no version was promoted, or its alias was removed. "
             f"{changes.choice(record)}"
         )
     if number is None:
@@ -210,15 +210,15 @@ def _open(root: str, model: str) -> Registry:
 
 
 def _model(root: str, model: str) -> str:
-    """The name of a model that is there: the one that is asked for, or the only one."""
+    """Returns the requested model's name, or that of the only model."""
     names = registry.models(root)
     if model in names or (not model and len(names) == 1):
         return model or names[0]
     if not names:
-        raise UserError(f"the registry {root} holds no model yet: a run registers its first.")
+        raise UserError(f"the registry {root} holds no model yet; a run registers the first one.")
     if model:
         raise _unknown(root, model, names)
-    raise UserError(f"the registry {root} holds {len(names)} models: say which with --model: {listed(names)}.")
+    raise UserError(f"the registry {root} holds {len(names)} models: choose one with --model: {listed(names)}.")
 
 
 def _unknown(root: str, model: str, names: Sequence[str]) -> UserError:
@@ -226,7 +226,7 @@ def _unknown(root: str, model: str, names: Sequence[str]) -> UserError:
 
 
 def _change(there: Registry, change: Change, account: str, why: str) -> Changed:
-    """Changes the record under a key of its own: also after an answer was lost it is done once."""
+    """Changes the record with a new key, so that a retry after a lost answer changes nothing twice."""
     who = f"{user()} ({account})" if account else user()
     words = {"who": _text("account", who), "why": _text("why", why), "key": uuid.uuid4().hex}
     try:
@@ -238,7 +238,7 @@ def _change(there: Registry, change: Change, account: str, why: str) -> Changed:
 
 
 def _with_files(there: Registry, after: Record) -> Record:
-    """The record after, if the files of its champion are there. Raises UserError."""
+    """Returns the record if its champion's files exist. Raises UserError otherwise."""
     if champion := after.champion():
         versions.require(there, champion)
     return after
@@ -251,7 +251,7 @@ def _text(name: str, text: str) -> str:
 
 
 def user() -> str:
-    """The name of the user whose process this is."""
+    """Returns the name of the process's user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name

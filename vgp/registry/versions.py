@@ -1,4 +1,4 @@
-"""The files of a version: copied below the registry before the record names them, and verified by checksum.
+"""The files of a version: copied into the registry before the record lists them, and verified by checksum.
 
 A copy that a kill cut short is no version, since no record names it; the next try takes what is there already.
 """
@@ -19,23 +19,23 @@ from vgp.registry import disk
 from vgp.registry.documents import Version, VersionFile
 from vgp.registry.registry import Registry
 
-#: The record lists them all.
+#: Most files of a version; the record lists them all.
 MOST_FILES = 200
-#: The folder in a version's of what is told of the model, such as the report: it reigns without that, too.
+#: Folder of a version with report, decision and card; a champion does not need it.
 ABOUT = "about"
-#: For so long a copy waits for another one.
+#: Seconds that a copy waits for another one.
 COPY_DEADLINE_S = 3600.0
 
 
 def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
-    """Copies the files of a model's folder to `registry.version_folder(key)`, and returns what they are.
+    """Copies a model's files to `registry.version_folder(key)` and returns their sizes and checksums.
 
-    Where the record has the key already nothing is copied. A file that is there with the same bytes is not sent again,
-    but made young, for `sweep` takes what nobody is at work on.
+    Copies nothing if the record holds the key. A file that exists with equal bytes is not sent again, but its age is
+    renewed, so that `sweep` does not delete it.
 
     Raises:
-        UserError: the folder holds no files, or too many; or the registry may not be written.
-        ProcessFailed: the store could not be reached, or a copy is not what it is of.
+        UserError: the folder holds no files or too many, or the registry is not writable.
+        ProcessFailed: the store could not be reached, or a copy differs from its source.
     """
     if known := registry.read().keyed(key):
         return dict(known.files)
@@ -47,7 +47,7 @@ def add(registry: Registry, source: str, key: str) -> dict[str, VersionFile]:
 
 
 def missing(registry: Registry, version: Version) -> list[str]:
-    """What is wrong about the files of a version's model, in words, as far as names and sizes tell."""
+    """Returns missing and truncated files of a version, judged by name and size."""
     folder = registry.version_folder(version.key)
     there = {file.path.removeprefix(f"{folder}/"): file.bytes for file in storage.below(folder)}
     return [
@@ -58,29 +58,29 @@ def missing(registry: Registry, version: Version) -> list[str]:
 
 
 def require(registry: Registry, version: Version) -> None:
-    """Raises UserError if files of the version are gone or cut short."""
+    """Raises UserError if files of the version are missing or truncated."""
     if wrong := missing(registry, version):
         raise UserError(
-            f"version {version.number} of {registry.model} is not whole: in {registry.version_folder(version.key)} "
-            f"{', '.join(wrong[:3])}. Restore it, or take another version."
+            f"version {version.number} of {registry.model} is incomplete: in {registry.version_folder(version.key)} "
+            f"{', '.join(wrong[:3])}. Restore it, or use another version."
         )
 
 
 def verify(registry: Registry, version: Version) -> None:
-    """Reads every file of the version. Raises UserError if one is gone, or has another checksum than the record's."""
+    """Reads every file of the version. Raises UserError if one is missing or has another checksum."""
     require(registry, version)
     folder = registry.version_folder(version.key)
     for name, file in version.files.items():
         with download.local_copy(f"{folder}/{name}") as path:
             if _described(Path(path)) != file:
                 raise UserError(
-                    f"{folder}/{name} is damaged: its bytes have another checksum than version {version.number} had "
-                    "when it was registered. Restore it, or take another version."
+                    f"{folder}/{name} is damaged: its checksum differs from that of the registered version "
+                    f"{version.number}. Restore it, or use another version."
                 )
 
 
 def remove(registry: Registry, version: Version) -> None:
-    """Deletes the files of a version that the record has as deleted; also what an earlier try left of them."""
+    """Deletes the files of a deleted version, including the rest of an earlier try."""
     target = registry.version_folder(version.key)
     if storage.is_remote(target):
         with reached(target, "deleted"):
@@ -94,14 +94,14 @@ def remove(registry: Registry, version: Version) -> None:
 
 @contextmanager
 def alone(registry: Registry) -> Iterator[None]:
-    """Nobody else copies or deletes below a registry on a disk. Raises UserError if that may not be written."""
+    """Locks copying and deleting below a registry on a disk. Raises UserError if it is not writable."""
     with disk.refused(Path(registry.folder)), disk.locked(Path(registry.folder) / "versions.lock", COPY_DEADLINE_S):
         yield
 
 
 @contextmanager
 def reached(target: str, done: str) -> Iterator[None]:
-    """Says what a bucket refuses, or that it cannot be reached, in words."""
+    """Converts errors of a bucket to UserError and ProcessFailed."""
     try:
         yield
     except client.Denied as error:
@@ -109,11 +109,11 @@ def reached(target: str, done: str) -> Iterator[None]:
     except ConnectionError as error:
         raise type(error)(f"the version cannot be {done}: {error}") from None
     except FileNotFoundError:
-        raise UserError(f"there is no bucket for {target}: make it, or name another registry.") from None
+        raise UserError(f"the bucket of {target} does not exist: create it, or use another registry.") from None
 
 
 def _names(source: str) -> dict[str, str]:
-    """The files below a folder: their paths by their names from it."""
+    """Returns the files below a folder: path by relative name."""
     source = storage.uri(source)
     source = source if storage.is_remote(source) else os.path.abspath(source)
     found = {file.path.removeprefix(f"{source}/"): file.path for file in storage.below(source)}
@@ -121,11 +121,11 @@ def _names(source: str) -> dict[str, str]:
         raise UserError(f"{source} holds no files, so there is no model to register.")
     if len(found) > MOST_FILES:
         raise UserError(
-            f"{source} holds {len(found):,} files; a version may have {MOST_FILES}: pack them into an archive."
+            f"{source} holds {len(found):,} files; a version may have at most {MOST_FILES}. Pack them into an archive."
         )
     for name in found:
         if not name.isprintable():
-            raise UserError(f"{source}: the name {quoted(name)} is not printable text: rename the file.")
+            raise UserError(f"{source}: the name {quoted(name)} has unprintable characters: rename the file.")
     return found
 
 
@@ -153,7 +153,7 @@ def _to_bucket(source: str, target: Folder, name: str) -> VersionFile:
 
 
 def _renewed(target: Folder, name: str) -> bool:
-    """Whether the object is there as a generation of now, without its bytes coming here."""
+    """Rewrites the object in place to renew its age; returns whether it exists with equal bytes."""
     try:
         target.copy(name, target)
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _renewed(target: Folder, name: str) -> bool:
 
 
 def _upload(path: Path, target: Folder, name: str) -> None:
-    """The file as an object, its CRC-32C checked by the server; other bytes, of a try before, make way."""
+    """Uploads the file with its CRC-32C checked by the server, replacing an earlier try."""
     with open(path, "rb") as file:
         if not os.path.getsize(path):
             target.replace(name, b"")

@@ -1,4 +1,4 @@
-"""Every step from a shell, as an argument list.
+"""Runs each step from a shell.
 
 python -m vgp.steps resolve --data 'gs://bucket/raw/*.csv' --to gs://bucket/runs/pins
 python -m vgp.steps prepare runs/data --set train=1-6 --set test=7
@@ -32,7 +32,7 @@ from vgp.train import reference
 
 TASK = "a shipped task, module:Class, or a file FILE.toml that declares a table"
 DATA = "files, folders, globs, gs:// URIs, bq:// tables, .sql files, separated by commas; default: the task's own"
-#: The registry of `vgp run` by default.
+#: Default registry of `vgp run`.
 LOCAL_REGISTRY = "runs/registry"
 
 
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     command.add(verbs)
     _add_predict(verbs, task=TASK, data=DATA)
     serving.add(verbs)
-    verbs.add_parser("settings", help="every setting of train, as a table")
+    verbs.add_parser("settings", help="every setting of train, as a list")
     return top
 
 
@@ -143,10 +143,10 @@ def as_json(text: str) -> Any:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """`name=value`, the value read as JSON where it is JSON and as text otherwise."""
+    """Parses `name=value`; the value is JSON or else text."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text}: give it as name=value")
+        raise argparse.ArgumentTypeError(f"{text}: write name=value")
     try:
         return name, json.loads(value)
     except ValueError:
@@ -172,14 +172,14 @@ def main(arguments: list[str] | None = None) -> None:
         result = new.new(**values)
         return print(json.dumps(result)) if as_json else new.show(result)
     if verb == "settings":
-        return print(reference.table(), end="")
+        return print(reference.format_settings(), end="")
     settings = dict(values.pop("settings", []))
     if verb == "prepare":
         values["options"].update(settings)
     else:
         values.update(settings)
     if verb == "decide":
-        # Beside decision.json: the working folder may have a report.html or summary.md of its own.
+        # Beside decision.json: the working folder may hold another report.html or summary.md.
         for name, file in (("report", file_names.REPORT), ("summary", "summary.md")):
             values[name] = values[name] or str(Path(values["evaluation"]) / file)
     result = getattr(calls, verb)(**values)
@@ -191,7 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 @exits
 def _take_declaration(values: JsonObject) -> None:
-    """Puts the task `table` in place of the file that declares it, and its text into the options, if there are some."""
+    """Replaces a task.toml by the task `table`, with the file's text in the options."""
     if is_file(values.get("task", "")):
         told = file_options(values["task"], values.get("options", {}))
         values["task"] = "table"
@@ -211,11 +211,11 @@ def _resolve(values: JsonObject) -> None:
         print(f"pins: {result.uri}\ndata: {result.data}")
 
 
-# ---- `predict`: new data and a model from a shell -> predictions, safe to repeat and to kill
+# ---- `predict`: new data and a model -> predictions; can be killed and repeated
 
 
 def _add_predict(verbs: Any, *, task: str, data: str) -> None:
-    """The parser of `predict`; `task` and `data` are what is said of these options."""
+    """Adds the parser of `predict`, with the help texts of `task` and `data`."""
     predict = verbs.add_parser("predict", help="new data, model -> predictions")
     predict.add_argument("data", nargs="?", default="", help=data)
     predict.add_argument("--model", default="champion", help="champion, a version's number, an alias, or a folder")
@@ -235,7 +235,7 @@ def _add_predict(verbs: Any, *, task: str, data: str) -> None:
 
 
 def _predict(values: JsonObject) -> None:
-    """Pins data and model, predicts, and prints what came of it."""
+    """Pins data and model, predicts, and prints the result."""
     as_json, nproc, staging = values.pop("json"), values.pop("nproc"), values.pop("staging")
     _find_registry(values)
     from vgp.steps import prediction as step
@@ -253,7 +253,7 @@ def _predict(values: JsonObject) -> None:
 
 @exits
 def _find_registry(values: JsonObject) -> None:
-    """Finds the registry, if the model is of one; raises UserError if there is none."""
+    """Returns the registry of the model, or ""; raises UserError if it is missing."""
     if "/" in values["model"] or values["model"].startswith((".", "~")) or values["registry"]:
         return
     values["registry"] = os.environ.get(REGISTRY_VARIABLE, "") or (
@@ -261,7 +261,7 @@ def _find_registry(values: JsonObject) -> None:
     )
     if not values["registry"]:
         raise UserError(
-            f"model = {values['model']} is of a registry, and none is here ({LOCAL_REGISTRY}): give --registry ROOT, "
+            f"model = {values['model']} needs a registry, and {LOCAL_REGISTRY} does not exist: give --registry ROOT, "
             "or a model's folder (with a /)."
         )
 

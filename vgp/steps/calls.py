@@ -1,7 +1,7 @@
-"""What each step calls: one function a step, used by the components and by `python -m vgp.steps`.
+"""The function of each training step, used by components and by `python -m vgp.steps`.
 
-These are the entry points, so they end a process well: a user error is one line and exit code 2, a preemption
-exit code 75. Heavy imports wait inside, so that a wrong request fails within a second.
+As entry points they turn a user error into one line and exit code 2, and a preemption into exit code 75. Heavy imports
+are deferred, so that an invalid request fails within a second.
 """
 
 import os
@@ -51,20 +51,20 @@ def resolve(
     dry_run: bool = False,
     **form: Any,
 ) -> "Resolution":
-    """Pins what a run works on and decides whether it trains: writes the pins, what was pinned, and a page.
+    """Pins the run's data, windows and champion, and decides whether it trains; writes pins, record and page.
 
-    The whole form is checked first: a run that the console started was checked nowhere else.
+    Checks all parameters first, because a run from the console was not checked before.
 
     Args:
-        record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
-        look: The file for the page of the decision; "" = none.
-        pipeline: The name of the pipeline.
-        to: The folder of the pins, and `project` the number of the project, where no record tells them.
-        run: The name of the run; what cannot be pinned is this run's alone.
-        scheduled: The time of the schedule's tick; counts where `as_of` is empty, and only if it is a time.
-        as_of: A day, or a moment with its zone: what came later is left out.
-        pins: URI of the pins of an earlier run of the same request, whose pins are taken.
-        dry_run: Whether nothing is written.
+        record: Output of the step; its path determines the root of the runs and the project (`run_folder`).
+        look: File for the page of the decision; "" = none.
+        pipeline: Name of the pipeline.
+        to: Folder of the pins, and `project` the project number, without a record.
+        run: Name of the run, which owns data that cannot be pinned.
+        scheduled: Time of the schedule's tick, used if `as_of` is empty; ignored if it is not a time.
+        as_of: A day, or a moment with its zone; later data is left out.
+        pins: URI of an earlier run's pins to use again.
+        dry_run: Whether to write nothing.
         form: All other parameters of the workflow, by name.
     """
     asked = run_request.read_form(form)
@@ -88,10 +88,10 @@ def prepare(
     """Validates, splits and encodes the raw data into `destination`; returns its manifest.
 
     Args:
-        pins: URI of the data's pins; they say what is read, and the options of the task.
+        pins: URI of the data's pins, which determine the input and the task's options.
     """
     if pins and (data or options):
-        raise UserError("the pins say what is read and with which options: give pins, or data and options.")
+        raise UserError("pins already determine data and options: give either pins, or data and options.")
     if pins:
         from vgp.data.prepare import pinned_input
 
@@ -115,14 +115,14 @@ def train(
     """Trains the task that prepared `data`, one process per GPU; returns the final figures.
 
     Args:
-        data: Prepared dataset; its manifest says which task and options.
+        data: Prepared dataset; its manifest holds the task and its options.
         model: Folder for model.safetensors and model.json.
-        checkpoints: Folder for checkpoints and logs; a second start with the same one resumes. For a pipeline's
-            step a folder that all attempts at this task share is derived from it (`fit.checkpoint_place`).
+        checkpoints: Folder for checkpoints and logs; training resumes from it. In a pipeline all attempts of the step
+            share a folder derived from it (`fit.checkpoint_place`).
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
-        nproc: Processes; default: TRAINING_NPROC, else one per GPU, else 1.
-        config: Fields of `vgp.train.config.TrainConfig`, whole numbers also as KFP gives them.
+        nproc: Processes; default: TRAINING_NPROC, one per GPU, or 1.
+        config: Fields of `vgp.train.config.TrainConfig`; whole numbers may be floats, as from KFP.
     """
     prepared = manifest.load(data)
     name = _trusted_task(data, prepared, task)
@@ -148,11 +148,11 @@ def collect(
     task: str = "",
     pins: str = "",
 ) -> "Taken":
-    """Takes up what a script of the user's left, in place of our training: its model, its figures, its predictions.
+    """Collects the output of your own training script: model, metrics and predictions.
 
     Args:
-        model: The folder that the script knew as AIP_MODEL_DIR.
-        checkpoints: The folder with `script.json`; "" = none.
+        model: The script's AIP_MODEL_DIR.
+        checkpoints: Folder with `script.json`; "" = none.
         data: The prepared dataset.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
         pins: URI of the pins that the data was prepared from; "" = none.
@@ -173,12 +173,12 @@ def collect(
 
 @dataclass(frozen=True)
 class Taken:
-    """What the step `collect` gives."""
+    """The output of the step `collect`."""
 
-    #: The folder that the script knew as AIP_CHECKPOINT_DIR; "" where nothing tells.
+    #: The script's AIP_CHECKPOINT_DIR; "" if unknown.
     checkpoints: str
     figures: Mapping[str, int]
-    #: The numbers of its metrics.json.
+    #: The content of the script's metrics.json.
     metrics: Mapping[str, float]
 
 
@@ -189,8 +189,8 @@ def evaluate(
     """Scores model, champion and simple rivals on the test rows into `destination`; returns the measures.
 
     Args:
-        model: Folder of a model of ours, or of what a script left.
-        champion: Likewise of the champion, or the URI of its pins; "" = none.
+        model: Folder of a model, or a script's output folder.
+        champion: Folder of the champion, or the URI of its pins; "" = none.
         task: The task that the data must be of; "" = one that ships or that the caller has imported.
     """
     if champion and not pinned.digest(champion):
@@ -218,8 +218,7 @@ def decide(
     """Decides on promotion from the saved predictions, and writes the HTML report and the Markdown summary.
 
     Args:
-        to: The file for the decision itself; "" = only `decision.json` beside the evaluation, which other settings
-            replace.
+        to: File for the decision; "" = only `decision.json` beside the evaluation.
         champion: URI of the champion's pins, for the report; "" = none.
         terms: Fields of `vgp.decision.decision.Terms`.
     """
@@ -260,13 +259,13 @@ def register(
     commit: str = "",
     **terms: Any,
 ) -> "Outcome":
-    """Releases the model as the gate's decision says, and writes what came of it to `summary`.
+    """Releases the model according to the gate's decision, and writes the outcome to `summary`.
 
     Args:
-        registry: The root of the registry, and `model_name` the model's name in it.
-        run: Who releases it; the same name again is the same release, tried again.
-        champion: URI of the pins of what the model was compared with; "" = nothing.
-        commit: Of the code; "" = what the environment tells, as of a run on this machine.
+        registry: Root of the registry, and `model_name` the model's name in it.
+        run: Name of the releasing run; a repetition with this name is the same release.
+        champion: URI of the pins of the champion that the model was compared with; "" = none.
+        commit: Commit of the code; "" = from the environment.
         terms: Fields of `vgp.decision.decision.Terms`; with approve = manual a better model waits as a candidate.
     """
     approve = read_terms(terms).approve
@@ -290,7 +289,7 @@ def _trusted_task(data: str | Path, prepared: Manifest, task: str) -> str:
 
 
 def _computed_from(pins: str, prepared: Manifest, data: str | Path) -> tuple[DataPins, str]:
-    """The data's pins, and their checksum, the same in every cache epoch: training that was begun in one goes on."""
+    """Returns the data's pins and their checksum, which does not depend on the cache epoch."""
     from vgp.data.prepare import pins_of_prepared
 
     document = pins_of_prepared(pins, prepared, data)

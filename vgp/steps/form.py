@@ -1,7 +1,7 @@
-"""What a workflow says of its form to the commands that start a run: checks, files in place of names, members.
+"""Checks of a workflow's parameters, for the commands that start a run.
 
-A command calls these functions of a workflow by name: `check`, `expanded`, `look` and `members`. Compiling a workflow
-needs no package of the training, so nothing heavy is imported.
+Commands call `check`, `expanded`, `look` and `members` of a workflow by name. Compiling needs no training packages, so
+heavy imports are deferred.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ from vgp.registry import documents, reigning
 from vgp.steps.run_request import check_request
 from vgp.train.config import TrainConfig
 
-#: What such settings say besides paths.
+#: Values of path parameters that are not paths.
 _WORDS = {"training_options.resume": ("auto", "never"), "training_options.warm_start": ("champion",)}
 
 
@@ -29,16 +29,16 @@ def check(
     bigquery: Collection[str] = (),
     worlds: Mapping[str, Collection[int]] = {},
 ) -> None:
-    """Checks what is known to be wrong about a run of the workflow training before anything starts.
+    """Checks the parameters of a training run before it starts.
 
-    Compiling and submitting need no training packages: without them all is checked but the task's own options.
+    Without the training packages, the task's own options are not checked.
 
     Args:
-        parameters: The form.
-        remote: Whether the run is one on Vertex AI.
-        commands: Steps in place of which a command of the user's runs.
-        bigquery: The steps whose settings say what they may use of BigQuery.
-        worlds: The GPUs of the machines of each training step, on every rung that the run may take.
+        parameters: Parameters of the workflow.
+        remote: Whether the run is on Vertex AI.
+        commands: Steps that run your own command.
+        bigquery: Steps with BigQuery limits in the settings.
+        worlds: GPUs of each training step's machines, for each rung of its ladder.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
@@ -56,12 +56,12 @@ def check(
 def check_prediction(
     parameters: JsonObject, *, remote: bool = False, commands: Collection[str] = (), bigquery: Collection[str] = ()
 ) -> None:
-    """Checks what is known to be wrong about a run of the workflow batch_prediction before anything starts.
+    """Checks the parameters of a batch prediction before it starts.
 
     Args:
-        parameters: Its form; the others are those of `check`.
+        parameters: Parameters of the workflow; other arguments as for `check`.
     """
-    from vgp.steps import prediction  # it needs the packages of the training
+    from vgp.steps import prediction  # needs the training packages
 
     if remote:
         refuse_local_paths({name: parameters[name] for name in ("data", "registry", "pins")})
@@ -72,12 +72,12 @@ def check_prediction(
 
 
 def expanded(parameters: JsonObject, folder: Path) -> JsonObject:
-    """Returns the parameters with the text of a task.toml in place of its name: no path of this machine goes on.
+    """Returns the parameters with the text of a task.toml instead of its local path.
 
-    A declaration that the options hold already, such as that of a run that is run again, gives way.
+    A declaration in the options, such as that of a repeated run, is replaced.
 
     Raises:
-        ValueError: there is no such file in `folder`, or it says what cannot be.
+        ValueError: the file is missing in `folder` or invalid.
     """
     if not is_file(parameters.get("task", "")):
         return parameters
@@ -89,16 +89,16 @@ def expanded(parameters: JsonObject, folder: Path) -> JsonObject:
 
 
 def look(parameters: JsonObject) -> None:
-    """Looks at the bucket before a run is sent.
+    """Checks data and registry in the bucket before a run is submitted.
 
     Raises:
-        ValueError: data is not there, or the registry lacks the champion, or the model to predict with.
+        ValueError: the data does not exist, or the registry lacks the champion or model.
     """
     for part in filter(storage.is_remote, storage.parts(parameters["data"])):
         try:
             storage.find(part)
         except UserError as error:
-            raise ValueError(f"data = {part}: {error} (--no-preflight does not look.)") from None
+            raise ValueError(f"data = {part}: {error} (--no-preflight skips this check.)") from None
     _look_for_version(parameters)
 
 
@@ -112,26 +112,26 @@ def _look_for_version(parameters: JsonObject) -> None:
     try:
         reigning.version(reigning.opened(root, chosen).read(), given)
     except UserError as error:
-        raise ValueError(f"{error} (--no-preflight does not look.)") from None
+        raise ValueError(f"{error} (--no-preflight skips this check.)") from None
 
 
 def members() -> dict[str, Collection[str]]:
-    """Returns the names that JSON parameters take, for who gives one of them as a parameter."""
+    """Returns the member names of JSON parameters, for hints."""
     return {"training_options": TrainConfig.model_fields.keys() - {"task", "options"}}
 
 
 def refuse_bigquery(data: str) -> None:
-    """Raises ValueError for BigQuery as data where the settings do not say how much it may read."""
+    """Raises ValueError for BigQuery data without a limit in the settings."""
     for part in filter(names.is_bigquery, map(str.strip, data.split(","))):
         raise ValueError(
-            f"data = {part}: BigQuery bills what queries read. Write into pipelines.toml how much that may be, in GiB: "
-            "[steps.prepare.bigquery] with max_gb = 100. A template has to be uploaded again then."
+            f"data = {part}: BigQuery bills the bytes that queries read. Set a limit in GiB in pipelines.toml: "
+            "[steps.prepare.bigquery] max_gb = 100. Then upload the template again."
         )
 
 
 def refuse_local_paths(parameters: JsonObject) -> None:
     """Raises ValueError for data, champion and pins that a step on Vertex AI cannot read."""
-    options = parameters.get("training_options", {})  # templates that are older than it do not have it
+    options = parameters.get("training_options", {})  # older templates lack the parameter
     given = {name: parameters.get(name, "") for name in ("data", "champion", "registry", "pins")}
     given |= {f"training_options.{name}": str(options.get(name, "")) for name in ("warm_start", "resume")}
     for name, text in given.items():
@@ -144,17 +144,17 @@ def refuse_local_paths(parameters: JsonObject) -> None:
             known = path in _WORDS.get(name, ()) or (name == "champion" and "/" not in path)
             if not (table or path.startswith("gs://") or known):
                 raise ValueError(
-                    f"{name} = {path}: a step on Vertex AI cannot read this machine's files. "
-                    "Copy it to a bucket and give its gs:// URI: gcloud storage cp -r PATH gs://BUCKET/FOLDER."
+                    f"{name} = {path}: a step on Vertex AI cannot read files of this machine. "
+                    "Copy it to a bucket (gcloud storage cp -r PATH gs://BUCKET/FOLDER) and give the gs:// URI."
                 )
 
 
 def _refuse_local_outputs(parameters: JsonObject) -> None:
-    """Raises ValueError for a model that a step on Vertex AI cannot read, or a place that it cannot write to."""
+    """Raises ValueError for a model that a step on Vertex AI cannot read, or a destination that it cannot write."""
     for name in ("model", "destination", "staging"):
         path = parameters[name].strip()
         local = "/" in path if name == "model" else bool(path)
         if local and not path.startswith(("gs://", "bq://")):
             raise ValueError(
-                f"{name} = {path}: a step on Vertex AI has no files of this machine. Give gs://BUCKET/FOLDER."
+                f"{name} = {path}: a step on Vertex AI cannot write to this machine. Give gs://BUCKET/FOLDER."
             )

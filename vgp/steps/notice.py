@@ -1,6 +1,6 @@
-"""The exit step of a run: its summary, written as an artifact, printed, and sent where that is configured.
+"""The exit step of a run: writes the summary as an artifact, prints it, and sends it if configured.
 
-Whatever fails in here is a warning in the step's log: the end of the run does not depend on it.
+Failures in this step are warnings in its log and do not change the run's state.
 """
 
 import base64
@@ -26,18 +26,18 @@ from vgp.steps import vertex_records
 def tell(
     status: Any, path: str, *, address: str, prices: Mapping[str, float | Sequence[Any]], experiment: str = ""
 ) -> JsonObject:
-    """Writes the summary to `path`, prints it, sends it, and returns what belongs into the artifact's metadata.
+    """Writes the summary to `path`, prints it, sends it, and returns the artifact's metadata.
 
     Args:
         status: kfp's PipelineTaskFinalStatus of the steps.
-        path: Of the artifact.
-        address: Where it is sent, https:// or the name of such an address in Secret Manager; empty: nowhere.
-        prices: Dollars per hour of each step, with the day of that price; without it in specs of before.
-        experiment: The Vertex AI experiment that the run becomes part of, unless it found nothing new; empty: none.
+        path: Path of the artifact.
+        address: Webhook (https://), or the Secret Manager name of one; "" = none.
+        prices: Dollars per hour of each step, with the day of the price; older specs lack the day.
+        experiment: Vertex AI experiment that the run joins unless it found nothing new; "" = none.
     """
     try:
         job = _job(status)
-        # kfp.local calls a run by its group of steps, and that is what it says failed: the command tells which step.
+        # kfp.local names a group of steps as failed; the command prints the step.
         error = str(status.error_message or "") if job else ""
         summary = summary_of(job, prices, state=str(status.state), error=error, ways=_ways(job))
         page = markdown(summary)
@@ -51,7 +51,7 @@ def tell(
 
 
 def _job(status: Any) -> JsonObject:
-    """What Google knows of the run, else its name; nothing of kfp.local's runs, which are known to nobody."""
+    """Returns Google's record of the run, or its name only; nothing for a local run."""
     name = str(status.pipeline_job_resource_name)
     if run_page(name):
         try:
@@ -66,7 +66,7 @@ def _job(status: Any) -> JsonObject:
 
 
 def _ways(job: JsonObject) -> tuple[Way, ...]:
-    """The ways up the run's ladders; a run without any asks for nothing."""
+    """Returns the run's ladder documents; a run without a ladder makes no request."""
     if not way.has_ladder(job.get("pipelineSpec") or {}):
         return ()
     root = str((job.get("runtimeConfig") or {}).get("gcsOutputDirectory", ""))
@@ -78,7 +78,7 @@ def _ways(job: JsonObject) -> tuple[Way, ...]:
 
 
 def _joined(job: JsonObject, summary: Summary, name: str) -> str:
-    """Whether the run is in the experiment now, in words."""
+    """Adds the run to the experiment and returns the outcome as text."""
     if not run_page(summary.name):
         return "no: this is no run on Vertex AI"
     if summary.nothing_new:
@@ -103,7 +103,7 @@ def _write(path: str, page: str) -> None:
 
 
 def _sent(summary: Summary, address: str) -> str:
-    """What became of the message, in words."""
+    """Sends the message and returns the outcome as text."""
     if not address:
         return "no: no webhook is set"
     if not run_page(summary.name):
@@ -122,7 +122,7 @@ def _sent(summary: Summary, address: str) -> str:
 
 
 def _resolved(address: str) -> str:
-    """The address itself, or what Secret Manager keeps under its name.
+    """Returns the address, reading it from Secret Manager if it is a secret's name.
 
     Raises:
         Undelivered: the secret cannot be read.
@@ -141,7 +141,7 @@ def _resolved(address: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The kind of a failure, and the status that an API answered; messages of libraries may hold what is secret."""
+    """Returns an error's class and HTTP status; messages of libraries may contain secrets."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return f"{type(error).__name__}{f', {status}' if status else ''}"
 
@@ -150,14 +150,14 @@ def _warn(text: str) -> None:
     print(f"warning: {one_line(text)}", file=sys.stderr, flush=True)
 
 
-#: What Markdown or HTML in it would obey.
+#: Characters with a meaning in Markdown or HTML.
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+!|~&])")
-#: Lines of an error.
+#: Most lines of an error.
 _LINES = 30
 
 
 def markdown(summary: Summary) -> str:
-    """Headline, what the run says of itself, a row for each step, the error of what failed, and links."""
+    """Renders headline, the run's own facts, a row per step, errors and links as Markdown."""
     parts = [f"# {_plain(summary.run) or 'This run'}: {summary.state}"]
     if summary.words != summary.state:
         parts.append(_plain(summary.words))
@@ -186,7 +186,7 @@ def _rows(summary: Summary) -> list[str]:
 
 
 def _cost(summary: Summary) -> str:
-    """An estimate by list prices."""
+    """Returns the estimated cost at list prices."""
     if summary.unpriced and not summary.total_usd:
         return "no price"
     return f"{'at least ' if summary.unpriced else 'about '}{usd(summary.total_usd)}"

@@ -1,4 +1,4 @@
-"""What the steps of the workflow batch_prediction call, and `python -m vgp.steps predict`."""
+"""The steps of batch prediction, and `python -m vgp.steps predict`."""
 
 import json
 import os
@@ -42,10 +42,10 @@ def check_request(
     with_task: bool = True,
     **others: object,
 ) -> None:
-    """Checks what is known to be wrong about a prediction before anything starts.
+    """Checks the parameters of a prediction before it starts.
 
     Args:
-        others: Parameters of the form that can only be checked by the step.
+        others: Parameters that only the step can check.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
@@ -64,10 +64,10 @@ def check_request(
 
 def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
     if not model.strip():
-        raise UserError("model is empty: champion, the number of a version, an alias, or a folder (with a /).")
+        raise UserError("model is empty. Give champion, a version number, an alias, or a folder (with a /).")
     if not reigning.named(model):
         raise UserError(
-            f"model = {quoted(model)} is none of: champion, the number of a version, one of its aliases, or a folder "
+            f"model = {quoted(model)} is unknown. Give champion, a version number, an alias, or a folder "
             "(with a /, such as ./model or gs://BUCKET/model)."
         )
     pins_of.check_destination(destination)
@@ -76,7 +76,7 @@ def _check(model: str, destination: str, window: str, shard_rows: int) -> None:
     if window:
         parse(window, "window")
     if shard_rows < 0:
-        raise UserError(f"shard_rows = {shard_rows}: rows of a shard, 0 for as many as their width allows.")
+        raise UserError(f"shard_rows = {shard_rows}: must be 0 (chosen by row width) or a positive number.")
 
 
 @exits
@@ -100,11 +100,11 @@ def resolve(
     pins: str = "",
     stop_on_drift: bool = False,
 ) -> Resolved:
-    """Pins the data and the version of the model, and writes what was pinned to the file `record`.
+    """Pins the data and the model version, and writes them to the file `record`.
 
     Args:
-        record: An output of the step; its path tells the root of the runs, and the project (`run_folder`).
-        to: The folder of the pins, where no record tells it.
+        record: Output of the step; its path determines the root of the runs and the project (`run_folder`).
+        to: Folder of the pins, without a record.
     """
     _check(model, destination, window, shard_rows)
     tasks.find(task)
@@ -159,13 +159,13 @@ def predict(
     """Predicts new rows, shard by shard, and writes them to the destination.
 
     Args:
-        predictions: The step's output, which tells where predictions go if no destination is given.
-        page: Where the page about them goes as well; "" = nowhere else.
-        data: As of `prepare`, or the URI of the data's pins.
-        model: A folder, or the URI of its pins.
-        task: The task that the model must be of; nothing else that its card may name is run.
-        destination: A folder here or in a bucket, or bq://PROJECT.DATASET.TABLE; "" = by the step's output.
-        staging: Of a table: the folder in a bucket that its shards lie in meanwhile; "" = by the step's output.
+        predictions: Output of the step; determines the folder if no destination is given.
+        page: A second path for the page; "" = none.
+        data: As for `prepare`, or the URI of the data's pins.
+        model: A folder, or the URI of the model's pins.
+        task: The expected task; no other task that a model card names is imported.
+        destination: A local or gs:// folder, or bq://PROJECT.DATASET.TABLE; "" = from the step's output.
+        staging: For a table, the gs:// folder of its temporary shards; "" = from the step's output.
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
@@ -188,8 +188,8 @@ def predict(
 
 
 def staged(predictions: str | Path) -> str:
-    """The folder of a step's predictions: the same for all its attempts, so that one goes on with another's."""
+    """Returns the folder of a step's predictions, which all its attempts share."""
     if not str(predictions):
-        raise UserError("no destination was given: a folder, gs://BUCKET/FOLDER, or bq://PROJECT.DATASET.TABLE.")
+        raise UserError("destination is missing. Give a folder, gs://BUCKET/FOLDER, or bq://PROJECT.DATASET.TABLE.")
     output = run_folder.parse(predictions)
     return f"{output.root}/predictions/{output.run}/{output.step}" if output else str(predictions)

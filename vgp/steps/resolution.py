@@ -1,6 +1,6 @@
-"""The first step of a run: its pins, its settings for the later steps, and the decision whether it trains.
+"""The first step of a run: pins, settings for later steps, and the decision whether to train.
 
-An attempt that goes on with the pins of an earlier run goes on with its decision, too, whatever day it is by then.
+A retry with an earlier run's pins keeps its decision, whatever the date.
 """
 
 import sys
@@ -30,7 +30,7 @@ from vgp.train.loop import selection
 
 
 class Outputs(NamedTuple):
-    """What the step returns, in the order of the component."""
+    """The outputs of the step, in the order of the component."""
 
     Output: str
     why: str
@@ -46,25 +46,25 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution(Resolved):
-    """What was resolved of a form, and decided."""
+    """The resolved parameters, and the decision."""
 
     form: Form
     verdict: Verdict
 
     @property
     def outputs(self) -> Outputs:
-        """Those of the step, in their order."""
+        """Returns the outputs of the step."""
         pins = (self.digest, self.uri, self.data, self.champion, self.registry, self.model_name)
         terms = self.form.terms.model_dump(mode="json")
         return Outputs(self.verdict.outcome, self.verdict.why, *pins, self.form.settings, terms)
 
 
 def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_run: bool, **run: Any) -> Resolution:
-    """Pins what a run works on, decides whether it trains, and writes pins, record, decision and page.
+    """Pins the run's inputs, decides whether it trains, and writes pins, record, decision and page.
 
     Args:
-        page: Where the page of the decision goes; "" = nowhere.
-        run: pipeline, run, scheduled, as_of and pins, as of `vgp.steps.calls.resolve`, as are all others.
+        page: File for the page of the decision; "" = none.
+        run: `pipeline`, `run`, `scheduled`, `as_of` and `pins` of `vgp.steps.calls.resolve`.
     """
     request, terms = form.request, form.terms
     work = tasks.load(request.task, request.task_options)
@@ -89,7 +89,7 @@ def resolve(form: Form, record: str, page: str, *, to: str, project: str, dry_ru
 
 
 def _decided(resolved: Resolved, form: Form, page: str, run: JsonObject, dry_run: bool) -> Verdict:
-    """The decision whether to train; in a dry run, and where every run trains, nothing is looked at or written."""
+    """Decides whether to train; reads and writes nothing in a dry run or with when = always."""
     if dry_run or (form.policy.when == "always" and not form.policy.force):
         return Verdict(train=True, cause="asked", why="")
     made = (_earlier(resolved, form.policy) if run["pins"] else None) or _new_decision(resolved, form, run)
@@ -110,12 +110,12 @@ def _new_decision(resolved: Resolved, form: Form, run: JsonObject) -> Verdict:
 
 
 def _memory(resolved: Resolved) -> str:
-    """Where the decision of these pins lies, beside them."""
+    """Returns the path of the decision, beside its pins."""
     return f"{resolved.uri.removesuffix('.json')}-decision.json"
 
 
 def _earlier(resolved: Resolved, rules: Policy) -> Verdict | None:
-    """The decision that was made with these pins; None if there is none, or training is forced now."""
+    """Returns the earlier decision with these pins; None if there is none, or training is forced."""
     if rules.force:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Whether a run trains, and why, in one sentence and on a page."""
+"""Decides whether a run trains, with the reason as a sentence and as a page."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,20 +27,20 @@ Cause = Literal[
 
 
 class Verdict(Frozen):
-    """The decision of one run."""
+    """The decision whether one run trains."""
 
     train: bool
     cause: Cause
-    #: One sentence.
+    #: Reason, one sentence.
     why: str
     findings: Findings = Findings()
-    #: The champion's name, and when a model was trained last; "" = none.
+    #: Name of the champion, and time of the last training; "" = none.
     champion: str = ""
     last_trained: str = ""
 
     @property
     def outcome(self) -> str:
-        """What the step returns, and the workflow's branch compares."""
+        """Returns the step's output, which the workflow branches on."""
         return "train" if self.train else "skip"
 
     @property
@@ -51,10 +51,10 @@ class Verdict(Frozen):
 def verdict(
     resolved: Resolved, request: Request, record: Record, rules: Policy, config: TrainConfig, *, run: str, now: datetime
 ) -> Verdict:
-    """Decides for a run whose pins are resolved; reads of the data what a look takes, and no more.
+    """Decides for a run with resolved pins; reads at most a sample of the data.
 
     Raises:
-        UserError: the new data cannot be prepared either: it lacks a column, or a key occurs twice.
+        UserError: the new data is invalid: it lacks a column, or a key occurs twice.
     """
     if rules.force:
         return _told(True, "asked", "force is set.")
@@ -71,7 +71,7 @@ def verdict(
 
 @dataclass(frozen=True)
 class _Night:
-    """All that a decision about new data rests on."""
+    """The inputs of a decision on new data."""
 
     champion: Reigning
     resolved: Resolved
@@ -88,7 +88,7 @@ class _Night:
 
     @property
     def waits(self) -> bool:
-        """Whether it is too early to train again."""
+        """Whether the shortest interval between trainings has not passed."""
         rules = self.rules
         return bool(rules.wait and self.last and not policy.over(rules.wait, self.last, self.now))
 
@@ -97,10 +97,10 @@ class _Night:
         return (self._before_looking() or self._by_looking()).model_copy(update=known)
 
     def _before_looking(self) -> Verdict | None:
-        """What pins and settings say; None where the new rows have to."""
+        """Decides from pins and settings; None if the new rows must be sampled."""
         champion, request, rules = self.champion, self.request, self.rules
         other = reigning.changed(champion, request.task, request.task_options, request.data, self.config)
-        # A challenger with the new settings may have been tested already, and kept from reigning.
+        # A challenger with the new settings may have been tested already and not promoted.
         tried = self.waits and reigning.tried_since(self.record, champion.version)
         if other and rules.when != "never" and not tried:
             return _told(True, "changed", f"{other}.")
@@ -142,14 +142,14 @@ def _told(train: bool, cause: Cause, why: str, findings: Findings | None = None)
     return Verdict(train=train, cause=cause, why=why.strip(), findings=findings or Findings())
 
 
-# ---- the page with the reason to train or not
+# ---- the page with the reason
 
 
 _HEAD = ("column", "stability index", "by chance", "p", "missing then", "now", "never seen", "")
 
 
 def html(made: Verdict) -> str:
-    """The page, self-contained."""
+    """Renders the page, self-contained."""
     found = made.findings
     notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
     parts = [
@@ -163,7 +163,7 @@ def html(made: Verdict) -> str:
 
 
 def told(made: Verdict) -> list[str]:
-    """Sentences about champion, rows and loss."""
+    """Returns sentences about champion, rows and loss."""
     found, lines = made.findings, list[str]()
     if made.champion:
         last = f" The last training was on {made.last_trained}." if made.last_trained else ""

@@ -15,9 +15,9 @@ from vgp.decision.retraining.policy import Policy
 from vgp.protocol.pins import Request
 from vgp.train.config import TrainConfig, check_rungs, parse
 
-#: The parameters that say when a run trains.
+#: Parameters of the decision to train.
 RULES = tuple(policy.checked.__kwdefaults__ or ())
-#: Parameters of a run that are no settings of the training, and their values where none are given.
+#: Run parameters other than training settings, with defaults.
 _ASKED: JsonObject = {
     "data": "", "task": "flights", "task_options": {}, "champion": "", "registry": "", "model_name": "",
 }  # fmt: skip
@@ -25,21 +25,21 @@ _ASKED: JsonObject = {
 
 @dataclass(frozen=True)
 class Form:
-    """The parameters of a run, checked. A new setting is a field of one of these four, and is read without a change."""
+    """The checked parameters of a run; a new parameter is a field of one of its four parts."""
 
-    #: What is pinned: what the run reads and by which rules, not how it trains or decides.
+    #: The pinned part: inputs and rules for reading them.
     request: Request
     config: TrainConfig
     terms: Terms
     policy: Policy
-    #: The settings of the training that have a parameter of their own.
+    #: Training settings with a pipeline parameter of their own.
     fields: frozenset[str]
 
     @property
     def settings(self) -> JsonObject:
-        """The settings of the training, as the step train takes them: equal settings are an equal value.
+        """Returns the training settings for the step `train`; equal settings give an equal value (a cache key).
 
-        Those without a parameter of their own are left out where they are at their defaults.
+        Settings without a parameter of their own are left out at their defaults.
         """
         values = self.config.model_dump(mode="json", exclude={"task", "options"})
         defaults = parse({}).model_dump(mode="json")
@@ -47,10 +47,10 @@ class Form:
 
 
 def read_form(values: JsonObject) -> Form:
-    """Reads the parameters of a run into its settings.
+    """Reads the parameters of a run.
 
     Raises:
-        UserError: a value breaks its rule, or there is no such parameter.
+        UserError: a value breaks its rule, or a parameter is unknown.
     """
     asked: JsonObject = {name: values.get(name, default) for name, default in _ASKED.items()}
     task_names.parts(asked["task"])
@@ -76,13 +76,13 @@ def check_request(
     world_sizes: Collection[int] = (),
     **values: Any,
 ) -> None:
-    """Checks what is known to be wrong about a run before anything starts.
+    """Checks the parameters of a run before it starts.
 
     Args:
-        with_task: Whether the task and the pins are looked into as well, which takes the packages of the training.
-        with_training: Whether our own training is to run, and no script of the user's.
-        world_sizes: Processes that it may have to begin or go on with: those of its machines, or of a ladder's rungs.
-        values: The form.
+        with_task: Whether to check task and pins, which needs the training packages.
+        with_training: Whether the built-in training runs, not your own script.
+        world_sizes: Possible numbers of processes: those of the machines, or of a ladder's rungs.
+        values: Parameters by name.
 
     Raises:
         ValueError: says what was given, the rule, and the choices.
@@ -107,29 +107,29 @@ def check_request(
 
 
 def check_bounds(form: Form, *, bounded: bool) -> None:
-    """Raises UserError for a margin that could be no gain, where the loss of the task is known to be bounded."""
+    """Raises UserError for a margin outside of the range of the task's loss."""
     decision.check(form.terms.margin, form.terms.confidence, form.terms.nights, bounded=bounded)
 
 
 def _with_options(config: JsonObject, options: Options | None) -> JsonObject:
-    """Returns the settings of the form, and those that it has no field for.
+    """Returns the settings of the form merged with `training_options`.
 
     Raises:
-        UserError: one of the options has a field of its own, whose value would be another.
+        UserError: an option has a parameter of its own with another value.
     """
     own = {"task": "task", "options": "task_options", "task_options": "task_options"}
     fields = {**own, **{name: name for name in config}}
     for name in options or {}:
         if name in fields:
             raise UserError(
-                f"training_options holds {name}, which has a parameter of its own: give it as {fields[name]}, "
-                "and leave it out of training_options."
+                f"training_options holds {name}, which has its own parameter: give it as {fields[name]} "
+                "and remove it from training_options."
             )
     return {**config, **whole(options or {})}
 
 
 def whole(value: Any) -> Any:
-    """Returns the value with its whole numbers as integers: KFP hands every number in a JSON object over as a float."""
+    """Returns the value with whole floats as integers, because KFP passes every JSON number as a float."""
     if isinstance(value, Mapping):
         return {key: whole(member) for key, member in value.items()}
     if isinstance(value, list):

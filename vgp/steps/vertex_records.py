@@ -18,17 +18,17 @@ from vgp.protocol.model_registry import Terms, project
 from vgp.protocol.model_service import Refused
 from vgp.protocol.summary import run_page
 
-# ---- Vertex AI's Model Registry, updated by the step that has just changed ours
+# ---- Vertex AI's Model Registry, updated after a change of the registry
 
 
 def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: JsonObject) -> dict[str, str]:
-    """What became of it, for the metadata of the version: nothing where the run is none on Vertex AI.
+    """Updates Vertex AI's Model Registry and returns the outcome as metadata; {} for a local run.
 
     Args:
         job: The resource name of the run.
         read: Returns the record in its JSON form, as it is now.
-        mine: The version that this run has registered; None = none.
-        terms: What the settings say: encryption_key and labels.
+        mine: The version that this run registered, or None.
+        terms: Settings: encryption_key and labels.
     """
     if not run_page(job):
         return {}
@@ -43,18 +43,18 @@ def follow(job: str, read: Callable[[], JsonObject], mine: int | None, terms: Js
     return {"vertex": "up to date"}
 
 
-# ---- the run as part of an experiment
+# ---- the experiment of a run
 
 
 def join(job: JsonObject, experiment: str) -> None:
-    """Puts the run into the experiment, which is made if it is not there. May be repeated.
+    """Adds the run to the experiment, creating the experiment if needed. Can be repeated.
 
     Args:
         job: The PipelineJob as the REST API gives it, with its resource name.
 
     Raises:
         LookupError: the run has no context.
-        requests.RequestException: as `google_api`.
+        requests.RequestException: as in `google_api`.
     """
     child = table(table(job, "jobDetail"), "pipelineRunContext").get("name")
     if not child:

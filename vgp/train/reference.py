@@ -12,11 +12,12 @@ from vgp.train.config import OPERATIONAL, TrainConfig
 _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
-def table() -> str:
-    """Returns a Markdown table with the values, default and docstring of each field of `TrainConfig`."""
-    rows = [f"| `{name}` | {_values(field)} | {_default(field)} | {_description(name, field)} |"
-            for name, field in TrainConfig.model_fields.items()]  # fmt: skip
-    return "\n".join(["| setting | values | default | meaning |", "|---|---|---|---|", *rows]) + "\n"
+def format_settings() -> str:
+    """Returns a Markdown list with the values, default and docstring of each field of `TrainConfig`."""
+    return "".join(
+        f"- `{name}` ({_values(field)}{_default(field)}): {_description(name, field)}\n"
+        for name, field in TrainConfig.model_fields.items()
+    )
 
 
 def _values(field: FieldInfo) -> str:
@@ -49,7 +50,7 @@ def _bound(value: float) -> str:
 
 def _default(field: FieldInfo) -> str:
     default = field.default
-    return f"`{json.dumps(default).strip(chr(34))}`" if default != "" else ""
+    return f"; default `{json.dumps(default).strip(chr(34))}`" if default != "" else ""
 
 
 def _description(name: str, field: FieldInfo) -> str:

@@ -39,7 +39,7 @@ def test_what_cannot_be_is_refused_in_pythons_words_before_anything_is_asked(sma
 
 def test_a_run_that_fails_or_takes_too_long_is_raised(small: Cloud) -> None:
     run = submit("small", text="42", settings=SMALL, progress=False)
-    with pytest.raises(TimeoutError, match=f"{run.id} is not over after 5 s, and goes on"):
+    with pytest.raises(TimeoutError, match=f"{run.id} is still active after 5 s and continues"):
         run.wait(5, progress=False)
     small.script(fail="out of luck")
     other = submit("small", text="43", settings=SMALL, progress=False)

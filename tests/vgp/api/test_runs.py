@@ -38,7 +38,7 @@ def test_a_run_comes_back_with_what_its_steps_gave(made: tuple[Run, list[str]]) 
 
 def test_a_run_is_opened_again_from_its_folder(made: tuple[Run, list[str]]) -> None:
     assert load(made[0].folder) == made[0]
-    with pytest.raises(RequestError, match="is not the folder of a run that has ended"):
+    with pytest.raises(RequestError, match="is not the folder of a finished run"):
         load(made[0].folder.parent)
 
 
@@ -47,7 +47,7 @@ def test_a_run_is_opened_again_from_its_folder(made: tuple[Run, list[str]]) -> N
     [
         ({"txt": "a"}, "the pipeline has no parameter 'txt'. Did you mean text?"),
         ({"things": [1]}, r"things=\[1\]: things takes a JSON object"),
-        ({"things": {1, 2}}, "things is a set: a parameter is text"),
+        ({"things": {1, 2}}, "things is a set: a parameter must be text"),
         ({"parameters": {"text": "a"}, "text": "b"}, "text is given twice"),
         ({"nproc": 0}, "^nproc 0: at least 1 process"),
         ({"pipeline": "smal"}, "small"),

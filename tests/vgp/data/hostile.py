@@ -215,11 +215,11 @@ CASES = {
     "a name twice": Case(GOOD.replace(b"size", b"word"), "x.csv, line 1: the column word occurs twice"),
     "more words than a category has": Case(
         "\n".join([HEADER, *(f"{i},1,word{i},{'true' if i % 2 else 'false'}" for i in range(9_000))]).encode(),
-        "the category word has .* values; drop it or group them",
+        "the category word has .* values: drop the column, or group its values",
     ),
     "long words": Case(
         "\n".join([HEADER, *(f"{i},1,{'w' * 900}{i},{'true' if i % 2 else 'false'}" for i in range(3_000))]).encode(),
-        "the category word .* drop it or group them",
+        "the category word .* drop the column, or group its values",
     ),
     # ---- packed
     "gzip": Case(gzip.compress(GOOD), "", "x.csv.gz"),

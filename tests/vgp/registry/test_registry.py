@@ -52,13 +52,13 @@ def test_a_change_that_is_refused_leaves_the_record_and_no_lock(place):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is damaged, and is not read as a registry: .*EOF"),
-        (b'{"format": 1, "model": "flights", "versions": [{"numb', "is damaged"),
+        (b"", "is not a valid registry record: .*EOF"),
+        (b'{"format": 1, "model": "flights", "versions": [{"numb', "is not a valid registry record"),
         (b'{"format": 1, "model": "flights", "model": "other"}', "a key is given twice"),
-        (b'{"format": 2, "model": "flights", "shards": 3}', "has the format 2, and this version knows 1: a newer one"),
-        (b'{"format": 1, "model": "delays"}', "is the registry of the model delays, and lies in the folder of flights"),
+        (b'{"format": 2, "model": "flights", "shards": 3}', "has format 2, written by a newer version"),
+        (b'{"format": 1, "model": "delays"}', "is the registry of the model delays, but lies in the folder of flights"),
         (b'{"format": 1, "model": "flights", "aliases": {"champion": 1}}', "version 1, which is not there"),
-        (b"[" * 100_000, "is damaged"),
+        (b"[" * 100_000, "is not a valid registry record"),
         (b"1" * 2049, "MiB, the most that"),
     ],
 )
@@ -84,7 +84,7 @@ def test_an_object_that_is_too_large_is_not_fetched(bucket, proxy, monkeypatch):
 def test_a_record_that_would_grow_too_large_is_not_written(place, monkeypatch):
     before = place.change(lambda record: changes.register(record, version("a"), who="run"))
     monkeypatch.setattr(documents, "MOST_RECORD_BYTES", 2048)
-    with pytest.raises(UserError, match="MiB, the most that a registry's record may have"):
+    with pytest.raises(UserError, match="MiB, the limit of a registry record"):
         place.change(lambda record: changes.register(record, version("b", reason="x" * 3000), who="run"))
     assert place.read() == before
 
@@ -118,9 +118,9 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_done(tmp_pat
 
 def test_a_bucket_that_is_not_there_and_one_that_may_not_be_read_are_told(bucket, proxy):
     for work in (registry.Registry.read, registry.Registry.require_writable):
-        with pytest.raises(UserError, match="there is no bucket for the registry gs://nowhere/r/flights"):
+        with pytest.raises(UserError, match="bucket does not exist: gs://nowhere/r/flights"):
             work(registry.open("gs://nowhere/r", "flights"))
-    with pytest.raises(UserError, match="there is no bucket for the registry gs://nowhere/r"):
+    with pytest.raises(UserError, match="bucket does not exist: gs://nowhere/r"):
         registry.models("gs://nowhere/r")
     proxy.fail(403, method="GET")
     with pytest.raises(UserError, match="r/flights/registry.json may not be read"):
@@ -235,7 +235,7 @@ def test_a_place_that_takes_no_versions_is_not_writable_even_if_its_record_is(tm
     place = registry.open(str(tmp_path), "flights")
     place.change(lambda record: registered("a"))
     (Path(place.folder) / disk.VERSIONS).write_text("", encoding="utf-8")
-    with pytest.raises(UserError, match="cannot be written at .*/versions: .* name another registry"):
+    with pytest.raises(UserError, match="cannot be written at .*/versions: .* use another registry"):
         place.require_writable()
 
 

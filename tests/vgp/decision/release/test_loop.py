@@ -98,7 +98,7 @@ def test_a_run_takes_the_champion_that_its_pins_name_whoever_reigns_by_now(night
     [
         ({"champion": "7"}, "digits has no version 7"),
         ({"champion": "model"}, "digits has no alias of that name. It has champion. A folder is written with a /"),
-        ({"champion": "Two words"}, "is none of: auto"),
+        ({"champion": "Two words"}, "is unknown. Give auto"),
         ({"model_name": "My Model"}, "63 small letters, digits, - and _, a letter first, such as my-model"),
         ({"approve": "never"}, "choose auto"),
         ({"registry": "/dev/null/registry"}, "/dev/null"),
@@ -116,7 +116,7 @@ def test_a_registry_that_is_damaged_or_of_another_task_or_project_is_refused_bef
     request = {"task": "digits:Digits", "task_options": {}, "champion": "auto", "margin": 0.0, "confidence": 0.95,
                "data": "", "registry": nights.root, "model_name": "digits"}  # fmt: skip
     run_request.check_request(**request)
-    with pytest.raises(ValueError, match="its version 1 is of digits:Digits, and this run of .*Flights"):
+    with pytest.raises(ValueError, match="its version 1 has the task digits:Digits, and this run .*Flights"):
         run_request.check_request(**{**request, "task": "flights"})
     named = nights.record.model_copy(update={"versions": tuple(
         one.model_copy(update={"labels": {reigning.PROJECT: "123"}}) for one in nights.record.versions
@@ -154,7 +154,7 @@ def test_a_champion_that_is_damaged_is_refused_and_one_that_is_gone_is_told(nigh
     with pytest.raises(SystemExit):
         resolved(nights, "a")
     told = capsys.readouterr().err
-    assert "is not the file that was registered: it is damaged. Restore" in told
+    assert "differs from the registered file. Restore" in told
     assert "vgp models rollback --model digits, or promote), or run once with --set champion=." in told
     shutil.rmtree(folder)
     gone = resolve.resolve(

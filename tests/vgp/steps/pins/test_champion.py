@@ -30,7 +30,7 @@ def test_a_new_champion_changes_the_run_and_not_the_data(pin, champion):
 def test_a_champion_that_is_none_is_an_error_before_anything_is_read(pin, champion, name):
     (champion / name).unlink()
     with pytest.raises(
-        UserError, match=rf"champion = .*champion: there is no {name} in that folder, so it is no model"
+        UserError, match=rf"champion = .*champion: the folder has no {name}, so it holds no model"
     ):
         pin("no such data", champion=champion)
 
@@ -55,7 +55,7 @@ def test_a_model_that_an_option_names_is_pinned_with_the_data(pin, champion, rea
     with pytest.raises(UserError, match=f"{champion}/model.json was written to after it was pinned"):
         bundle.load_card(uri)
     assert pin(task="language_model", options=options).data != first.data
-    with pytest.raises(UserError, match=r"vocabulary_of = /nowhere: there is no model\.json in that folder"):
+    with pytest.raises(UserError, match=r"vocabulary_of = /nowhere: the folder has no model\.json"):
         pin(task="language_model", options={"vocabulary_of": "/nowhere"})
 
 
@@ -73,7 +73,7 @@ def test_a_run_is_checked_before_it_starts(champion, visits, pin, tmp_path):
     run_request.check_request(**run, pins=pins)
     run_request.check_request(**run, as_of="2026-02-01")
     for wrong, words in [
-        ({"champion": str(tmp_path)}, "there is no model.json"),
+        ({"champion": str(tmp_path)}, "has no model.json"),
         ({"as_of": "soon"}, "'soon' is no time"),
         ({"as_of": "2026-02-01", "task": "visits:Untimed"}, "is not split by windows of time"),
         ({"pins": "here"}, "the pins of a run are at"),

@@ -147,9 +147,9 @@ def test_clean_shows_what_a_kill_left_asks_and_counts(training_here: None, regis
     ("words", "says"),
     [
         (("show", "7"), "error: flights has no version 7. Take one of 1, 2, 3."),
-        (("alias", "Big", "1"), "error: 'Big' is no alias"),
+        (("alias", "Big", "1"), "error: 'Big' is not a valid alias"),
         (("alias", "stable", "--", "-1"), "error: '-1' is neither a version nor an alias"),
-        (("list", "--registry", "nowhere"), "/nowhere: a run that registers its model makes it"),
+        (("list", "--registry", "nowhere"), "/nowhere; the first run that registers a model creates it"),
         (("list", "--registry", "s3://x"), "of buckets those of Google Cloud are read"),
         (("list", "--env", "none"), "there is no environment 'none'"),
     ],
@@ -240,7 +240,7 @@ def test_a_champion_whose_weights_are_gone_is_not_shown_as_whole_nor_promoted_ag
     )
     assert json.loads(models("show", "champion", "--json")[1])["missing"] == ["model.json is gone"]
     code, out, err = models("promote", "champion")
-    assert (code, out) == (2, "") and "version 2 of flights is not whole" in err
+    assert (code, out) == (2, "") and "version 2 of flights is incomplete" in err
     assert models("rollback")[0] == 0
 
 
