@@ -379,7 +379,7 @@ capacity = [
         ('{regions = ["us-east4", "us-east4"]}', "capacity.2.regions: a region stands there twice"),
         ("{regions = []}", "capacity.2.regions: there is none in it"),
         ('{count = "many"}', "capacity.2.count: given 'many'; it takes a whole number."),
-        ('{timeout = "1x"}', "capacity.2.timeout: '1x' is no duration. Write 24h, 90m or 3600s."),
+        ('{timeout = "1x"}', "capacity.2.timeout: '1x' is not a duration. Write 24h, 90m or 3600s."),
         ('{command = ["a"]}', "capacity.2.command: is no key of a rung. Write it beside capacity"),
         ('{strategy = "spot", max_wait = "2h"}', "capacity.2: max_wait is for strategy = 'flex_start'."),
         ('{image = "x:latest"}', "capacity.2.image: "),

@@ -276,7 +276,7 @@ def test_tries_of_a_step_are_said_to_be_lost(to, tmp_path, capsys):
     settings.write_text('image = "r/i:1"\n[steps.train]\nmachine = "g2-standard-24"\nretries = 2\n')
     with pytest.raises(SystemExit):
         main(["convert", "--step", "train", "--to", to, "--settings", str(settings)])
-    assert "retries: lost: only the task of a pipeline is tried again" in capsys.readouterr().err
+    assert "retries: lost: only tasks of a pipeline are retried" in capsys.readouterr().err
 
 
 def test_a_step_of_ours_is_a_config_that_the_api_knows():
