@@ -287,7 +287,7 @@ def test_an_alias_that_contains_itself_is_judged_like_any_other():
 )
 def test_a_gpu_that_vertex_ai_does_not_have_is_said_to_be_one_with_what_comes_near(name):
     [finding] = [each for each in judged(job(pool(accelerator=name))).findings if each.rule == "GPU002"]
-    assert "Vertex AI has none" in finding.message and "The nearest: NVIDIA_" in finding.suggestion
+    assert "Vertex AI does not offer" in finding.message and "The nearest: NVIDIA_" in finding.suggestion
 
 
 @pytest.mark.parametrize("name", ["A100", "L4", "H100", "T4", "V100", "P100", "A100-80GB", "L 4"])

@@ -41,7 +41,7 @@ def test_the_most_is_timeout_times_machines_times_price():
 )  # fmt: skip
 def test_what_is_not_known_has_no_bound_and_no_promise(unknown, why):
     assert row(**unknown).max_usd is None and why in row(**unknown).not_known
-    with pytest.raises(RequestError, match=r"cannot be promised.*train \(") as refused:
+    with pytest.raises(RequestError, match=r"cannot be guaranteed.*train \(") as refused:
         cost_bound.refuse_above([row("prepare"), row(**unknown)], 1000)
     assert why in str(refused.value) and "$12.00" in str(refused.value)
 
@@ -86,7 +86,7 @@ def test_a_total_without_all_prices_is_at_least_and_names_what_is_left_out(width
     assert "at least 12.00" in " ".join(text.split())
     below = " ".join(text.split("not included:")[1].split())
     assert below.startswith(
-        "tune (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot), sweep (how often its loop"
+        "tune (no price of 2 x NVIDIA_L4 on g2-standard-24 in us-central1, spot), sweep (the number of iterations"
     )
     assert "at least" not in drawn([row(), row("tune")]) and "not included" not in drawn([row(), row("tune")])
     assert "not known" in drawn([row(usd=None), row("tune", usd=None)])
@@ -182,7 +182,7 @@ def test_the_table_is_narrow_below_a_hundred_columns(width, every):
 def test_a_limit_of_nothing_refuses_what_costs_and_names_the_dearest_step():
     with pytest.raises(RequestError, match=r"more than --max-usd 0\.\n") as refused:
         cost_bound.refuse_above([row("prepare", usd=1.0), row()], 0)
-    assert all(part in str(refused.value) for part in ("train: 3 x g2-standard-24", "2 h", "$12.00"))
+    assert all(part in str(refused.value) for part in ("train, 3 x g2-standard-24", "2 h", "$12.00"))
     cost_bound.refuse_above([], 0)
 
 
@@ -239,5 +239,5 @@ def test_what_is_billed_and_not_counted_is_named():
 
 
 def test_the_advice_for_a_step_that_nothing_ends_is_one_that_counts():
-    with pytest.raises(RequestError, match="end it in its command, timeout -k 60 4h PROGRAM, or raise --max-usd"):
+    with pytest.raises(RequestError, match="set one in its command, timeout -k 60 4h PROGRAM, or raise --max-usd"):
         cost_bound.refuse_above([replace(row(timeout_s=604_800), is_endless=True)], 20)

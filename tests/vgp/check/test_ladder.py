@@ -144,7 +144,7 @@ def test_a_mutated_rung_is_found_by_its_place(path, value, words):
 
 def test_a_rung_that_vertex_ai_would_try_again_itself_is_warned_of():
     report = judged(mutated(0, "job", "jobSpec", "scheduling", "disableRetries", value=False))
-    assert any("rung 1" in line and "try the job of a rung again" in line for line in told(report, "warning"))
+    assert any("rung 1" in line and "GPU028" in line for line in told(report, "warning"))
 
 
 def test_a_rung_without_a_price_leaves_no_ceiling():

@@ -164,7 +164,7 @@ PUBLISHED: dict[str, Known] = {
         "gpu_partition_size": _refused(
             "each training process has a whole GPU; Google's page on training machines lists no GPU partitions"
         ),
-        "tpu_topology": _refused("training uses PyTorch on GPUs"),
+        "tpu_topology": _refused("training uses PyTorch on GPUs, not TPUs"),
         **_under("reservation_affinity", dict.fromkeys(
             ("reservation_affinity_type", "key", "values"), _keys("reservation")
         )),

@@ -29,9 +29,7 @@ def test_a_new_champion_changes_the_run_and_not_the_data(pin, champion):
 @pytest.mark.parametrize("name", ["model.json", "model.safetensors"])
 def test_a_champion_that_is_none_is_an_error_before_anything_is_read(pin, champion, name):
     (champion / name).unlink()
-    with pytest.raises(
-        UserError, match=rf"champion = .*champion: the folder has no {name}, so it holds no model"
-    ):
+    with pytest.raises(UserError, match=rf"champion = .*champion: the folder has no {name}, so it holds no model"):
         pin("no such data", champion=champion)
 
 
